@@ -1,0 +1,40 @@
+"""Moving clients learn real handwritten digits: the first study.
+
+Command:   python -m launch.sweep --config=configs/digits.py
+"""
+
+from ml_collections import ConfigDict
+
+from mdfl_jax.experiments import default_config
+
+
+def get_config() -> ConfigDict:
+    config = default_config()
+    config.name = "digits"
+    config.title = "Moving clients learn handwritten digits"
+    config.sweep = "network.mobility=static,random_movement,dam,dcm"
+    config.baseline = "network.mobility=random_movement"
+    config.seeds = 6
+    config.rounds = 400
+    config.eval_every = 20
+    config.target = 0.8
+
+    config.data.name = "digits"
+    config.data.partition = "dirichlet"
+    config.data.alpha = 0.05
+
+    config.model.name = "cnn"
+    config.model.widths = (8, 16)
+    config.model.hidden = 32
+
+    config.network.num_clients = 20
+    config.network.num_mobile = 5
+    config.network.grid_size = 18
+    config.network.radius = 3.0
+    config.network.max_step = 5.0
+    config.network.mixing = "metropolis_hastings"
+
+    config.algorithm.name = "dpsgd"
+    config.algorithm.lr = 0.1
+    config.algorithm.batch_size = 0
+    return config

@@ -1,0 +1,26 @@
+"""Makes the tables, the figures and report.html of a finished run again.
+
+python -m launch.report --workdir=runs/digits
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from launch import common
+from mdfl_jax.errors import UserError
+from mdfl_jax.report.page import write_report
+
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a finished run; it holds config.json and summary.json.")
+
+
+def main() -> int:
+    """Writes the report and prints its path."""
+    if not _WORKDIR.value:
+        raise UserError("--workdir=DIR is missing: the folder of a finished run")
+    print(write_report(Path(_WORKDIR.value)))
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

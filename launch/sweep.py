@@ -1,0 +1,54 @@
+"""Runs a study: every point of a config's sweep under every seed, then the tables, figures and report.
+
+python -m launch.sweep --config=configs/digits.py [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
+"""
+
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from launch import common
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
+_WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
+_CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
+_REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
+
+
+def main() -> int:
+    """Checks, plans, runs, reports. Exit status 130 where the user stopped it."""
+    from mdfl_jax.errors import UserError
+    from mdfl_jax.experiments import Interrupted, make_study, plan, run_study
+    from mdfl_jax.experiments import workdir as workdirs
+    from mdfl_jax.report import tables
+
+    if _CONFIG.value is None:
+        raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
+    common.setup_jax(_CACHE.value)
+    study = make_study(_CONFIG.value)
+    workdir = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+    resume = workdirs.check(workdir, study.config, _OVERWRITE.value)
+    print(plan(study), flush=True)
+    if resume:
+        print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
+    try:
+        summary = run_study(study, workdir, resume, log=lambda line: print(line, file=sys.stderr, flush=True))
+    except Interrupted:
+        print(f"stopped; the same command goes on where {workdir} was left", file=sys.stderr)
+        return 130
+    print(tables.text(summary, study.config))
+    for point in summary["points"]:
+        for seed, round_index in point["diverged"].items():
+            print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
+    if _REPORT.value:
+        from mdfl_jax.report.page import write_report
+
+        print(f"report: {write_report(workdir)}")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,231 @@
+"""Data sources: scikit-learn's digits, npz files in a data directory, and prepared TensorFlow data sets."""
+
+import importlib.util
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.registry import Registry
+
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+TFDS_PREFIX = "tfds:"
+# Every model has one output a class, so a stray label such as 10**9 would end as an allocation failure far from here.
+MAX_CLASSES = 65_536
+
+SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name")
+"""Sources that need no data directory: name -> function giving the four arrays of `KEYS`, as an npz would hold them."""
+
+
+def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
+    """Loads a data set by name.
+
+    Args:
+      name: a member of `SOURCES` (`digits`), the stem of an npz in the data directory (`mnist` for `mnist.npz`), or
+        `tfds:<name>` for a TensorFlow data set prepared there. A member of `SOURCES` goes before a file of its name.
+      directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. With neither, `tfds:` reads the
+        default directory of tensorflow-datasets, and a file cannot be named.
+      limit_train: at most this many training samples; 0 takes all. The rule is that of `balanced_subset`.
+      limit_test: the same for test samples.
+
+    Returns:
+      The data set: images uint8 [n, H, W, channels], labels int32 [n]. `num_classes` is the number of classes that a
+      TensorFlow data set declares, and for the others the largest label of train and test plus one; limits leave it.
+
+    Raises:
+      UserError: unknown name, no data directory, a file that is damaged or has other keys, shapes or types than those
+        above, a TensorFlow data set that is not prepared, a negative limit.
+
+    >>> load("digits", limit_train=100).x_train.shape
+    (100, 8, 8, 1)
+    """
+    for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
+        if not isinstance(limit, (int, np.integer)) or limit < 0:
+            raise UserError(f"{field}={limit}: allowed: a whole number, 0 (all samples) or more")
+    where, declared_classes = f"data.name={name!r}", 0
+    if name in SOURCES:
+        arrays = SOURCES[name]()
+    elif name.startswith(TFDS_PREFIX):
+        from mdfl_jax.data import tfds
+
+        arrays, declared_classes = tfds.read(name.removeprefix(TFDS_PREFIX), _data_directory(directory))
+    else:
+        path = _npz_path(name, directory)
+        where += f", file {str(path)!r}"
+        arrays = _read_npz(path, where)
+    dataset = _as_dataset(name, where, arrays, declared_classes)
+    train = balanced_subset(dataset.y_train, limit_train)
+    test = balanced_subset(dataset.y_test, limit_test)
+    return dataset._replace(
+        x_train=dataset.x_train[train],
+        y_train=dataset.y_train[train],
+        x_test=dataset.x_test[test],
+        y_test=dataset.y_test[test],
+    )
+
+
+def names(directory: str = "") -> list[str]:
+    """What `load` takes with this data directory (or MDFL_DATA_DIR): `digits`, the npz files by stem, `tfds:<name>`.
+
+    Raises:
+      UserError: the data directory is absent or cannot be listed.
+    """
+    known = set(SOURCES)
+    path = _data_directory(directory)
+    if path:
+        try:
+            known.update(entry.removesuffix(".npz") for entry in os.listdir(path) if entry.endswith(".npz"))
+        except OSError as error:
+            raise UserError(f"data directory {path!r} cannot be listed ({error.strerror})") from error
+    return [*sorted(known), f"{TFDS_PREFIX}<name>"]
+
+
+def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
+    """Chooses at most `limit` samples, as evenly over the classes as they allow, without random numbers.
+
+    The rule: take turns over the classes, in the order of their labels, each giving its first sample not yet taken, and
+    a class that has run out is passed over. So class sizes differ by at most one, but for classes that ran out.
+
+    Args:
+      labels: [n] whole numbers.
+      limit: number of samples wanted; 0, or more than there are, takes all.
+
+    Returns:
+      Index of the chosen samples, in their original order: [limit] int, or a slice of everything.
+
+    >>> balanced_subset(np.array([0, 0, 0, 1, 1, 2]), 5)
+    array([0, 1, 3, 4, 5])
+    """
+    if limit == 0 or limit >= len(labels):
+        return slice(None)  # a slice, so that no copy of the images is made
+    turns = np.lexsort((labels, _rank_in_class(labels)))
+    return np.sort(turns[:limit])
+
+
+@SOURCES.register("digits")
+def digits() -> dict[str, np.ndarray]:
+    """The 1,797 handwritten digits that come with scikit-learn: 8 x 8, grey levels 0 to 16, uint8.
+
+    The test split is every fifth sample of each class, in the file's order; it has 355 samples, the train split 1,442.
+
+    Raises:
+      UserError: scikit-learn is not installed.
+    """
+    spec = importlib.util.find_spec("sklearn")
+    if spec is None or spec.origin is None:
+        raise UserError("data.name='digits' needs the package scikit-learn: pip install scikit-learn")
+    path = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    if path.is_file():  # 6 ms; importing sklearn.datasets for the same table takes a second
+        table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
+    else:
+        from sklearn.datasets import load_digits
+
+        table = np.column_stack(load_digits(return_X_y=True)).astype(np.uint8)
+    images, labels = table[:, :64].reshape(-1, 8, 8, 1), table[:, 64]
+    test = _rank_in_class(labels) % 5 == 4
+    return {"x_train": images[~test], "y_train": labels[~test], "x_test": images[test], "y_test": labels[test]}
+
+
+def _rank_in_class(labels: np.ndarray) -> np.ndarray:
+    """How many earlier samples share each sample's label, [n] int."""
+    order = np.argsort(labels, kind="stable")
+    ordered = labels[order]
+    rank = np.empty(len(labels), int)
+    rank[order] = np.arange(len(labels)) - np.searchsorted(ordered, ordered, side="left")
+    return rank
+
+
+def _data_directory(directory: str) -> str:
+    """The data directory, checked to exist; "" where none is set."""
+    field = "data.dir" if directory else "the environment variable MDFL_DATA_DIR"
+    path = os.path.expanduser(directory or os.environ.get("MDFL_DATA_DIR", ""))
+    if path and not os.path.isdir(path):
+        raise UserError(f"{field}={path!r}: no such directory; allowed: a folder that holds the data sets")
+    return path
+
+
+def _npz_path(name: str, directory: str) -> Path:
+    """`<directory>/<name>.npz`, which the directory's listing holds."""
+    path, known = _data_directory(directory), names(directory)
+    if not path:
+        raise UserError(
+            unknown_name("data.name", name, known)
+            + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
+            " nor the environment variable MDFL_DATA_DIR is set"
+        )
+    if name not in known or name.startswith(TFDS_PREFIX):
+        raise UserError(unknown_name("data.name", name, known) + f"; no file {os.path.join(path, name + '.npz')!r}")
+    return Path(path) / f"{name}.npz"
+
+
+def _read_npz(path: Path, where: str) -> dict[str, np.ndarray]:
+    """Reads the four arrays of an npz, each to its end, so that zipfile compares every checksum."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.removesuffix(".npy"): member for member in archive.namelist()}
+            if not members.keys() >= set(KEYS):
+                found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
+                raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
+            return {key: _read_member(archive, members[key]) for key in KEYS}
+    except UserError:
+        raise
+    # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError ...:
+    # nothing but the reading is in here, so every failure is the file's.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UserError(f"{where}: cannot be read ({reason}); allowed: an undamaged npz, no pickled objects") from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
+    with archive.open(member) as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # also reaches the end of the stream, where zipfile compares the checksum
+            raise ValueError(f"{member} is longer than its header says")
+    return array
+
+
+def _as_dataset(name: str, where: str, arrays: dict[str, np.ndarray], declared_classes: int) -> Dataset:
+    """Checks the four arrays and brings them to the shapes and types of `Dataset`."""
+    x_train, x_test = (_images(where, key, arrays[key]) for key in ("x_train", "x_test"))
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise UserError(
+            f"{where}: images of x_train are {list(x_train.shape[1:])} and of x_test {list(x_test.shape[1:])};"
+            " allowed: one shape for both"
+        )
+    y_train = _labels(where, "train", arrays["y_train"], len(x_train))
+    y_test = _labels(where, "test", arrays["y_test"], len(x_test))
+    num_classes = max(declared_classes, int(y_train.max()) + 1, int(y_test.max()) + 1)
+    return Dataset(name, x_train, y_train, x_test, y_test, num_classes)
+
+
+def _images(where: str, key: str, array: np.ndarray) -> np.ndarray:
+    """Images as uint8 [n, H, W, channels]."""
+    found = f"{where}: {key} is {array.dtype} {list(array.shape)}"
+    if array.dtype != np.uint8:
+        raise UserError(f"{found}; allowed: uint8 (grey levels 0 to 255, not scaled)")
+    if array.ndim not in (3, 4) or 0 in array.shape:
+        raise UserError(f"{found}; allowed: [n, H, W] or [n, H, W, channels], none of them 0")
+    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3] > 4:
+        raise UserError(f"{found}, which looks like channels first; allowed: [n, H, W] or [n, H, W, channels]")
+    return np.ascontiguousarray(array if array.ndim == 4 else array[..., None])
+
+
+def _labels(where: str, split: str, array: np.ndarray, count: int) -> np.ndarray:
+    """Labels as int32 [count]."""
+    found = f"{where}: y_{split} is {array.dtype} {list(array.shape)}"
+    if array.dtype.kind not in "iu":
+        raise UserError(f"{found}; allowed: whole numbers (an integer dtype)")
+    if array.ndim == 2 and array.shape[1] == 1:  # as in Keras's CIFAR
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise UserError(f"{found}; allowed: [n] or [n, 1], one label an image, not one-hot")
+    if len(array) != count:
+        raise UserError(f"{found} and x_{split} has {count} images; allowed: one label an image")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= MAX_CLASSES:
+        raise UserError(f"{where}: y_{split} has labels from {low} to {high}; allowed: 0 to {MAX_CLASSES - 1}")
+    return array.astype(np.int32)

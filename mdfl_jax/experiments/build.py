@@ -1,0 +1,107 @@
+"""From a configuration to the three nouns and their numbers."""
+
+from typing import Any
+
+import numpy as np
+import optax
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import OptimizerFactory, OptimizerParams, Schedule, adam, sgd
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition import PartitionSettings
+from mdfl_jax.data.sources import load
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config import DataConfig, Experiment
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import Schedule as RunSchedule
+from mdfl_jax.simulation import Simulation, build
+from mdfl_jax.tasks import PartitionParams, Tiling, classification
+from mdfl_jax.types import Hparams
+
+
+def load_dataset(config: DataConfig) -> Dataset:
+    """The data set that a configuration names, checked against what the partition needs.
+
+    Raises:
+      UserError: as `mdfl_jax.data.sources.load`, or where there are fewer classes than a client should hold.
+    """
+    dataset = load(config.name, config.dir, config.limit_train, config.limit_test)
+    if config.partition == "classes_per_client" and config.classes_per_client > dataset.num_classes:
+        raise UserError(
+            f"data.classes_per_client is {config.classes_per_client}; {dataset.name} has {dataset.num_classes} classes"
+        )
+    return dataset
+
+
+def _schedule(experiment: Experiment) -> Schedule | None:
+    config = experiment.algorithm
+    steps = experiment.rounds * config.local_steps
+    if config.lr_schedule == "cosine":
+        return optax.cosine_decay_schedule(1.0, steps, alpha=config.lr_final)
+    if config.lr_schedule == "exponential":
+        return optax.exponential_decay(1.0, 1, config.lr_decay, end_value=config.lr_final)
+    return None
+
+
+def _optimizer(experiment: Experiment) -> OptimizerFactory:
+    if experiment.algorithm.optimizer == "adam":
+        return adam(_schedule(experiment))
+    return sgd(_schedule(experiment), momentum=experiment.algorithm.momentum > 0)
+
+
+def build_simulation(experiment: Experiment, dataset: Dataset, patterns: list[str]) -> Simulation:
+    """The compiled shape of a group of points.
+
+    Args:
+      experiment: any point of the group.
+      dataset: from `load_dataset`.
+      patterns: the mobility rules that the group's points use.
+
+    Raises:
+      UserError: where the parts do not fit.
+    """
+    data, model, network = experiment.data, experiment.model, experiment.network
+    task = classification(
+        dataset,
+        MODELS[model.name](ModelSettings(dataset.num_classes, model.widths, model.kernel, model.hidden)),
+        num_clients=network.num_clients,
+        partition=data.partition,
+        settings=PartitionSettings(
+            network.num_clients,
+            dataset.num_classes,
+            classes_per_client=data.classes_per_client,
+            shards_per_client=data.shards_per_client,
+        ),
+        batch_size=experiment.algorithm.batch_size,
+        tiling=Tiling(experiment.engine.block_size, experiment.engine.tile),
+    )
+    algorithm = ALGORITHMS[experiment.algorithm.name](
+        optimizer=_optimizer(experiment), num_local_steps=experiment.algorithm.local_steps
+    )
+    schedule = RunSchedule(experiment.rounds, experiment.eval_every, experiment.engine.record_positions)
+    world = spatial(network.num_clients, network.grid_size, patterns, network.mixing)
+    return build(task, world, algorithm, schedule)
+
+
+def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
+    """The traced numbers of a point, as NumPy scalars of fixed type, so that no point compiles again.
+
+    Args:
+      experiment: the point's configuration.
+      patterns: as given to `build_simulation`.
+    """
+    number: Any = np.float32
+    network, algorithm = experiment.network, experiment.algorithm
+    return Hparams(
+        task=PartitionParams(alpha=number(experiment.data.alpha)),
+        network=SpatialParams(
+            num_mobile=np.int32(network.num_mobile),
+            radius=number(network.radius),
+            max_step=number(network.max_step),
+            pattern=np.int32(patterns.index(network.mobility)),
+        ),
+        algorithm=OptimizerParams(
+            lr=number(algorithm.lr), momentum=number(algorithm.momentum), weight_decay=number(algorithm.weight_decay)
+        ),
+    )

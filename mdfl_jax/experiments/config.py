@@ -1,0 +1,239 @@
+"""The configuration of a study: typed, with bounds, every default in one place.
+
+A config file (``configs/*.py``) takes `default_config`, changes what it needs and returns it; `resolve` turns the
+ml_collections tree into frozen dataclasses and names the field, its value and what is allowed where something is off.
+A field marked ``traced`` is a number that sweep points may differ in without compiling again.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.models import MODELS
+from mdfl_jax.networks.mixing import MIXINGS
+
+LR_SCHEDULES = ("constant", "cosine", "exponential")
+OPTIMIZERS = ("adam", "sgd")
+
+
+def _field(default: Any, doc: str, **rules: Any) -> Any:
+    """A field with its rules: at_least, above, at_most, below, odd, finite, names (those known), traced."""
+    return dataclasses.field(default=default, metadata={"doc": doc, **rules})
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which samples, and who holds them."""
+
+    name: str = _field("digits", "digits, the name of an .npz in dir, or tfds:<name>")
+    dir: str = _field("", "data directory; empty: the environment variable MDFL_DATA_DIR")
+    limit_train: int = _field(0, "use so many training samples, 0: all", at_least=0)
+    limit_test: int = _field(0, "use so many test samples, 0: all", at_least=0)
+    partition: str = _field("dirichlet", "how samples are divided", names=PARTITIONS)
+    alpha: float = _field(0.05, "concentration of the Dirichlet partition", above=0, finite=True, traced=True)
+    classes_per_client: int = _field(2, "of the partition of that name", at_least=1)
+    shards_per_client: int = _field(2, "of the partition 'shards'", at_least=1)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What every client learns."""
+
+    name: str = _field("cnn", "model", names=MODELS)
+    widths: tuple[int, ...] = _field((16, 32), "channels of the convolutions (cnn) or hidden widths (mlp)", at_least=1)
+    kernel: int = _field(3, "size of the convolutions' kernels", at_least=1, odd=True)
+    hidden: int = _field(64, "width of the dense layer behind the convolutions", at_least=1)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Where clients are, how they move, whom they hear."""
+
+    num_clients: int = _field(20, "N", at_least=1)
+    num_mobile: int = _field(5, "M of the N clients move", at_least=0, traced=True)
+    grid_size: int = _field(18, "G of the G x G grid", at_least=1)
+    radius: float = _field(3.0, "communication radius Rc, in grid units; inf: everybody", at_least=0, traced=True)
+    max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
+    mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
+    mixing: str = _field("metropolis_hastings", "weights of the averaging", names=MIXINGS)
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """What is done in a round."""
+
+    name: str = _field("dpsgd", "algorithm", names=ALGORITHMS)
+    optimizer: str = _field("sgd", "local optimiser", names=OPTIMIZERS)
+    lr: float = _field(0.1, "learning rate", above=0, finite=True, traced=True)
+    momentum: float = _field(0.0, "of SGD", at_least=0, below=1, traced=True)
+    weight_decay: float = _field(0.0, "weight decay", at_least=0, finite=True, traced=True)
+    lr_schedule: str = _field("constant", "learning rate over the local steps", names=LR_SCHEDULES)
+    lr_final: float = _field(0.0, "last factor of the cosine, floor of the exponential", at_least=0, at_most=1)
+    lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, at_most=1)
+    batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
+    local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How it is run: speed and memory, never results beyond rounding."""
+
+    runs_per_batch: int = _field(0, "runs (point x seed) on the devices together, 0: as many as seeds", at_least=0)
+    runs_at_once: int = _field(0, "runs of a device mapped together, 0: one on CPU, all on accelerators", at_least=0)
+    block_size: int = _field(0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0)
+    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0)
+    checkpoint_minutes: float = _field(5.0, "minutes between checkpoints", above=0)
+    record_positions: bool = _field(True, "keep every round's places, for maps")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study: what is run, how long, over which points and seeds."""
+
+    name: str = _field("study", "name of the study and of its default workdir")
+    title: str = _field("", "headline of the report")
+    sweep: str = _field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
+    baseline: str = _field("", "point that others are compared with: 'network.mobility=random_movement'")
+    seeds: int = _field(6, "number of seeds", at_least=1)
+    first_seed: int = _field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
+    rounds: int = _field(400, "R", at_least=1)
+    eval_every: int = _field(20, "rounds between evaluations", at_least=1)
+    target: float = _field(0.8, "accuracy whose first round is reported", above=0, below=1)
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
+    engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
+
+
+def default_config() -> ConfigDict:
+    """Every field with its default, to be changed by a config file; unknown fields cannot be added."""
+    return ConfigDict(dataclasses.asdict(Experiment())).lock()
+
+
+def all_fields(kind: type = Experiment, prefix: str = "") -> dict[str, dataclasses.Field]:
+    """The fields of a config by path: {'network.radius': field, ...}."""
+    found: dict[str, dataclasses.Field] = {}
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(field.type):
+            found |= all_fields(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+        else:
+            found[prefix + field.name] = field
+    return found
+
+
+def check_key(path: str) -> dataclasses.Field:
+    """The field at a path.
+
+    Raises:
+      UserError: where there is none; the nearest is suggested.
+    """
+    fields = all_fields()
+    if path not in fields:
+        raise UserError(unknown_name("config key", path, fields))
+    return fields[path]
+
+
+def check_value(path: str, value: Any) -> Any:
+    """The value of a field in its type, within its bounds.
+
+    Raises:
+      UserError: naming the field, its value and what is allowed.
+    """
+    field = check_key(path)
+    rules = field.metadata
+    value = _typed(path, field.type, value)
+    for item in value if isinstance(value, tuple) else (value,):
+        _check_bounds(path, item, rules)
+    if "names" in rules and value not in rules["names"]:
+        raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, rules['names'])}")
+    return value
+
+
+def _typed(path: str, kind: Any, value: Any) -> Any:
+    """The value as the field's type: whole numbers pass as floats, sequences of whole numbers as tuples."""
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind in (int, str, bool) and type(value) is kind:
+        return value
+    if kind == tuple[int, ...] and isinstance(value, Iterable) and not isinstance(value, str):
+        items = tuple(value)
+        if all(type(item) is int for item in items):
+            return items
+    wanted = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}.get(kind, "whole numbers")
+    raise UserError(f"{path} is {value!r}; it must be {wanted}")
+
+
+def _check_bounds(path: str, value: Any, rules: Any) -> None:
+    tests = {
+        "at_least": (lambda v, b: v >= b, "at least"),
+        "above": (lambda v, b: v > b, "greater than"),
+        "at_most": (lambda v, b: v <= b, "at most"),
+        "below": (lambda v, b: v < b, "less than"),
+    }
+    present = [name for name in tests if name in rules]
+    broken = any(not tests[name][0](value, rules[name]) for name in present)  # NaN breaks every bound
+    if broken or (rules.get("finite") and not math.isfinite(value)):
+        allowed = " and ".join(f"{tests[name][1]} {rules[name]}" for name in present)
+        raise UserError(f"{path} is {value}; it must be {allowed}{' and finite' if rules.get('finite') else ''}")
+    if rules.get("odd") and value % 2 == 0:
+        raise UserError(f"{path} is {value}; it must be odd")
+
+
+def resolve(config: ConfigDict) -> Experiment:
+    """The frozen, checked configuration.
+
+    Raises:
+      UserError: for an unknown field, a wrong type, a value out of bounds or fields that contradict each other.
+    """
+
+    def section(kind: type, tree: Any, prefix: str) -> Any:
+        known = {field.name: field for field in dataclasses.fields(kind)}
+        for name in tree:
+            if name not in known:
+                raise UserError(unknown_name("config key", prefix + name, all_fields()))
+        values = {}
+        for name, field in known.items():
+            if name not in tree:
+                continue
+            if dataclasses.is_dataclass(field.type):
+                values[name] = section(field.type, tree[name], f"{prefix}{name}.")  # type: ignore[arg-type]
+            else:
+                values[name] = check_value(prefix + name, tree[name])
+        return kind(**values)
+
+    experiment: Experiment = section(Experiment, config, "")
+    check_together(experiment)
+    return experiment
+
+
+def check_together(experiment: Experiment) -> None:
+    """Checks what one field alone cannot tell.
+
+    Raises:
+      UserError: naming the fields and their values.
+    """
+    network, data = experiment.network, experiment.data
+    if network.num_mobile > network.num_clients:
+        raise UserError(
+            f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
+            f"which is {network.num_clients}"
+        )
+    if experiment.rounds % experiment.eval_every:
+        raise UserError(
+            f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
+        )
+    if experiment.model.name == "cnn" and not experiment.model.widths:
+        raise UserError("model.widths is (); model.name cnn needs one width or more")
+    if not experiment.name or any(c in experiment.name for c in "/\\\0"):
+        raise UserError(f"name is {experiment.name!r}; it must be a file name")
+    if not data.name:
+        raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")

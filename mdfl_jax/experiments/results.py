@@ -1,0 +1,187 @@
+"""From the histories of runs to what is written: metrics.jsonl, history.npz, summary.json.
+
+Statistics are over seeds, and differences are paired by seed: strategies of one seed share data, places and model.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from mdfl_jax.metrics import Metrics
+from mdfl_jax.simulation import RunFacts
+
+SCHEMA = 1
+
+
+class PointHistory(NamedTuple):
+    """What one point did under all seeds.
+
+    Attributes:
+      metrics: NumPy leaves [S, E, ...]; ``position`` is [S, R + 1, N, 2], or [S, 0, N, 2].
+      facts: NumPy leaves [S, ...].
+      message_bits: bits of one message.
+      compile_seconds: spent on compiling for this point; points that share a program count it once, at the first.
+      run_seconds: spent on its rounds; of runs that were on the devices together each counts its share.
+    """
+
+    metrics: Metrics
+    facts: RunFacts
+    message_bits: int
+    compile_seconds: float
+    run_seconds: float
+
+
+def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Mean, standard deviation and half-width of the 95 % interval (Student t) of values over seeds.
+
+    >>> interval([0.5])
+    {'mean': 0.5, 'std': None, 'ci95': None}
+    """
+    values = np.asarray(values, np.float64)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return {"mean": mean, "std": None, "ci95": None}
+    std = float(values.std(ddof=1))
+    return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
+
+
+def with_seeds(values: np.ndarray) -> dict[str, Any]:
+    """`interval` and the values themselves."""
+    return interval(values) | {"per_seed": [float(v) for v in values]}
+
+
+def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
+    reached = np.flatnonzero(accuracy >= target)
+    return int(rounds[reached[0]]) if len(reached) else None
+
+
+def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:
+    """The first evaluated round at which a seed's models were no longer finite, by seed."""
+    broken = ~np.isfinite(history.metrics.consensus_distance)
+    return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
+
+
+def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) -> dict[str, Any]:
+    """The entry of one point in summary.json, less its name and its difference to the baseline."""
+    metrics, rounds = history.metrics, history.metrics.round[0]
+    accuracy = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
+    bits = metrics.messages[:, -1].astype(np.float64) * history.message_bits
+    mobile = history.facts.is_mobile
+    moved = metrics.distance_moved[:, -1][mobile]
+    return {
+        "final_accuracy": with_seeds(accuracy[:, -1]),
+        "best_accuracy": with_seeds(accuracy.max(axis=1)),
+        "worst_client_accuracy": with_seeds(metrics.accuracy[:, -1].min(axis=1)),
+        "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
+        "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
+        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
+        "bits_sent_per_client": float(bits.mean()),
+        "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
+        "diverged": _diverged(history, seeds, rounds),
+        "compile_seconds": history.compile_seconds,
+        "run_seconds": history.run_seconds,
+    }
+
+
+def summarize(
+    points: Sequence[Any],
+    histories: Sequence[PointHistory],
+    baselines: Sequence[int | None],
+    seeds: Sequence[int],
+    target: float,
+    baseline: str,
+) -> dict[str, Any]:
+    """summary.json as a tree.
+
+    Args:
+      points: with ``id`` and ``overrides``.
+      histories: one a point.
+      baselines: for each point the index of the one it is compared with, or None.
+      seeds: the seeds, in the order of the histories' first axis.
+      target: accuracy whose first round is reported.
+      baseline: how the baseline is called.
+    """
+    entries = []
+    for point, history in zip(points, histories):
+        entry = {"id": point.id, "overrides": point.overrides}
+        entries.append(entry | summarize_point(history, seeds, target))
+    for entry, other in zip(entries, baselines):
+        entry["baseline"] = None if other is None else entries[other]["id"]
+        entry["difference_to_baseline"] = None
+        if other is not None:
+            pair = (entry["final_accuracy"]["per_seed"], entries[other]["final_accuracy"]["per_seed"])
+            difference = interval(np.subtract(*pair))
+            entry["difference_to_baseline"] = {"mean": difference["mean"], "ci95": difference["ci95"]}
+    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries}
+
+
+def metric_lines(point: str, seed: int, metrics: Metrics, message_bits: int) -> Iterator[dict[str, Any]]:
+    """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...]."""
+    for e in range(len(metrics.round)):
+        accuracy = np.asarray(metrics.accuracy[e], np.float64)
+        decile = max(len(accuracy) // 10, 1)
+        yield {
+            "schema": SCHEMA,
+            "point": point,
+            "seed": seed,
+            "round": int(metrics.round[e]),
+            "accuracy": accuracy.mean(),
+            "accuracy_min": accuracy.min(),
+            "accuracy_max": accuracy.max(),
+            "accuracy_std": accuracy.std(),
+            "accuracy_worst_decile": np.sort(accuracy)[:decile].mean(),
+            "loss": metrics.loss[e].mean(dtype=np.float64),
+            "train_loss": metrics.train_loss[e].mean(dtype=np.float64),
+            "mean_model_accuracy": metrics.mean_model_accuracy[e],
+            "mean_model_loss": metrics.mean_model_loss[e],
+            "consensus_distance": metrics.consensus_distance[e],
+            "bits_sent": metrics.messages[e].mean(dtype=np.float64) * message_bits,
+            "distance_moved": metrics.distance_moved[e].mean(dtype=np.float64),
+            "num_neighbours": metrics.num_neighbours[e].mean(dtype=np.float64),
+            "lambda_2": metrics.lambda_2[e],
+        }
+
+
+def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
+    """The arrays of history.npz: 'rounds' [E], and 'p/...' [S, E, N] (or as named in `Metrics`) for the p-th point."""
+    arrays: dict[str, np.ndarray] = {"rounds": histories[0].metrics.round[0]}
+    for p, history in enumerate(histories):
+        metrics = history.metrics._asdict()
+        del metrics["round"]
+        messages = metrics.pop("messages")
+        metrics["bits_sent"] = messages.astype(np.float64) * history.message_bits
+        if metrics["position"].shape[1] == 0:
+            del metrics["position"]
+        arrays |= {f"{p}/{name}": value for name, value in metrics.items()}
+        arrays |= {f"{p}/{name}": value for name, value in history.facts._asdict().items()}
+    return arrays
+
+
+def plain(value: Any) -> Any:
+    """A tree for strict JSON: NumPy numbers as Python's, NaN as null, infinities as the text 'inf'."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """`plain` as JSON text."""
+    return json.dumps(plain(value), allow_nan=False, indent=indent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a tree as JSON, through a temporary file, so that a reader never sees half of it."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(dumps(value, indent=2) + "\n")
+    temporary.replace(path)

@@ -1,0 +1,142 @@
+"""A study made ready: its points, their order, its data. Everything that can be wrong is found here, before any run."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+from ml_collections import ConfigDict
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
+from mdfl_jax.experiments.config import DataConfig, Experiment, resolve
+from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
+from mdfl_jax.simulation import Simulation
+from mdfl_jax.types import Hparams
+
+
+class Run(NamedTuple):
+    """One point under one seed."""
+
+    point: int
+    seed: int
+
+
+class Group(NamedTuple):
+    """Points that share a compiled program.
+
+    Attributes:
+      points: their indices.
+      simulation: the program.
+      hparams: the numbers of each point, in the order of ``points``.
+    """
+
+    points: list[int]
+    simulation: Simulation
+    hparams: list[Hparams]
+
+    def batches(self, seeds: list[int], size: int) -> Iterator[list[Run]]:
+        """The group's runs, point after point, in batches of ``size``."""
+        runs = [Run(point, seed) for point in self.points for seed in seeds]
+        for start in range(0, len(runs), size):
+            yield runs[start : start + size]
+
+
+class Study(NamedTuple):
+    """A checked study.
+
+    Attributes:
+      experiment: the base configuration.
+      points: every combination of the axes' values.
+      baselines: for each point the index of the one it is compared with, or None.
+      groups: the points by compiled program.
+      seeds: the seeds of every point.
+    """
+
+    experiment: Experiment
+    points: list[Point]
+    baselines: list[int | None]
+    groups: list[Group]
+    seeds: list[int]
+
+    @property
+    def batch_size(self) -> int:
+        """Runs that are on the devices together."""
+        return self.experiment.engine.runs_per_batch or len(self.seeds)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, as written to config.json."""
+        return dataclasses.asdict(self.experiment)
+
+    @property
+    def baseline(self) -> str:
+        """How the baseline is called: the point's id if there is one for all, else the setting itself."""
+        ids = {self.points[i].id for i in self.baselines if i is not None}
+        return ids.pop() if len(ids) == 1 else self.experiment.baseline
+
+
+def make_study(config: ConfigDict) -> Study:
+    """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
+
+    Raises:
+      UserError: for whatever is wrong with it.
+    """
+    experiment = resolve(config)
+    all_points = points(experiment)
+    ids = [point.id for point in all_points]
+    if len(set(ids)) < len(ids):  # two axes whose values read alike
+        raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
+    baselines = baseline_of(experiment, all_points)
+    if experiment.first_seed + experiment.seeds > 2**32:
+        raise UserError(f"first_seed is {experiment.first_seed}; seeds must stay below 2**32")
+    datasets: dict[DataConfig, Dataset] = {}
+    groups = []
+    for indices in group_points(all_points):
+        members = [all_points[i].experiment for i in indices]
+        patterns = list(dict.fromkeys(member.network.mobility for member in members))
+        # Only what names the samples matters to loading.
+        source = dataclasses.replace(members[0].data, alpha=1.0, shards_per_client=1)
+        if source not in datasets:
+            datasets[source] = load_dataset(source)
+        simulation = build_simulation(members[0], datasets[source], patterns)
+        groups.append(Group(indices, simulation, [hparams_of(member, patterns) for member in members]))
+    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
+    return Study(experiment, all_points, baselines, groups, seeds)
+
+
+def plan(study: Study) -> str:
+    """What will be run, in words: points x seeds, rounds, parameters, memory."""
+    experiment, devices = study.experiment, jax.local_devices()
+    num_runs = len(study.points) * len(study.seeds)
+    lines = [
+        f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
+        f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
+        f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
+    ]
+    for group in study.groups:
+        data, models, params = group_bytes(study, group)
+        lines.append(
+            f"  {', '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
+            f"{models / 2**20:.1f} MiB"
+        )
+    compared = sum(b is not None for b in study.baselines)
+    if experiment.baseline and not compared:
+        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
+    return "\n".join(lines)
+
+
+def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
+    """Estimated memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+
+    Models are counted as parameters, gradients, the mixed copy, and momentum or Adam's moments where there are any.
+    """
+    member = study.points[group.points[0]].experiment
+    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(member.algorithm.momentum > 0))
+    num_clients = member.network.num_clients
+    models = study.batch_size * num_clients * group.simulation.num_params * 4 * copies
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+    return data, models, num_clients

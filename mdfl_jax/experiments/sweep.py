@@ -1,0 +1,152 @@
+"""The points of a sweep: which there are, what they are called, which share a compiled program."""
+
+import dataclasses
+import itertools
+import math
+from typing import Any, NamedTuple
+
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.config import Experiment, all_fields, check_key, check_together, check_value
+
+# What a study has once: points under other values could not be compared round by round and seed by seed.
+STUDY_WIDE = ("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title", "target")
+
+
+class Point(NamedTuple):
+    """One combination of the axes' values.
+
+    Attributes:
+      id: what it is called in results, 'dcm' or 'dcm, alpha=0.1'.
+      overrides: {'network.mobility': 'dcm', ...}, one entry an axis.
+      experiment: the configuration with the overrides in place.
+    """
+
+    id: str
+    overrides: dict[str, Any]
+    experiment: Experiment
+
+
+def _parse_value(path: str, text: str) -> Any:
+    kind = check_key(path).type
+    try:
+        if kind is bool:
+            value: Any = {"true": True, "false": False}[text.lower()]
+        elif kind is int or kind is float:
+            value = kind(text)
+        elif kind is str:
+            value = text
+        else:
+            value = tuple(int(item) for item in text.split("x"))
+    except (ValueError, KeyError):
+        names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
+        wanted = names.get(kind, "widths such as 16x32")
+        raise UserError(f"sweep: {path} takes {wanted}, not {text!r}") from None
+    if isinstance(value, float) and math.isnan(value):
+        raise UserError(f"sweep: {path} takes numbers, not {text!r}")
+    return check_value(path, value)
+
+
+def parse_axes(sweep: str) -> dict[str, list[Any]]:
+    """The axes of a sweep text: 'network.mobility=static,dcm; network.radius=1,3,inf'.
+
+    Raises:
+      UserError: for a text that is not of that form, an unknown field, or a value that the field does not take.
+    """
+    axes: dict[str, list[Any]] = {}
+    for part in filter(None, (part.strip() for part in sweep.split(";"))):
+        path, equals, values = (item.strip() for item in part.partition("="))
+        if not equals or not values:
+            raise UserError(f"sweep: {part!r} is not of the form field=value,value")
+        check_key(path)
+        if path in STUDY_WIDE or path.startswith("engine."):
+            sweepable = [p for p in all_fields() if p not in STUDY_WIDE and not p.startswith("engine.")]
+            raise UserError(f"sweep: {path} cannot be an axis; {unknown_name('axis', path, sweepable)}")
+        if path in axes:
+            raise UserError(f"sweep: {path} is given twice")
+        axes[path] = [_parse_value(path, value.strip()) for value in values.split(",")]
+        if len(set(axes[path])) < len(axes[path]):
+            raise UserError(f"sweep: {path} holds a value twice: {values}")
+    return axes
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _name(overrides: dict[str, Any]) -> str:
+    """'dcm' for a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    parts = [
+        _text(value) if isinstance(value, str) else f"{path.split('.')[-1]}={_text(value)}"
+        for path, value in overrides.items()
+    ]
+    return ", ".join(parts) or "all"
+
+
+def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
+    """The configuration with the field at ``path`` changed; dataclasses are frozen."""
+    head, _, rest = path.partition(".")
+    if not rest:
+        return dataclasses.replace(experiment, **{head: value})
+    section = dataclasses.replace(getattr(experiment, head), **{rest: value})
+    return dataclasses.replace(experiment, **{head: section})
+
+
+def points(experiment: Experiment) -> list[Point]:
+    """Every combination of the axes' values, the last axis fastest; one point where there is no axis.
+
+    Raises:
+      UserError: as `parse_axes`, or for a combination that contradicts itself.
+    """
+    axes = parse_axes(experiment.sweep)
+    found = []
+    for values in itertools.product(*axes.values()):
+        overrides = dict(zip(axes, values))
+        changed = experiment
+        for path, value in overrides.items():
+            changed = replace(changed, path, value)
+        check_together(changed)
+        found.append(Point(_name(overrides), overrides, changed))
+    return found
+
+
+def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
+    """For each point the index of the one it is compared with: the same but for the baseline's field.
+
+    Raises:
+      UserError: where the baseline is not of the form field=value.
+    """
+    if not experiment.baseline:
+        return [None] * len(all_points)
+    path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
+    if not equals:
+        raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
+    value = _parse_value(path, text)
+    index = {tuple(point.overrides.items()): i for i, point in enumerate(all_points)}
+    return [
+        index.get(tuple((p, value if p == path else v) for p, v in point.overrides.items()))
+        if path in point.overrides
+        else None
+        for point in all_points
+    ]
+
+
+def static_key(experiment: Experiment) -> Experiment:
+    """The configuration less what is traced: points with equal keys share one compiled program."""
+    key = experiment
+    for path, field in all_fields().items():
+        if field.metadata.get("traced"):
+            key = replace(key, path, field.default)
+    # Without momentum its memory and arithmetic are left out, which is a matter of the program.
+    if experiment.algorithm.momentum > 0:
+        key = replace(key, "algorithm.momentum", 0.5)
+    return replace(replace(key, "network.mobility", ""), "sweep", "")
+
+
+def group_points(all_points: list[Point]) -> list[list[int]]:
+    """Indices of the points that share a compiled program, in the order of their first point."""
+    groups: dict[Experiment, list[int]] = {}
+    for i, point in enumerate(all_points):
+        groups.setdefault(static_key(point.experiment), []).append(i)
+    return list(groups.values())

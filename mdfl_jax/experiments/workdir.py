@@ -1,0 +1,81 @@
+"""The directory of a study: whose it is, what may be replaced, and what is known of an unfinished run."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.results import plain
+
+WRITTEN = (
+    "config.json",
+    "metrics.jsonl",
+    "history.npz",
+    "summary.json",
+    "tables",
+    "figures",
+    "report.html",
+    "checkpoints",
+)
+
+
+def _holds(workdir: Path) -> dict[str, Any] | None:
+    """The config.json of a workdir, or None where there is none that can be read."""
+    try:
+        found = json.loads((workdir / "config.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
+    """Checks that a study may be written to a workdir; writes nothing.
+
+    Args:
+      workdir: the directory, which need not exist.
+      config: the study's resolved configuration.
+      overwrite: whether another study may be replaced.
+
+    Returns:
+      Whether it holds an unfinished run of this very study, to be resumed.
+
+    Raises:
+      UserError: where it holds something else, or cannot be written.
+    """
+    ancestor = workdir
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise UserError(f"--workdir={workdir}: {ancestor} is not a directory")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise UserError(f"--workdir={workdir}: {ancestor} cannot be written")
+    if ancestor != workdir or overwrite or not any(workdir.iterdir()):
+        return False
+    held = _holds(workdir)
+    if held is None:
+        raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
+    if held.get("config") != plain(config):
+        raise UserError(
+            f"--workdir={workdir}: it holds another study ({held.get('name')}); choose another, or add --overwrite"
+        )
+    return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
+
+
+def prepare(workdir: Path, resume: bool) -> None:
+    """Makes the workdir; unless resuming, removes what an earlier study wrote there, and nothing else.
+
+    Raises:
+      UserError: where it cannot be written.
+    """
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        for name in () if resume else WRITTEN:
+            path = workdir / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error

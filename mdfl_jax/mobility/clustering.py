@@ -1,0 +1,64 @@
+"""Greedy cluster centres of the static clients, the destinations of DCM movement."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.networks.contact import squared_distance
+
+
+def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:
+    """Index of one of the candidates, each equally likely. ``candidates``: [L] bool, at least one true."""
+    rank = jnp.cumsum(candidates)
+    drawn = jax.random.randint(key, (), 1, jnp.maximum(rank[-1], 1) + 1)
+    return jnp.argmax(rank == drawn)
+
+
+def cluster_centres(
+    key: jax.Array,
+    grid: jax.Array,
+    static_position: jax.Array,
+    radius: jax.Array | float,
+    present: jax.Array | None = None,
+) -> jax.Array:
+    """Grid points that together cover every static client (MADFL algorithm 3, DADFL algorithm 1).
+
+    The next centre covers most of the clients not covered yet. Among the tied, from the second centre on, it covers
+    most of all static clients; a tie still left is broken uniformly at random. It ends when all are covered.
+
+    Args:
+      key: typed key of the random ties.
+      grid: [L, 2] grid points.
+      static_position: [Ns, 2] places of the static clients, each a grid point.
+      radius: communication radius Rc, in grid units; ``inf`` makes one centre.
+      present: [Ns] bool, which rows count; all of them where it is left out.
+
+    Returns:
+      [L] bool, true at the centres. No static client: no centre.
+
+    >>> grid = jnp.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])
+    >>> cluster_centres(jax.random.key(0), grid, grid[jnp.array([0, 2])], 1.0).tolist()
+    [False, True, False]
+    """
+    num_static = static_position.shape[0]
+    counted = jnp.ones(num_static, bool) if present is None else present
+    reach = jnp.square(jnp.asarray(radius, grid.dtype))
+    covers = (squared_distance(grid, static_position) <= reach) & counted[None, :]
+    covers_of_all = jnp.sum(covers, axis=1)
+
+    def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        return jnp.any(state[1])
+
+    def add_centre(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        centres, uncovered, step = state
+        gain = jnp.sum(covers & uncovered[None, :], axis=1)
+        tied = gain == jnp.max(gain)
+        rank = jnp.where(tied, covers_of_all, -1)
+        tied = jnp.where(step > 0, rank == jnp.max(rank), tied)
+        centre = uniform_choice(jax.random.fold_in(key, step), tied)
+        return centres.at[centre].set(True), uncovered & ~covers[centre], step + 1
+
+    # A static client stands on a grid point, so each step covers one at least; a client off the grid by more than the
+    # radius is never covered and must not keep the loop alive.
+    coverable = counted & jnp.any(covers, axis=0)
+    start = (jnp.zeros(grid.shape[0], bool), coverable, jnp.int32(0))
+    return jax.lax.while_loop(unfinished, add_centre, start)[0]

@@ -1,0 +1,19 @@
+"""Random movement on the grid (MADFL algorithm 5, DADFL eq. 3)."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility, reachable, sample_index
+from mdfl_jax.mobility.registry import MOBILITIES
+
+
+@MOBILITIES.register("random_movement")
+def random_movement() -> Mobility:
+    """A mobile client goes to a grid point drawn uniformly within Rm of its place, that place included."""
+
+    def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
+        del plan
+        place = sample_index(key, reachable(world, client.location).astype(jnp.float32))
+        return client._replace(location=place, destination=place)
+
+    return grid_mobility(move)

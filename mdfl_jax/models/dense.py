@@ -1,0 +1,38 @@
+"""Models without convolutions: multinomial logistic regression and the multilayer perceptron."""
+
+import flax.linen as nn
+import jax
+
+from mdfl_jax.models.registry import MODELS, ModelSettings
+
+
+class MLP(nn.Module):
+    """Dense layers with ReLU between them, over the flattened image.
+
+    Attributes:
+      widths: widths of the hidden layers; none makes logistic regression.
+      num_classes: number of logits.
+    """
+
+    widths: tuple[int, ...]
+    num_classes: int
+
+    @nn.compact
+    def __call__(self, images: jax.Array) -> jax.Array:
+        """Logits [B, num_classes] of images [B, ...]."""
+        x = images.reshape(images.shape[0], -1)
+        for width in self.widths:
+            x = nn.relu(nn.Dense(width)(x))
+        return nn.Dense(self.num_classes)(x)
+
+
+@MODELS.register("linear")
+def linear(settings: ModelSettings) -> nn.Module:
+    """Multinomial logistic regression: one dense layer."""
+    return MLP((), settings.num_classes)
+
+
+@MODELS.register("mlp")
+def mlp(settings: ModelSettings) -> nn.Module:
+    """Multilayer perceptron with hidden layers of the given widths."""
+    return MLP(settings.widths, settings.num_classes)

@@ -1,0 +1,114 @@
+"""Many runs of one program: ``pmap`` over devices of ``vmap`` over the runs of a device.
+
+A run is a (hparams, key) pair: a sweep point under a seed. All have one shape, so one compiled program serves them. On
+a CPU a device's runs follow one another (`lax.map`), which keeps one run's models in the cache; on an accelerator they
+are mapped together. The results are those of a plain loop over runs.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mdfl_jax.metrics import Metrics
+from mdfl_jax.simulation import Simulation
+from mdfl_jax.types import Hparams
+
+
+class Runs(NamedTuple):
+    """Runs laid out over D devices of R runs each.
+
+    Attributes:
+      hparams: leaves [D, R].
+      keys: [D, R] typed keys.
+    """
+
+    hparams: Hparams
+    keys: jax.Array
+
+
+class MonteCarlo(NamedTuple):
+    """A simulation over the devices, for runs in batches.
+
+    Attributes:
+      runs: (list of hparams, list of seeds) -> Runs; where they do not fill the devices the last one is repeated.
+      place: a tree of NumPy arrays [runs, ...] -> the same over the devices, [D, R, ...].
+      init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
+      advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both are pmapped functions, with
+        ``lower`` for compiling beforehand.
+      data: the simulation's data, once a device: leaves [D, ...].
+      num_evaluations: how many times ``advance`` makes a whole run.
+    """
+
+    runs: Callable[[list[Hparams], list[int]], Runs]
+    place: Callable[[Any], Any]
+    init: Any
+    advance: Any
+    data: Any
+    num_evaluations: int
+
+
+def replicate(tree: Any, devices: list[jax.Device]) -> Any:
+    """One copy of every leaf a device, as one array [D, ...] whose shards stay where they are."""
+    sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
+
+    def leaf(x: jax.Array) -> jax.Array:
+        host = np.asarray(x)[None]
+        shape = (len(devices), *x.shape)
+        return jax.make_array_from_callback(shape, sharding, lambda index: host)
+
+    return jax.tree.map(leaf, tree)
+
+
+def monte_carlo(
+    simulation: Simulation, runs_per_batch: int, at_once: int = 0, devices: list[jax.Device] | None = None
+) -> MonteCarlo:
+    """Maps a simulation over runs.
+
+    Args:
+      simulation: see `mdfl_jax.simulation.build`.
+      runs_per_batch: runs that are on the devices together.
+      at_once: runs of a device that are mapped together (vmap); 0: one on CPU, all of them on an accelerator.
+      devices: the devices to use; all local ones where left out, and never more than there are runs.
+    """
+    devices = (devices or jax.local_devices())[:runs_per_batch]
+    per_device = -(-runs_per_batch // len(devices))
+    at_once = at_once or (1 if devices[0].platform == "cpu" else per_device)
+
+    def over_runs(f: Callable[..., Any], *runs: Any) -> Any:
+        if at_once >= per_device:
+            return jax.vmap(f)(*runs)
+        return jax.lax.map(lambda run: f(*run), runs, batch_size=at_once if at_once > 1 else None)
+
+    def init(data: Any, hparams: Hparams, keys: jax.Array) -> tuple[Any, Metrics]:
+        return over_runs(lambda h, k: simulation.init(data, h, k), hparams, keys)
+
+    def advance(data: Any, hparams: Hparams, keys: jax.Array, carry: Any) -> tuple[Any, Metrics]:
+        return over_runs(lambda h, k, c: simulation.advance(data, h, k, c), hparams, keys, carry)
+
+    def place(tree: Any) -> Any:
+        def leaf(x: np.ndarray) -> np.ndarray:
+            padded = np.concatenate([x, np.repeat(x[-1:], len(devices) * per_device - len(x), axis=0)])
+            return padded.reshape(len(devices), per_device, *x.shape[1:])
+
+        return jax.tree.map(leaf, tree)
+
+    def runs(hparams: list[Hparams], seeds: list[int]) -> Runs:
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hparams)
+        return Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
+
+    return MonteCarlo(
+        runs=runs,
+        place=place,
+        init=jax.pmap(init, devices=devices),
+        advance=jax.pmap(advance, devices=devices, donate_argnums=3),
+        data=replicate(simulation.data, devices),
+        num_evaluations=simulation.num_evaluations,
+    )
+
+
+def to_host(tree: Any, num_runs: int) -> Any:
+    """Results [D, R, ...] as NumPy arrays [num_runs, ...], padding dropped."""
+    return jax.tree.map(lambda x: np.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:])[:num_runs], tree)

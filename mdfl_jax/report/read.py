@@ -1,0 +1,226 @@
+"""Reads the workdir of a finished run, checked against schema 1, and finds the settings in which its points differ."""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.errors import UserError
+
+SCHEMA = 1
+_FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting that differs between the points of a sweep."""
+
+    path: str  # "network.mobility"
+    name: str  # "mobility"
+    values: tuple[Any, ...]  # one a point
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as they are printed, one a point."""
+        return tuple(show(value) for value in self.values)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The accuracy of one point against the rounds."""
+
+    rounds: np.ndarray  # [E]
+    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that the report needs of one workdir."""
+
+    workdir: Path
+    manifest: dict[str, Any]  # config.json
+    summary: dict[str, Any]  # summary.json
+    curves: dict[str, Curve]  # point id -> curve
+    first_seed: dict[str, np.ndarray]  # "0/position" [R+1, N, 2], "0/label_counts" [N, C], "0/is_mobile" [N], ...
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The points of summary.json, in order."""
+        return self.summary["points"]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved base configuration, before the points' overrides."""
+        return self.manifest["config"]
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The settings that differ between the points."""
+        return sweep_axes(self.points, self.config)
+
+    def value(self, point: int, path: str) -> Any:
+        """The value that a point has for a dotted path of the configuration; None if it has none."""
+        return _value(self.points[point], path, self.config)
+
+    def array(self, point: int, name: str) -> np.ndarray | None:
+        """The first seed of an array of history.npz, or None where it was not recorded."""
+        return self.first_seed.get(f"{point}/{name}")
+
+
+def read_workdir(workdir: Path) -> Run:
+    """Reads config.json, summary.json, metrics.jsonl and history.npz of a workdir.
+
+    Raises:
+      UserError: a file is absent, unreadable or of another schema; the line names the file.
+    """
+    if not workdir.is_dir():
+        raise UserError(f"{workdir}: no such directory")
+    manifest = _read_json(workdir / "config.json", ("config", "seeds"))
+    summary = _read_json(workdir / "summary.json", ("points", "baseline"))
+    if not summary["points"]:
+        raise UserError(f"{workdir / 'summary.json'}: has no points")
+    for point in summary["points"]:
+        _require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
+    ids = [point["id"] for point in summary["points"]]
+    curves = _read_curves(workdir / "metrics.jsonl", ids)
+    return Run(workdir, manifest, summary, curves, _read_first_seed(workdir / "history.npz"))
+
+
+def show(value: Any) -> str:
+    """A configuration value as printed in tables and legends.
+
+    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
+    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return json.dumps(value)
+
+
+def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
+    """The overrides that differ between points, named by the last component of their path.
+
+    A last component that two axes share is written with the one before it; of `algorithm.name`, `algorithm` is kept,
+    since "name" alone says nothing. A point without an override has the value of `config`.
+
+    >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
+    >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
+    [('radius', ('3', '5'))]
+    """
+    paths = dict.fromkeys(path for point in points for path in point["overrides"])
+    varying = {path: tuple(_value(point, path, config or {}) for point in points) for path in paths}
+    varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
+    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
+    taken = list(short.values())
+    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
+    return [Axis(path, names[path], values) for path, values in varying.items()]
+
+
+def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
+    """One label a point: a name stands for itself, a number is written `radius = 3`; the id where nothing differs."""
+    if not axes:
+        return [str(point["id"]) for point in points]
+    parts = [
+        [text if isinstance(value, str) else f"{axis.name} = {text}" for value, text in zip(axis.values, axis.texts)]
+        for axis in axes
+    ]
+    return [", ".join(label) for label in zip(*parts)]
+
+
+def _value(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
+    if path in point["overrides"]:
+        return point["overrides"][path]
+    node: Any = config
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; is the run finished?") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def _parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{where}: not a JSON object")
+    if content.get("schema") != SCHEMA:
+        raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
+    return content
+
+
+def _require(content: Any, keys: Sequence[str], path: Path) -> None:
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise UserError(f"{path}: lacks {', '.join(map(repr, missing))}")
+
+
+def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
+    content = _parse(_read_text(path), str(path))
+    _require(content, keys, path)
+    return content
+
+
+def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
+    """Accuracy curves by point; of two lines for one point, seed and round the later counts (a resumed run)."""
+    values: dict[str, dict[tuple[int, int], float]] = {name: {} for name in ids}
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        row = _parse(line, f"{path}:{number}")
+        _require(row, ("point", "seed", "round", "accuracy"), path)
+        if row["point"] in values:
+            accuracy = row["accuracy"]
+            values[row["point"]][row["seed"], row["round"]] = np.nan if accuracy is None else accuracy
+    curves = {}
+    for name, by_key in values.items():
+        if not by_key:
+            raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
+        seeds, rounds = ({key: i for i, key in enumerate(sorted(keys))} for keys in map(set, zip(*by_key)))
+        accuracy = np.full((len(seeds), len(rounds)), np.nan)
+        for (seed, at_round), value in by_key.items():
+            accuracy[seeds[seed], rounds[at_round]] = value
+        curves[name] = Curve(np.array(list(rounds)), accuracy)
+    return curves
+
+
+def _read_first_seed(path: Path) -> dict[str, np.ndarray]:
+    """The first seed's label counts, mobile masks and positions; the other arrays are for other readers."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; is the run finished?")
+    arrays = {}
+    try:
+        with np.load(path) as history:
+            for key in history.files:
+                axes = _FIRST_SEED_ARRAYS.get(key.rpartition("/")[2])
+                if axes is None:
+                    continue
+                array = history[key]
+                if array.ndim != axes or not len(array):
+                    raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
+                arrays[key] = np.array(array[0])
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    return arrays

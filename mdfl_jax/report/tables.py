@@ -1,0 +1,159 @@
+"""The table of a run: one row a point, as Markdown, CSV and aligned text."""
+
+import csv
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.report.read import Run, sweep_axes
+
+MISSING = "-"
+BITS_PER_MEGABYTE = 8e6
+
+
+def table(
+    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
+) -> tuple[list[str], list[list[str]]]:
+    """The printed table.
+
+    Args:
+      summary: content of summary.json.
+      config: resolved base configuration, for the points that do not override a varying setting.
+      plus_minus: the sign between a mean and the half-width of its 95 % interval.
+
+    Returns:
+      The header and the rows, one a point; the first columns are the settings that differ.
+    """
+    names, settings = _settings(summary, config)
+    header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
+    header += ["rounds to target", "MB sent/client", "distance/mobile"]
+    rows = []
+    for cells, point in zip(settings, summary["points"]):
+        is_baseline = len(settings) > 1 and point["id"] == summary.get("baseline")
+        difference = _interval(point.get("difference_to_baseline"), plus_minus, sign="+")
+        rows.append(
+            [
+                *cells,
+                _interval(point["final_accuracy"], plus_minus),
+                "baseline" if is_baseline else difference,
+                _interval(point.get("worst_client_accuracy"), plus_minus),
+                number(point.get("rounds_to_target")),
+                number(_megabytes(point)),
+                number(point.get("distance_moved_per_mobile_client")),
+            ]
+        )
+    return header, rows
+
+
+def raw_table(
+    summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
+) -> tuple[list[str], list[list[str | float | None]]]:
+    """The table as raw numbers: accuracies and differences as fractions, None where missing."""
+    names, settings = _settings(summary, config)
+    header = ["point"] if names == ["point"] else ["point", *names]
+    header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
+    header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
+    rows = []
+    for cells, point in zip(settings, summary["points"]):
+        row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
+        for key in ("final_accuracy", "difference_to_baseline", "worst_client_accuracy"):
+            statistic = point.get(key) or {}
+            row += [statistic.get("mean"), statistic.get("ci95")]
+        row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
+        rows.append(row)
+    return header, rows
+
+
+def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
+    """The table in aligned columns of plain ASCII numbers, with a note below, for a terminal."""
+    header, rows = table(summary, config, plus_minus="+-")
+    settings = len(_settings(summary, config)[0])
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if i < settings else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths))
+        ]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(
+        [line(header), "-" * len(line(header)), *map(line, rows), *textwrap.wrap(note(summary, config), 110)]
+    )
+
+
+def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
+    """The table in Markdown, with a note below."""
+    header, rows = table(summary, config)
+    settings = len(_settings(summary, config)[0])
+    rule = [":--" if i < settings else "--:" for i in range(len(header))]
+    lines = ["| " + " | ".join(_escape(cell) for cell in cells) + " |" for cells in (header, rule, *rows)]
+    return "\n".join([*lines, "", note(summary, config), ""])
+
+
+def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
+    """What the numbers are: seeds, interval, baseline and target, in one line."""
+    seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
+    spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
+    parts = [f"Final test accuracy: {spread}"]
+    if len(summary["points"]) > 1 and summary.get("baseline"):
+        parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
+    target = (config or {}).get("target")
+    if target is not None:
+        parts.append(f"target: {100 * target:g} % test accuracy")
+    return "; ".join(parts) + "."
+
+
+def write(run: Run) -> list[Path]:
+    """Writes tables/summary.md and tables/summary.csv; returns their paths."""
+    folder = run.workdir / "tables"
+    folder.mkdir(exist_ok=True)
+    (folder / "summary.md").write_text(markdown(run.summary, run.config), encoding="utf-8")
+    header, rows = raw_table(run.summary, run.config)
+    with open(folder / "summary.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+    return [folder / "summary.md", folder / "summary.csv"]
+
+
+def number(value: float | None) -> str:
+    """A number with three significant digits, whole from 100 on, and never an exponent for large ones.
+
+    >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
+    ['-', '0', '120', '0.0123', '3.14', '12346']
+    """
+    if value is None:
+        return MISSING
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
+
+
+def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
+    """A fraction's mean and half-width in percent, to two decimals: the mean alone where there is no interval."""
+    if not statistic or statistic.get("mean") is None:
+        return MISSING
+    mean = format(100 * statistic["mean"], f"{sign}.2f")
+    half_width = statistic.get("ci95")
+    return mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}"
+
+
+def _megabytes(point: Mapping[str, Any]) -> float | None:
+    bits = point.get("bits_sent_per_client")
+    return None if bits is None else bits / BITS_PER_MEGABYTE
+
+
+def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Names and printed values of the varying settings; the id where nothing varies."""
+    points = summary["points"]
+    axes = sweep_axes(points, config)
+    if not axes:
+        return ["point"], [(str(point["id"]),) for point in points]
+    return [axis.name for axis in axes], list(zip(*(axis.texts for axis in axes)))
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

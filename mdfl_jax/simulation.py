@@ -1,0 +1,219 @@
+"""A whole study of one seed as one pure function of a key: ``simulate``."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.metrics import Metrics, as_history, consensus_distance, lambda_2, mean_model
+from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
+
+
+class Schedule(NamedTuple):
+    """How long, and how often to look.
+
+    Attributes:
+      rounds: R, a multiple of ``eval_every``.
+      eval_every: rounds between evaluations.
+      record_positions: keep every round's places, R * N * 8 bytes a run.
+    """
+
+    rounds: int
+    eval_every: int
+    record_positions: bool = False
+
+
+class Carry(NamedTuple):
+    """All that a run hands on from one evaluation to the next.
+
+    Attributes:
+      round: [] int32 rounds done.
+      clients: who holds what (task.partition).
+      network: the network's state.
+      algorithm: the algorithm's state.
+      messages: [N] int32 sent so far.
+    """
+
+    round: jax.Array
+    clients: Any
+    network: Any
+    algorithm: Any
+    messages: jax.Array
+
+
+class RunFacts(NamedTuple):
+    """What a run was given, for reports.
+
+    Attributes:
+      label_counts: [N, C] int32 samples of each label that each client holds.
+      is_mobile: [N] bool.
+    """
+
+    label_counts: Array
+    is_mobile: Array
+
+
+class Simulation(NamedTuple):
+    """The parts of `simulate`, for callers that want to stop in between (progress, checkpoints).
+
+    Attributes:
+      init: (data, hparams, key) -> (Carry, Metrics before the first round).
+      advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
+      data: the task's data, the first argument of both.
+      num_evaluations: how many times ``advance`` makes a whole run.
+      facts: (Carry) -> RunFacts.
+      message_bits: bits of one message.
+      num_params: parameters of one model, d.
+    """
+
+    init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
+    advance: Callable[[Any, Hparams, jax.Array, Carry], tuple[Carry, Metrics]]
+    data: Any
+    num_evaluations: int
+    facts: Callable[[Carry], RunFacts]
+    message_bits: int
+    num_params: int
+
+
+class _Sums(NamedTuple):
+    """What is summed over the rounds between two evaluations."""
+
+    loss: jax.Array
+    neighbours: jax.Array
+    mix: jax.Array
+
+
+def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
+    if task.num_clients != network.num_clients:
+        raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
+    missing = algorithm.needs - network.gives
+    if missing:
+        raise UserError(f"the algorithm needs {', '.join(sorted(missing))}, which this network does not give")
+    if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
+        raise UserError(
+            f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
+        )
+
+
+def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
+    """The stepwise form of `simulate`.
+
+    Raises:
+      UserError: where the parts do not fit together.
+    """
+    _check(task, network, algorithm, schedule)
+    num_clients = task.num_clients
+
+    def measure(
+        data: Any, params: ClientParams, carry: Carry, sums: _Sums, rounds: int, position: jax.Array
+    ) -> Metrics:
+        mean = mean_model(params)
+        score = task.evaluate(data, jax.tree.map(lambda p, m: jnp.concatenate([p, m]), params, mean))
+        return Metrics(
+            round=carry.round,
+            accuracy=score.accuracy[:-1],
+            loss=score.loss[:-1],
+            train_loss=sums.loss / rounds,
+            mean_model_accuracy=score.accuracy[-1],
+            mean_model_loss=score.loss[-1],
+            consensus_distance=consensus_distance(params),
+            messages=carry.messages,
+            distance_moved=network.places(carry.network).distance_moved,
+            num_neighbours=sums.neighbours / rounds,
+            lambda_2=lambda_2(sums.mix),
+            position=position,
+        )
+
+    def init(data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
+        clients = task.partition(data, hparams.task, stream(key, "partition"))
+        model = task.init(stream(key, "init"))
+        client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (num_clients, *p.shape)), model)
+        carry = Carry(
+            round=jnp.int32(0),
+            clients=clients,
+            network=network.init(hparams.network, key, clients),
+            algorithm=algorithm.init(hparams.algorithm, client_params),
+            messages=jnp.zeros(num_clients, jnp.int32),
+        )
+        unknown = jnp.full(num_clients, jnp.nan)
+        none_yet = _Sums(unknown, unknown, jnp.full((num_clients, num_clients), jnp.nan))
+        start = network.places(carry.network).position[None]
+        position = start if schedule.record_positions else start[:0]
+        return carry, measure(data, client_params, carry, none_yet, 1, position)
+
+    def one_round(
+        data: Any, hparams: Hparams, key: jax.Array, state: tuple[Carry, _Sums], _: None
+    ) -> tuple[tuple[Carry, _Sums], jax.Array | None]:
+        carry, sums = state
+        network_state, links = network.step(hparams.network, key, carry.round, carry.network, carry.clients)
+        algorithm_state, stats = algorithm.round(
+            hparams.algorithm,
+            stream_at(key, "batch", carry.round),
+            carry.algorithm,
+            links,
+            partial(task.gradient, data, carry.clients),
+        )
+        sums = _Sums(
+            loss=sums.loss + stats.loss,
+            neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
+            mix=links.mix,
+        )
+        messages = carry.messages + stats.messages
+        carry = Carry(carry.round + 1, carry.clients, network_state, algorithm_state, messages)
+        return (carry, sums), network.places(network_state).position if schedule.record_positions else None
+
+    def advance(data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
+        zeros = jnp.zeros(num_clients)
+        sums = _Sums(zeros, zeros, jnp.zeros((num_clients, num_clients)))
+        body = partial(one_round, data, hparams, key)
+        (carry, sums), position = jax.lax.scan(body, (carry, sums), None, length=schedule.eval_every)
+        params = algorithm.params(carry.algorithm)
+        position = jnp.zeros((0, num_clients, 2)) if position is None else position
+        return carry, measure(data, params, carry, sums, schedule.eval_every, position)
+
+    model = jax.eval_shape(task.init, jax.random.key(0))
+    num_params = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model))
+    return Simulation(
+        init=init,
+        advance=advance,
+        data=task.data,
+        num_evaluations=schedule.rounds // schedule.eval_every,
+        facts=lambda carry: RunFacts(carry.clients.label_counts, network.places(carry.network).is_mobile),
+        message_bits=algorithm.message_bits(num_params),
+        num_params=num_params,
+    )
+
+
+def simulate(
+    task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
+) -> Callable[[Hparams, jax.Array], Metrics]:
+    """A whole run as a pure function, to be jitted, and mapped over seeds and points.
+
+    Args:
+      task: what is learnt.
+      network: who can talk, when.
+      algorithm: what is done and sent.
+      schedule: rounds and evaluations.
+
+    Returns:
+      (hparams, key) -> Metrics with a leading axis of 1 + rounds / eval_every evaluations, the first before any round;
+      ``position`` is [R + 1, N, 2] where recorded.
+
+    Raises:
+      UserError: where the parts do not fit together.
+    """
+    simulation = build(task, network, algorithm, schedule)
+
+    def run(hparams: Hparams, key: jax.Array) -> Metrics:
+        carry, first = simulation.init(simulation.data, hparams, key)
+        advance = lambda c, _: simulation.advance(simulation.data, hparams, key, c)  # noqa: E731
+        _, rest = jax.lax.scan(advance, carry, None, length=simulation.num_evaluations)
+        rest = rest._replace(position=rest.position.reshape(-1, *rest.position.shape[2:]))
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), as_history(first, 0), rest)
+
+    return run

@@ -1,0 +1,146 @@
+"""The three nouns of a simulation, Task, Network and Algorithm, and what passes between them.
+
+Axes, one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes. A stacked
+tree has a leading client axis ([N, ...]). ``mix[i, j]`` is the weight that receiver i gives to sender j.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+
+Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
+Params = Any  # a pytree of one client's parameters
+ClientParams = Any  # the same tree with a leading client axis, [N, ...]
+
+
+class Clients(Protocol):
+    """Who holds what, as a task's ``partition`` gives it; networks and mixings read these two fields."""
+
+    @property
+    def num_samples(self) -> jax.Array:
+        """[N] int32 training samples that each client holds."""
+
+    @property
+    def label_counts(self) -> jax.Array:
+        """[N, C] int32 how many of each label."""
+
+
+class Score(NamedTuple):
+    """How well stacked models do on the test samples.
+
+    Attributes:
+      accuracy: [N] float32 in [0, 1].
+      loss: [N] float32 mean loss.
+    """
+
+    accuracy: jax.Array
+    loss: jax.Array
+
+
+class Hparams(NamedTuple):
+    """The numbers of a run, traced, one pytree a noun: what a sweep varies without compiling again."""
+
+    task: Any
+    network: Any
+    algorithm: Any
+
+
+class Task(NamedTuple):
+    """What is learnt, as pure functions.
+
+    Attributes:
+      num_clients: N.
+      data: arrays shared by all seeds and points, on the device once; passed back to the functions below.
+      partition: (data, hparams.task, key) -> Clients, with whatever else ``gradient`` needs.
+      init: (key) -> params of one model.
+      gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
+        gradient of zero. ``key`` draws minibatches and belongs to one local step.
+      evaluate: (data, client_params [M, ...]) -> Score of M models.
+    """
+
+    num_clients: int
+    data: Any
+    partition: Callable[[Any, Any, jax.Array], Any]
+    init: Callable[[jax.Array], Params]
+    gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+    evaluate: Callable[[Any, ClientParams], Score]
+
+
+class Links(NamedTuple):
+    """All that an algorithm knows of the world in a round.
+
+    Attributes:
+      adjacency: [N, N] bool, adjacency[i, j] where i hears j; no self loops.
+      mix: [N, N] float32, rows sum to one.
+    """
+
+    adjacency: jax.Array
+    mix: jax.Array
+
+
+class Places(NamedTuple):
+    """Where the clients are, for metrics and figures.
+
+    Attributes:
+      position: [N, 2] float32.
+      distance_moved: [N] float32 since the start.
+      is_mobile: [N] bool.
+    """
+
+    position: jax.Array
+    distance_moved: jax.Array
+    is_mobile: jax.Array
+
+
+class Network(NamedTuple):
+    """Who can talk, when.
+
+    Attributes:
+      num_clients: N.
+      gives: the fields of Links that this network fills.
+      init: (hparams.network, key, clients) -> state before the first round.
+      step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the world
+        after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
+      places: (state) -> Places.
+    """
+
+    num_clients: int
+    gives: frozenset[str]
+    init: Callable[[Any, jax.Array, Clients], Any]
+    step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
+    places: Callable[[Any], Places]
+
+
+class RoundStats(NamedTuple):
+    """What one round did.
+
+    Attributes:
+      loss: [N] float32 training loss at the first local step.
+      messages: [N] int32 messages that each client sent, one a directed link.
+    """
+
+    loss: jax.Array
+    messages: jax.Array
+
+
+Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+
+
+class Algorithm(NamedTuple):
+    """What is done and sent in a round.
+
+    Attributes:
+      needs: the fields of Links that it reads.
+      init: (hparams.algorithm, client_params) -> state.
+      round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats); ``gradient`` is the task's, bound
+        to the data and the clients; ``key`` belongs to the round.
+      params: (state) -> client_params [N, ...], the models to evaluate.
+      message_bits: (number of parameters) -> bits of one message.
+    """
+
+    needs: frozenset[str]
+    init: Callable[[Any, ClientParams], Any]
+    round: Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
+    params: Callable[[Any], ClientParams]
+    message_bits: Callable[[int], int]

@@ -1,0 +1,279 @@
+"""The ways to deal samples to clients: who owns what, and with which law."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from mdfl_jax.data.partition import classes_per_client, dirichlet, iid, shards
+
+NUM_CLASSES = 10
+MANY, FEW = 20, 5  # the numbers of clients, and ten classes nearly everywhere: each new shape compiles for seconds
+SIGMAS = 5.0  # two-sided tail 6e-7; the keys are fixed, so a pass stays a pass
+
+
+def balanced(per_class, num_classes=NUM_CLASSES, seed=0):
+    """Labels [per_class * num_classes] in random order, as many of each class."""
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(num_classes), per_class)).astype(np.int32)
+
+
+def unbalanced(seed=0):
+    """Labels [500] with classes of very different sizes, class 7 absent."""
+    p = np.array([30, 20, 15, 10, 8, 6, 5, 0, 4, 2]) / 100
+    return np.random.default_rng(seed).choice(NUM_CLASSES, 500, p=p).astype(np.int32)
+
+
+def counts(owner, labels, num_clients, num_classes=NUM_CLASSES):
+    """Samples by client and class, [N, C]."""
+    table = np.zeros((num_clients, num_classes), int)
+    np.add.at(table, (owner, labels), 1)
+    return table
+
+
+RULES = {
+    "dirichlet 0.01": lambda key, labels, n: dirichlet(key, labels, n, 0.01),
+    "dirichlet 0.05": lambda key, labels, n: dirichlet(key, labels, n, 0.05),
+    "dirichlet 1": lambda key, labels, n: dirichlet(key, labels, n, 1.0),
+    "dirichlet 1e4": lambda key, labels, n: dirichlet(key, labels, n, 1e4),
+    "iid": iid,
+    "all classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, NUM_CLASSES),
+    "shards 1": lambda key, labels, n: shards(key, labels, n, 1),
+    "shards 3": lambda key, labels, n: shards(key, labels, n, 3),
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+class TestEveryRule:
+    @pytest.mark.parametrize("num_clients", [1, MANY])
+    @pytest.mark.parametrize("labels", [balanced(50), unbalanced()], ids=["balanced", "unbalanced"])
+    def test_every_sample_has_one_owner(self, rule, labels, num_clients):
+        for seed in range(3):
+            owner = np.asarray(rule(jax.random.key(seed), labels, num_clients))
+            assert owner.shape == labels.shape
+            assert np.issubdtype(owner.dtype, np.integer)
+            assert owner.min() >= 0
+            assert owner.max() < num_clients
+
+    def test_key_decides(self, rule):
+        labels = balanced(50)
+        first, again, other = (np.asarray(rule(jax.random.key(seed), labels, MANY)) for seed in (0, 0, 1))
+        np.testing.assert_array_equal(first, again)
+        assert (first != other).any()
+
+    def test_labels_may_be_a_jax_array(self, rule):
+        labels = balanced(50)
+        of_numpy, of_jax = (rule(jax.random.key(2), array, MANY) for array in (labels, jax.numpy.asarray(labels)))
+        np.testing.assert_array_equal(of_numpy, of_jax)
+
+    def test_fewer_samples_than_clients(self, rule):
+        owner = np.asarray(rule(jax.random.key(0), np.array([9, 0, 9], np.int32), MANY))
+        assert owner.shape == (3,)
+        assert ((owner >= 0) & (owner < MANY)).all()
+
+
+class TestDirichlet:
+    """Shares of a class over N clients ~ Dir(alpha): each is Beta(alpha, (N - 1) alpha)."""
+
+    num_clients, per_class, num_keys = FEW, 400, 80
+
+    def shares(self, alpha):
+        """Independent draws of the vector of shares, [keys * classes, N]."""
+        labels = balanced(self.per_class)
+        drawn = []
+        for seed in range(self.num_keys):
+            owner = np.asarray(dirichlet(jax.random.key(seed), labels, self.num_clients, alpha))
+            drawn.append(counts(owner, labels, self.num_clients).T / self.per_class)
+        return np.concatenate(drawn)
+
+    @pytest.mark.parametrize("alpha", [0.01, 0.05, 1.0])
+    def test_shares_follow_the_law(self, alpha):
+        """Mean, second and cross moments, and the chance of more than half, of every client; cuts round by 1/400."""
+        shares, n = self.shares(alpha), self.num_clients
+        law = stats.beta(alpha, (n - 1) * alpha)
+        rounding = 2 / self.per_class
+
+        def assert_mean(values, expected, slack):
+            error = np.abs(values.mean(0) - expected)
+            assert (error < SIGMAS * values.std(0) / np.sqrt(len(values)) + slack).all()
+
+        np.testing.assert_allclose(law.var(), (1 / n) * (1 - 1 / n) / (n * alpha + 1))
+        assert_mean(shares, 1 / n, rounding / 2)
+        assert_mean((shares - 1 / n) ** 2, law.var(), rounding)
+        assert_mean((shares > 0.5).astype(float), law.sf(0.5), rounding)
+        cross = -law.var() / (n - 1)
+        assert_mean((shares - 1 / n) * (np.roll(shares, 1, axis=1) - 1 / n), cross, rounding)
+
+    def test_classes_are_drawn_apart(self):
+        """The shares of two classes of one partition are uncorrelated."""
+        shares = self.shares(0.1).reshape(self.num_keys, NUM_CLASSES, self.num_clients) - 1 / self.num_clients
+        variance = stats.beta(0.1, 0.4).var()
+        product = np.stack([shares[:, c] * shares[:, c + 1] for c in range(0, NUM_CLASSES, 2)], 1)
+        product = product.reshape(-1, self.num_clients) / variance
+        assert (np.abs(product.mean(0)) < SIGMAS * product.std(0) / np.sqrt(len(product))).all()
+
+    def test_large_alpha_is_almost_even(self):
+        labels = balanced(1_000)
+        owner = np.asarray(dirichlet(jax.random.key(0), labels, FEW, 1e5))
+        np.testing.assert_allclose(counts(owner, labels, FEW) / 1_000, 1 / FEW, atol=0.01)
+
+    @pytest.mark.parametrize("alpha", [1e-3, 0.01])
+    def test_tiny_alpha_gives_a_class_to_almost_one_client(self, alpha):
+        """E of the sum of squared shares is (alpha + 1) / (N alpha + 1): 0.84 for 20 clients at 0.01."""
+        labels = balanced(50)
+        owners = [np.asarray(dirichlet(jax.random.key(seed), labels, MANY, alpha)) for seed in range(20)]
+        assert all(owner.min() >= 0 and owner.max() < MANY for owner in owners)
+        tables = [counts(owner, labels, MANY) for owner in owners]
+        total = np.concatenate([((table / 50) ** 2).sum(0) for table in tables])
+        expected = (alpha + 1) / (MANY * alpha + 1)
+        assert abs(total.mean() - expected) < SIGMAS * total.std() / np.sqrt(len(total)) + 0.02
+        largest = np.concatenate([table.argmax(0) for table in tables])
+        assert stats.chisquare(np.bincount(largest, minlength=MANY)).pvalue > 1e-4, "a class goes to anyone"
+
+    def test_a_class_is_shuffled_before_it_is_cut(self):
+        """Along a class's samples the owner changes as often as when throwing a die; anyone may own the first."""
+        labels = np.repeat(np.arange(NUM_CLASSES, dtype=np.int32), 1_000)
+        owner = np.asarray(dirichlet(jax.random.key(0), labels, FEW, 1e4))
+        for label in range(NUM_CLASSES):
+            mine = owner[labels == label]
+            assert abs((mine[1:] != mine[:-1]).mean() - (1 - 1 / FEW)) < 0.08
+        small = np.full(40, NUM_CLASSES - 1, np.int32)
+        owners = np.stack([np.asarray(dirichlet(jax.random.key(seed), small, FEW, 1e4)) for seed in range(80)])
+        first_and_last = np.stack([np.bincount(owners[:, place], minlength=FEW) for place in (0, 39)])
+        assert stats.chisquare(first_and_last, axis=1).pvalue.min() > 1e-4
+
+    def test_one_class_is_cut_at_its_shares(self):
+        """No client's samples are lost or doubled by rounding: 997 samples over 20 equal shares of 49.85."""
+        labels = np.full(997, NUM_CLASSES - 1, np.int32)
+        sizes = np.bincount(np.asarray(dirichlet(jax.random.key(0), labels, MANY, 1e7)), minlength=MANY)
+        assert sizes.sum() == 997
+        assert sizes.min() >= 48
+        assert sizes.max() <= 52
+
+
+class TestIid:
+    @pytest.mark.parametrize(("n", "num_clients"), [(1_000, 20), (1_003, 20), (999, 7), (5, 8), (1, 1), (60, 60)])
+    def test_sizes_differ_by_at_most_one(self, n, num_clients):
+        for seed in range(3):
+            sizes = np.bincount(np.asarray(iid(jax.random.key(seed), np.zeros(n, np.int32), num_clients)))
+            sizes = np.pad(sizes, (0, num_clients - len(sizes)))
+            assert sizes.max() - sizes.min() <= 1
+
+    def test_label_does_not_matter(self):
+        """Two labels and four clients: the table of counts is that of independence; sorted labels do not show."""
+        labels = np.repeat(np.arange(2, dtype=np.int32), 2_000)
+        table = counts(np.asarray(iid(jax.random.key(0), labels, 4)), labels, 4, 2)
+        assert stats.chi2_contingency(table).pvalue > 1e-4
+        assert len(np.unique(table)) > 1, "a stratified deal is not a random one"
+
+    def test_anyone_may_own_a_sample(self):
+        labels = np.zeros(6, np.int32)
+        owners = np.stack([np.asarray(iid(jax.random.key(seed), labels, 3)) for seed in range(150)])
+        of_each_sample = np.stack([np.bincount(owners[:, sample], minlength=3) for sample in range(6)])
+        assert stats.chisquare(of_each_sample, axis=1).pvalue.min() > 1e-4
+
+
+class TestClassesPerClient:
+    @pytest.mark.parametrize("held", [1, 2, 7, 10])
+    @pytest.mark.parametrize("num_clients", [1, 4, 12])
+    def test_holdings(self, held, num_clients):
+        """Exactly that many classes a client; a class even among its holders; a class of nobody at -1 as a whole."""
+        labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 40 + np.arange(10)))
+        for seed in range(4):
+            owner = np.asarray(classes_per_client(jax.random.key(seed), labels, num_clients, 10, held))
+            assert np.issubdtype(owner.dtype, np.integer)
+            assert owner.shape == labels.shape
+            assert owner.min() >= -1
+            assert owner.max() < num_clients
+            table = counts(owner[owner >= 0], labels[owner >= 0], num_clients)
+            np.testing.assert_array_equal((table > 0).sum(1), held)
+            for label in range(10):
+                sizes = table[:, label][table[:, label] > 0]
+                if len(sizes):
+                    assert sizes.sum() == (labels == label).sum()
+                    assert sizes.max() - sizes.min() <= 1
+                else:
+                    assert (owner[labels == label] == -1).all()
+
+    def test_every_class_is_as_likely(self):
+        """Over many keys each client holds each class with probability 3 in 10."""
+        labels, keys = balanced(12), 120
+        holds = np.zeros((4, 10))
+        for seed in range(keys):
+            owner = np.asarray(classes_per_client(jax.random.key(seed), labels, 4, 10, 3))
+            holds += counts(owner[owner >= 0], labels[owner >= 0], 4) > 0
+        assert (np.abs(holds / keys - 0.3) < SIGMAS * np.sqrt(0.3 * 0.7 / keys)).all()
+
+    def test_clients_differ(self):
+        labels = balanced(40)
+        owner = np.asarray(classes_per_client(jax.random.key(0), labels, 8, 10, 3))
+        table = counts(owner[owner >= 0], labels[owner >= 0], 8)
+        assert len(np.unique(table > 0, axis=0)) > 1
+
+    def test_fewer_samples_than_holders(self):
+        labels = np.array([0, 0, 1], np.int32)
+        owner = np.asarray(classes_per_client(jax.random.key(0), labels, 8, 2, 2))
+        assert ((owner >= 0) & (owner < 8)).all()
+        assert owner[0] != owner[1]
+
+    def test_a_class_is_shuffled_before_it_is_dealt(self):
+        """Over keys, the first sample of a class is anyone's."""
+        labels = np.zeros(8, np.int32)
+        draws = [np.asarray(classes_per_client(jax.random.key(seed), labels, 4, 1, 1))[0] for seed in range(120)]
+        assert stats.chisquare(np.bincount(draws, minlength=4)).pvalue > 1e-4
+
+
+class TestShards:
+    @pytest.mark.parametrize("per_client", [1, 2, 4])
+    def test_whole_shards_of_one_class(self, per_client):
+        """Classes that divide into shards: equal sizes, and at most as many classes as shards."""
+        num_clients, per_class = 20, 16
+        labels = balanced(per_class * per_client, 10)
+        assert labels.size % (num_clients * per_client) == 0
+        size = labels.size // (num_clients * per_client)
+        assert (per_class * per_client) % size == 0
+        for seed in range(4):
+            table = counts(
+                np.asarray(shards(jax.random.key(seed), labels, num_clients, per_client)), labels, num_clients
+            )
+            np.testing.assert_array_equal(table.sum(1), per_client * size)
+            assert ((table > 0).sum(1) <= per_client).all()
+            assert (table % size == 0).all()
+
+    @pytest.mark.parametrize(("num_clients", "per_client"), [(7, 1), (7, 3), (13, 2), (20, 4)])
+    def test_boundaries_and_sizes(self, num_clients, per_client):
+        """Shards that straddle: a shard holds one class more for each boundary within; sizes as equal as possible."""
+        labels = unbalanced()
+        pieces = num_clients * per_client
+        for seed in range(4):
+            table = counts(
+                np.asarray(shards(jax.random.key(seed), labels, num_clients, per_client)), labels, num_clients
+            )
+            assert (table.sum(1) >= per_client * (labels.size // pieces)).all()
+            assert (table.sum(1) <= per_client * -(-labels.size // pieces)).all()
+            assert (table > 0).sum() <= pieces + len(np.unique(labels)) - 1
+
+    def test_shards_are_runs_of_the_sorted_labels(self):
+        """With 50 different labels the order is plain: along it the owners make 15 runs of 3 or 4, dealt 3 each."""
+        labels = np.random.default_rng(0).permutation(50).astype(np.int32)
+        for seed in range(10):
+            along = np.asarray(shards(jax.random.key(seed), labels, 5, 3))[np.argsort(labels)]
+            assert shard_sequences(along, {3: 10, 4: 5}), "no cut into ten shards of 3 and five of 4 gives this deal"
+
+    def test_deal_is_random(self):
+        """Anyone may get the first shard, and the first two shards go to one client with probability 1/5."""
+        labels = np.arange(12, dtype=np.int32)
+        owners = np.stack([np.asarray(shards(jax.random.key(seed), labels, 3, 2)) for seed in range(150)])
+        assert stats.chisquare(np.bincount(owners[:, 0], minlength=3)).pvalue > 1e-4
+        together = (owners[:, 0] == owners[:, 2]).sum()
+        assert stats.binomtest(int(together), 150, 1 / 5).pvalue > 1e-4
+
+
+def shard_sequences(along, sizes):
+    """Whether the owners along the sorted samples can be cut into shards of one owner each, so many of each size."""
+    if not len(along):
+        return not any(sizes.values())
+    for size, number in sizes.items():
+        fits = number and len(along) >= size and len(set(along[:size].tolist())) == 1
+        if fits and shard_sequences(along[size:], {**sizes, size: number - 1}):
+            return True
+    return False

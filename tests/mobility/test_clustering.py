@@ -1,0 +1,109 @@
+"""`cluster_centres` (DADFL algorithm 1) against the exact law of the loop oracle."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from scipy import stats
+
+from mdfl_jax.mobility.clustering import cluster_centres
+
+JIT_CENTRES = jax.jit(jax.vmap(cluster_centres, in_axes=(0, None, None, None)))
+DRAWS = 8_000
+SMALLEST_P = 1e-4
+
+
+def line(length):
+    return np.array([(1, q) for q in range(1, length + 1)])
+
+
+def draw(grid, static_position, radius, draws=DRAWS, seed=0):
+    keys = jax.random.split(jax.random.key(seed), draws)
+    grid, static_position = jnp.asarray(grid, jnp.float32), jnp.asarray(static_position, jnp.float32)
+    return np.asarray(JIT_CENTRES(keys, grid, static_position.reshape(-1, 2), radius))
+
+
+WORLDS = {
+    "one client": (grid_world.square_grid(3), [(1, 2)], 1.0),
+    "one client in a corner, diagonal in reach": (grid_world.square_grid(3), [(1, 1)], float(np.sqrt(2))),
+    "one client, radius 0": (grid_world.square_grid(3), [(2, 3)], 0.0),
+    "one client, radius inf": (grid_world.square_grid(3), [(2, 3)], np.inf),
+    "two on one spot": (grid_world.square_grid(3), [(2, 2), (2, 2)], 1.0),
+    "two on one spot and a third elsewhere": (grid_world.square_grid(3), [(1, 1), (1, 1), (3, 3)], 1.0),
+    "two on one spot, radius 0": (grid_world.square_grid(3), [(1, 3), (2, 1), (1, 3)], 0.0),
+    "all on one spot, radius 0": (grid_world.square_grid(2), [(2, 1), (2, 1), (2, 1)], 0.0),
+    "radius inf": (grid_world.square_grid(3), [(1, 1), (3, 3), (1, 3)], np.inf),
+    "no client": (grid_world.square_grid(2), [], 1.0),
+    "second tie rule decides": (line(5), [(1, 1), (1, 2), (1, 4)], 1.0),
+    "second tie rule decides among many": (line(7), [(1, 2), (1, 3), (1, 4), (1, 6)], 1.0),
+    "most uncovered goes before most in all": (line(9), [(1, 3), (1, 3), (1, 3), (1, 4), (1, 6), (1, 9)], 1.0),
+    "corners": (grid_world.square_grid(3), [(1, 1), (3, 3), (1, 3)], 1.0),
+    "square": (grid_world.square_grid(4), [(1, 1), (1, 3), (2, 4), (4, 2)], float(np.sqrt(2))),
+    "3-4-5": (grid_world.square_grid(5), [(1, 1), (4, 5)], 5.0),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_law_equals_the_oracle(name):
+    """Only possible outcomes, all of them, at frequencies that a chi-square test does not tell from the exact law."""
+    grid, static_position, radius = WORLDS[name]
+    law = grid_world.cluster_centres_law(grid, static_position, radius)
+    assert min(law.values()) * DRAWS > 10, "a world for this test has no rare outcome"
+    got = draw(grid, static_position, radius)
+    assert got.shape == (DRAWS, len(grid))
+    assert got.dtype == np.bool_
+    outcomes, counts = np.unique(got, axis=0, return_counts=True)
+    observed = {tuple(np.flatnonzero(outcome).tolist()): count for outcome, count in zip(outcomes, counts)}
+    assert set(observed) == set(law)
+    if len(law) > 1:
+        expected = np.array([float(law[outcome]) * DRAWS for outcome in law])
+        assert stats.chisquare([observed[outcome] for outcome in law], expected).pvalue > SMALLEST_P
+
+
+def test_worlds_exercise_the_second_tie_rule():
+    """Without it the law of these worlds would be another one, so the test above sees whether it is there."""
+    centre_choices = grid_world.centre_choices
+    changed = []
+    with pytest.MonkeyPatch.context() as patch:
+        before = {name: grid_world.cluster_centres_law(*world) for name, world in WORLDS.items()}
+        patch.setattr(grid_world, "centre_choices", lambda left, cover, first: centre_choices(left, cover, True))
+        changed = [name for name, world in WORLDS.items() if grid_world.cluster_centres_law(*world) != before[name]]
+    assert {"second tie rule decides", "second tie rule decides among many"} <= set(changed)
+
+
+@pytest.mark.parametrize(("size", "num_static", "radius"), [(18, 15, 3.0), (18, 15, 1.0), (35, 45, 5.0)])
+def test_world_of_the_paper(size, num_static, radius):
+    """Random worlds of the papers' sizes: all clients covered, by centres that some order of the greedy rule gives."""
+    grid = grid_world.square_grid(size)
+    for seed in range(3):
+        static_position = grid[np.random.default_rng(seed).integers(0, len(grid), num_static)]
+        centres = draw(grid, static_position, radius, draws=5, seed=seed)
+        assert (centres.sum(1) <= num_static).all()
+        for mask in centres:
+            chosen = np.flatnonzero(mask)
+            covered = [grid_world.covered_by(grid[index], static_position, radius) for index in chosen]
+            assert frozenset().union(*covered) == frozenset(range(num_static))
+            assert grid_world.is_possible_outcome(chosen, grid, static_position, radius)
+
+
+def test_key_decides():
+    grid, static_position, radius = WORLDS["square"]
+    first, again = (draw(grid, static_position, radius, draws=50, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert len(np.unique(first, axis=0)) > 1
+
+
+def test_compiles_once_for_all_radii():
+    traces = 0
+
+    def counted(*arguments):
+        nonlocal traces
+        traces += 1
+        return cluster_centres(*arguments)
+
+    jitted = jax.jit(counted)
+    grid, static_position, _ = WORLDS["square"]
+    for radius in (0.0, 1.0, jnp.inf):
+        jitted(jax.random.key(0), jnp.asarray(grid, jnp.float32), jnp.asarray(static_position, jnp.float32), radius)
+    assert traces == 1

@@ -1,0 +1,41 @@
+"""The mixing matrices of MADFL and DADFL in plain NumPy loops; mix[i, j] is the weight receiver i gives sender j."""
+
+import numpy as np
+
+
+def metropolis_hastings(adjacency):
+    """Metropolis-Hastings weights (MADFL eq. 2).
+
+    >>> metropolis_hastings([[0, 1, 1], [1, 0, 0], [1, 0, 0]]).round(3).tolist()
+    [[0.333, 0.333, 0.333], [0.333, 0.667, 0.0], [0.333, 0.0, 0.667]]
+    """
+    n = len(adjacency)
+    degree = [sum(1 for j in range(n) if adjacency[i][j]) for i in range(n)]
+    mix = np.zeros((n, n))
+    for i in range(n):
+        given = 0.0
+        for j in range(n):
+            if adjacency[i][j]:
+                mix[i, j] = 1.0 / (1.0 + max(degree[i], degree[j]))
+                given += mix[i, j]
+        mix[i, i] = 1.0 - given
+    return mix
+
+
+def fedavg(adjacency, num_samples):
+    """Data-size weights over the closed neighbourhood (DADFL eq. 2); with no sample in it, one's own model (settled).
+
+    >>> fedavg([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [1, 3, 0]).tolist()
+    [[0.25, 0.75, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]
+    """
+    n = len(adjacency)
+    mix = np.zeros((n, n))
+    for i in range(n):
+        closed = [j for j in range(n) if j == i or adjacency[i][j]]
+        total = sum(float(num_samples[j]) for j in closed)
+        if total == 0.0:
+            mix[i, i] = 1.0
+            continue
+        for j in closed:
+            mix[i, j] = float(num_samples[j]) / total
+    return mix

@@ -1,0 +1,158 @@
+"""A small synthetic workdir, written to the contract between the runner and the report."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+MOBILITY = ("static", "random_movement", "dam", "dcm")
+
+
+def config(rounds: int, every: int, clients: int, grid: int, seeds: int, radius: float) -> dict[str, Any]:
+    return {
+        "rounds": rounds,
+        "eval_every": every,
+        "seeds": seeds,
+        "target": 0.7,
+        "baseline": "static",
+        "data": {"name": "mnist", "partition": "dirichlet", "alpha": 0.05, "standardise": True},
+        "model": {"name": "cnn"},
+        "network": {
+            "num_clients": clients,
+            "num_mobile": clients // 4,
+            "grid_size": grid,
+            "radius": radius,
+            "max_step": 3,
+            "mobility": "static",
+            "mixing": "metropolis_hastings",
+        },
+        "algorithm": {"name": "dpsgd", "lr": 0.01, "local_steps": 1},
+    }
+
+
+def walk(rng: np.random.Generator, mobility: str, rounds: int, mobile: np.ndarray, grid: int) -> np.ndarray:
+    """Positions [R+1, N, 2] on the grid points 1..G; only the mobile clients of a moving pattern move."""
+    place = rng.integers(1, grid + 1, (len(mobile), 2))
+    goals = rng.integers(1, grid + 1, (len(mobile), 4, 2))
+    path = [place]
+    for t in range(rounds):
+        step = rng.integers(-3, 4, place.shape)
+        if mobility in ("dam", "dcm"):
+            step = np.clip(goals[:, (t // 4) % 4] - place, -3, 3)
+        moved = np.clip(place + step * mobile[:, None] * (mobility != "static"), 1, grid)
+        place = moved
+        path.append(place)
+    return np.stack(path)
+
+
+def statistic(values: np.ndarray) -> dict[str, Any]:
+    one = len(values) == 1
+    std = None if one else float(values.std(ddof=1))
+    half = None if std is None else 2.5706 * std / np.sqrt(len(values))
+    return {"mean": float(values.mean()), "std": std, "ci95": half, "per_seed": values.tolist()}
+
+
+def write_workdir(
+    folder: Path,
+    overrides: list[dict[str, Any]] | None = None,
+    *,
+    seeds: int = 3,
+    rounds: int = 40,
+    every: int = 10,
+    clients: int = 8,
+    grid: int = 10,
+    radius: float = 3.0,
+    positions: bool = True,
+    title: str | None = None,
+) -> Path:
+    """Writes config.json, summary.json, metrics.jsonl and history.npz; one point for each dict of overrides."""
+    overrides = [{"network.mobility": name} for name in MOBILITY] if overrides is None else overrides
+    folder.mkdir(parents=True, exist_ok=True)
+    evals = np.arange(0, rounds + 1, every)
+    arrays: dict[str, np.ndarray] = {"rounds": evals}
+    lines, points, base = [], [], None
+    for p, override in enumerate(overrides):
+        name = "-".join(str(value) for value in override.values()) or "base"
+        rng = np.random.default_rng(7)  # the same for all points: data and places are shared
+        counts = (rng.dirichlet(np.full(clients, 0.05), (seeds, 10)).transpose(0, 2, 1) * 6000).astype(int)
+        mobile = np.zeros((seeds, clients), bool)
+        for row in mobile:
+            row[rng.choice(clients, clients // 4, replace=False)] = True
+        top = 0.62 + 0.05 * min(p, 4) + 0.01 * p + rng.normal(0, 0.02, (seeds, 1, 1))
+        curve = 0.1 + (top - 0.1) * (1 - np.exp(-evals[None, :, None] / rounds * (4 + p)))
+        accuracy = np.clip(curve + rng.normal(0, 0.01, (seeds, len(evals), clients)), 0, 1)
+        arrays |= {f"{p}/accuracy": accuracy, f"{p}/label_counts": counts, f"{p}/is_mobile": mobile}
+        if positions:
+            mobility = str(override.get("network.mobility", "random_movement"))
+            world = np.random.default_rng(11)
+            arrays[f"{p}/position"] = np.stack([walk(world, mobility, rounds, row, grid) for row in mobile])
+        final = accuracy[:, -1]
+        base = final.mean(1) if base is None else base
+        difference = statistic(final.mean(1) - base)
+        points.append(
+            {
+                "id": name,
+                "overrides": override,
+                "final_accuracy": statistic(final.mean(1)),
+                "best_accuracy": statistic(accuracy.mean(2).max(1)),
+                "difference_to_baseline": None if p == 0 else {key: difference[key] for key in ("mean", "ci95")},
+                "worst_client_accuracy": statistic(final.min(1)),
+                "rounds_to_target": None if p == 0 else rounds - 10 * p,
+                "rounds_to_target_per_seed": [None] * seeds,
+                "bits_sent_per_client": 1.6e9 + 1e8 * p,
+                "distance_moved_per_mobile_client": 123.4 * p,
+                "compile_seconds": 3.2,
+                "run_seconds": 10.0,
+            }
+        )
+        for s in range(seeds):
+            lines += [
+                {
+                    "schema": 1,
+                    "point": name,
+                    "seed": s,
+                    "round": int(evals[e]),
+                    "accuracy": float(accuracy[s, e].mean()),
+                    "train_loss": None if e == 0 else 0.3,
+                    "lambda_2": None,
+                }
+                for e in range(len(evals))
+            ]
+    manifest = {
+        "schema": 1,
+        "name": "synthetic",
+        "config": config(rounds, every, clients, grid, seeds, radius),
+        "points": [{"id": point["id"], "overrides": point["overrides"]} for point in points],
+        "seeds": list(range(seeds)),
+        "commit": "0123abc",
+        "versions": {"python": "3.11.9", "jax": "0.10.2", "mdfl_jax": "0.1.0"},
+        "devices": ["TFRT_CPU_0", "TFRT_CPU_1"],
+        "compile_seconds": 12.8,
+        "run_seconds": 40.0,
+        "command": "python -m launch.sweep --config=configs/synthetic.py",
+        "status": "finished",
+    } | ({} if title is None else {"title": title})
+    (folder / "config.json").write_text(json.dumps(manifest))
+    (folder / "summary.json").write_text(json.dumps({"schema": 1, "baseline": points[0]["id"], "points": points}))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    np.savez(folder / "history.npz", **arrays)
+    return folder
+
+
+@pytest.fixture
+def make_workdir(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a workdir under tmp_path with the given options of `write_workdir`."""
+    return lambda *args, **options: write_workdir(tmp_path / "run", *args, **options)
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workdir of four points and three seeds whose report is written."""
+    from mdfl_jax.report.page import write_report
+
+    folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
+    write_report(folder)
+    return folder

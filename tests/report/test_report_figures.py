@@ -1,0 +1,115 @@
+"""The figures: what is drawn, in which colour, and that the files are real and repeatable."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import EllipseCollection, LineCollection
+from matplotlib.image import imread
+
+from mdfl_jax.report import figures
+from mdfl_jax.report.read import Run, read_workdir
+
+Maker = Callable[..., Path]
+NAMES = ("accuracy", "final_accuracy", "label_counts", "map")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_exist_and_are_not_blank(reported: Path, name: str) -> None:
+    pixels = imread(reported / "figures" / f"{name}.png")
+    assert min(pixels.shape[:2]) > 250
+    assert pixels[..., :3].std() > 0.03
+    pdf = (reported / "figures" / f"{name}.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"/FontFile2" in pdf  # TrueType, embedded
+    assert b"/Type3" not in pdf
+
+
+def test_two_reports_have_the_same_bytes_and_leave_no_stale_figure(make_workdir: Maker) -> None:
+    folder = make_workdir([{}], seeds=2, positions=False)
+    (folder / "figures").mkdir()
+    (folder / "figures" / "map.png").write_bytes(b"of an earlier run")
+    run = read_workdir(folder)
+    contents = []
+    for _ in range(2):
+        assert set(figures.write(run)) == {"accuracy", "final_accuracy", "label_counts"}
+        contents.append({path.name: path.read_bytes() for path in (folder / "figures").iterdir()})
+    assert contents[0] == contents[1]
+    assert "map.png" not in contents[0]
+
+
+def test_curve_and_band_are_the_mean_and_the_student_t_interval(reported: Path) -> None:
+    run = read_workdir(reported)
+    axes = figures.accuracy(run).axes[0]
+    with np.load(reported / "history.npz") as history:
+        seeds = 100 * history["2/accuracy"].mean(2)  # [S, E]
+    line = next(line for line in axes.lines if line.get_color() == figures.MOBILITY_COLOURS["dam"])
+    np.testing.assert_allclose(line.get_ydata(), seeds.mean(0))
+    half = 4.302653 * seeds.std(0, ddof=1) / np.sqrt(3)  # t of 0.975 with 2 degrees of freedom
+    edge = axes.collections[2].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([edge.min(), edge.max()], [(seeds.mean(0) - half).min(), (seeds.mean(0) + half).max()])
+
+
+def test_a_mobility_pattern_has_its_colour_in_every_sweep(make_workdir: Maker, reported: Path) -> None:
+    sweep = [{"network.num_mobile": n, "network.mobility": m} for n in (2, 4) for m in ("dcm", "static")]
+    crossed = figures.looks(read_workdir(make_workdir(sweep)))
+    alone = figures.looks(read_workdir(reported))
+    assert [look.colour for look in crossed] == [alone[3].colour, alone[0].colour] * 2
+    assert len({(look.colour, str(look.dashes)) for look in crossed}) == 4
+    assert crossed[0].label == "num mobile = 2, dcm"
+
+
+def test_a_crossed_sweep_has_a_panel_for_each_other_value(make_workdir: Maker) -> None:
+    sweep = [{"network.num_mobile": n, "network.mobility": m} for n in (2, 4) for m in ("dcm", "static")]
+    axes = figures.accuracy(read_workdir(make_workdir(sweep))).axes
+    assert [a.get_title() for a in axes] == ["num mobile = 2", "num mobile = 4"]
+
+
+def test_twelve_algorithms_are_told_apart(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir([{"algorithm.name": f"a{i}"} for i in range(12)], seeds=2, rounds=10))
+    assert len({(look.colour, str(look.dashes)) for look in figures.looks(run)}) == 12
+
+
+def test_one_seed_has_no_band_and_no_error_bar(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir(seeds=1))
+    assert not figures.accuracy(run).axes[0].collections
+    assert len(figures.final_accuracy(run).axes[0].collections) >= 4  # the dots
+
+
+def drawn(run: Run, kind: type) -> list[int]:
+    """How many elements of a kind of collection each panel of the map has."""
+    figure = figures.world_map(run)
+    assert figure is not None
+    found = [[c for c in axes.collections if isinstance(c, kind)] for axes in figure.axes]
+    return [sum(len(c.get_offsets() if kind is EllipseCollection else c.get_paths()) for c in panel) for panel in found]
+
+
+def test_map_has_discs_for_those_that_stay_and_paths_for_those_that_move(reported: Path) -> None:
+    run = read_workdir(reported)
+    assert drawn(run, EllipseCollection) == [8, 6, 6, 6]
+    assert drawn(run, LineCollection) == [0, 2, 2, 2]
+    assert figures.path_rounds(run) == 40
+
+
+def test_infinite_radius_has_no_discs(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir([{"network.radius": r} for r in (2.0, float("inf"), None, "inf")]))
+    assert drawn(run, EllipseCollection) == [6, 0, 0, 0]
+
+
+def test_map_has_at_most_six_panels_and_fewer_rounds_for_many_clients(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir([{"algorithm.lr": 0.1 * i} for i in range(7)], clients=48))
+    assert len(drawn(run, LineCollection)) == 6
+    assert figures.path_rounds(run) == 10  # 12 mobile clients, 120 steps
+
+
+def test_no_position_recorded_is_no_map(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir(positions=False))
+    assert figures.world_map(run) is None
+
+
+def test_label_counts_of_a_hundred_clients(make_workdir: Maker) -> None:
+    figure = figures.label_counts(read_workdir(make_workdir([{}], clients=100)))
+    assert figure is not None
+    assert not figure.axes[1].texts  # no number would be readable
+    assert len(figure.axes) == 3  # the colour bar tells instead

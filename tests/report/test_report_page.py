@@ -1,0 +1,165 @@
+"""report.html and the launcher: what the page says, what it escapes, and how a user's mistake is told."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdfl_jax.report
+from mdfl_jax.errors import UserError
+from mdfl_jax.report import page
+from mdfl_jax.report.read import read_workdir
+
+Maker = Callable[..., Path]
+
+
+class Tags(HTMLParser):
+    """Collects the tags and the addresses of a page, and that each tag is closed."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_page_is_whole_self_contained_and_escaped(reported: Path) -> None:
+    text = (reported / "report.html").read_text(encoding="utf-8")
+    tags = Tags(text)
+    assert not tags.open
+    assert tags.seen.count("img") == 4
+    assert all(address.startswith("data:image/png;base64,") for address in tags.addresses)
+    assert "<h1>Moves &amp; &lt;b&gt;&quot;mixes&quot;&lt;/b&gt;</h1>" in text
+    assert "<b>" not in text
+    assert not re.search(r"https?://|@import|url\(", text)
+
+
+def test_page_tells_the_setting_the_captions_and_the_making(reported: Path) -> None:
+    text = (reported / "report.html").read_text(encoding="utf-8")
+    assert "8 clients, 2 of them mobile, train cnn on mnist with dpsgd." in text
+    assert "Mobility is static, random movement, dam or dcm on a grid of 10 x 10" in text
+    assert "mean over 3 seeds; band: 95 % Student-t interval" in text
+    assert "Highest at the end: dcm" in text
+    assert "<dd>2 x TFRT_CPU</dd>" in text
+    for made in ("python -m launch.sweep --config=configs/synthetic.py", "0123abc", "jax 0.10.2", "12.8 s to compile"):
+        assert made in text
+
+
+def test_every_text_of_the_run_is_escaped(make_workdir: Maker) -> None:
+    folder = make_workdir([{"data.name": "<script>x</script>"}, {"data.name": "$a_1$"}], positions=False, rounds=10)
+    edit(folder / "config.json", command="<script>", commit="<script>", devices=["<script>"], status="<script>")
+    edit(folder / "config.json", versions={"<script>": "<script>"}, config={"target": None, "<script>": 1})
+    text = page.write_report(folder).read_text(encoding="utf-8")
+    assert "script" not in Tags(text).seen
+    assert text.count("&lt;script&gt;") >= 7
+
+
+def test_a_bare_configuration_still_makes_a_page(make_workdir: Maker) -> None:
+    folder = make_workdir([{}], seeds=1, positions=False, rounds=10)
+    edit(folder / "config.json", config={})
+    manifest = json.loads((folder / "config.json").read_text())
+    kept = {key: manifest[key] for key in ("schema", "name", "config", "seeds")}
+    (folder / "config.json").write_text(json.dumps(kept))
+    text = page.render(read_workdir(folder), {})
+    assert "<title>synthetic</title>" in text
+    assert "one seed, hence no interval" in text
+    assert "None" not in text.split("<h2>Figures")[0]
+
+
+def test_settings_not_in_the_sentences_are_listed(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir([{"algorithm.lr": 0.01}, {"algorithm.lr": 0.1}]))
+    assert page.setting(run).endswith("Varied are lr: 0.01 or 0.1.")
+    assert "seeds." in page.setting(run)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", ["config.json", "summary.json", "metrics.jsonl", "history.npz"])
+@pytest.mark.parametrize("harm", [Path.unlink, truncate], ids=["absent", "truncated"])
+def test_a_harmed_file_is_named_in_one_line(make_workdir: Maker, name: str, harm: Callable[[Path], None]) -> None:
+    folder = make_workdir(rounds=10)
+    harm(folder / name)
+    with pytest.raises(UserError, match=re.escape(name)) as error:
+        page.write_report(folder)
+    assert "\n" not in str(error.value)
+    assert not (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
+def test_another_schema_and_missing_keys_are_refused(make_workdir: Maker, name: str) -> None:
+    folder = make_workdir(rounds=10)
+    original = json.loads((folder / name).read_text())
+    edit(folder / name, schema=2)
+    with pytest.raises(UserError, match=rf"{name}: schema is 2; this version reads schema 1"):
+        read_workdir(folder)
+    key = "seeds" if name == "config.json" else "points"
+    (folder / name).write_text(json.dumps({k: v for k, v in original.items() if k != key}))
+    with pytest.raises(UserError, match=rf"{name}: lacks '{key}'"):
+        read_workdir(folder)
+
+
+def test_metrics_without_a_point_and_odd_arrays_are_refused(make_workdir: Maker) -> None:
+    folder = make_workdir(rounds=10)
+    lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if '"dam"' not in line]
+    (folder / "metrics.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UserError, match=r"metrics\.jsonl: has no line for the point 'dam'"):
+        read_workdir(folder)
+    folder = make_workdir(rounds=10)
+    np.savez(folder / "history.npz", **{"0/position": np.zeros((2, 3))})
+    with pytest.raises(UserError, match=r"history\.npz: 0/position has shape \(2, 3\)"):
+        read_workdir(folder)
+
+
+def test_the_later_line_of_a_resumed_run_counts(make_workdir: Maker) -> None:
+    folder = make_workdir(rounds=10)
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"schema": 1, "point": "dam", "seed": 1, "round": 10, "accuracy": None}) + "\n\n")
+        file.write(json.dumps({"schema": 1, "point": "dcm", "seed": 1, "round": 10, "accuracy": 0.125}) + "\n")
+    curves = read_workdir(folder).curves
+    assert curves["dcm"].accuracy[1, -1] == 0.125
+    assert np.isnan(curves["dam"].accuracy[1, -1])
+
+
+def launch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "launch.report", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_launcher_prints_the_page_or_exits_with_2_and_one_line(make_workdir: Maker, tmp_path: Path) -> None:
+    folder = make_workdir([{}], seeds=1, positions=False, rounds=10)
+    done = launch(f"--workdir={folder}")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, str(folder / "report.html"), "")
+    absent = launch(f"--workdir={tmp_path / 'nowhere'}")
+    assert (absent.returncode, absent.stdout) == (2, "")
+    assert absent.stderr == f"error: {tmp_path / 'nowhere'}: no such directory\n"
+
+
+def test_the_report_does_not_import_jax() -> None:
+    for path in Path(mdfl_jax.report.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] in ("jax", "flax") for name in names), path

@@ -1,0 +1,116 @@
+"""The numbers of the table against numbers worked out by hand."""
+
+import csv
+from typing import Any
+
+import pytest
+
+from mdfl_jax.report import tables
+from mdfl_jax.report.read import read_workdir
+
+
+def point(name: str, overrides: dict[str, Any], accuracy: list[float], **others: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "overrides": overrides,
+        "final_accuracy": {"mean": accuracy[0], "std": 0.02, "ci95": accuracy[1], "per_seed": [0.5, 0.5, 0.5]},
+        "worst_client_accuracy": {"mean": 0.25, "std": 0.1, "ci95": 0.0314, "per_seed": [0.2, 0.25, 0.3]},
+        **others,
+    }
+
+
+@pytest.fixture
+def summary() -> dict[str, Any]:
+    static = point(
+        "static",
+        {"network.mobility": "static", "algorithm.name": "dpsgd", "rounds": 40},
+        [0.61239, 0.01],
+        difference_to_baseline=None,
+        rounds_to_target=None,
+        bits_sent_per_client=1.6e9,
+        distance_moved_per_mobile_client=0.0,
+    )
+    dcm = point(
+        "dcm",
+        {"network.mobility": "dcm", "algorithm.name": "dpsgd", "rounds": 40},
+        [0.7, 0.025],
+        difference_to_baseline={"mean": 0.08761, "ci95": 0.005},
+        rounds_to_target=120,
+        bits_sent_per_client=2.5e6,
+        distance_moved_per_mobile_client=1234.5678,
+    )
+    return {"schema": 1, "baseline": "static", "points": [static, dcm]}
+
+
+def test_printed_numbers_are_those_worked_out_by_hand(summary: dict[str, Any]) -> None:
+    header, rows = tables.table(summary)
+    assert header[:2] == ["mobility", "accuracy (%)"]  # the settings that do not differ have no column
+    assert rows[0] == ["static", "61.24 ± 1.00", "baseline", "25.00 ± 3.14", "-", "200", "0"]
+    assert rows[1] == ["dcm", "70.00 ± 2.50", "+8.76 ± 0.50", "25.00 ± 3.14", "120", "0.312", "1235"]
+
+
+def test_terminal_text_is_ascii_and_aligned(summary: dict[str, Any]) -> None:
+    lines = tables.text(summary, {"target": 0.7}).splitlines()
+    assert lines[0].startswith("mobility")
+    assert lines[2].startswith("static")
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert "70.00 +- 2.50" in lines[3]
+    assert "target: 70 %" in lines[-1]
+    assert "\n".join(lines).isascii()
+
+
+def test_missing_values_are_dashes_and_empty_cells(summary: dict[str, Any]) -> None:
+    bare = summary["points"][1]
+    for key in ("difference_to_baseline", "worst_client_accuracy", "rounds_to_target", "bits_sent_per_client"):
+        bare[key] = None
+    del bare["distance_moved_per_mobile_client"]
+    assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
+    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 7]
+
+
+def test_one_seed_has_a_mean_and_no_interval(summary: dict[str, Any]) -> None:
+    for entry in summary["points"]:
+        entry["final_accuracy"] |= {"std": None, "ci95": None, "per_seed": [0.5]}
+        entry["worst_client_accuracy"] |= {"std": None, "ci95": None}
+    summary["points"][1]["difference_to_baseline"] = {"mean": -0.02, "ci95": None}
+    assert tables.table(summary)[1][1][1:4] == ["70.00", "-2.00", "25.00"]
+    assert "one seed" in tables.note(summary)
+
+
+def test_one_point_without_sweep_is_named_by_its_id(summary: dict[str, Any]) -> None:
+    summary["points"] = summary["points"][:1]
+    header, rows = tables.table(summary)
+    assert (header[0], rows[0][0]) == ("point", "static")
+    assert rows[0][2] == "-"  # nothing to compare with
+    assert tables.raw_table(summary)[0][:2] == ["point", "accuracy_mean"]
+
+
+def test_settings_that_share_a_name_are_told_apart(summary: dict[str, Any]) -> None:
+    for entry, rate in zip(summary["points"], (0.1, 0.2)):
+        entry["overrides"] |= {"algorithm.lr": rate, "model.lr": rate, "data.name": f"set{rate}"}
+    assert tables.table(summary)[0][:4] == ["mobility", "algorithm.lr", "model.lr", "data"]
+
+
+def test_a_point_without_the_override_has_the_value_of_the_configuration(summary: dict[str, Any]) -> None:
+    del summary["points"][0]["overrides"]["network.mobility"]
+    assert tables.table(summary, {"network": {"mobility": "static"}})[1][0][0] == "static"
+    assert tables.table(summary)[1][0][0] == "-"
+
+
+def test_a_bar_in_a_name_does_not_break_the_markdown_table(summary: dict[str, Any]) -> None:
+    summary["points"][1]["overrides"]["network.mobility"] = "a|b"
+    lines = tables.markdown(summary).splitlines()
+    assert lines[1] == "| :-- | --: | --: | --: | --: | --: | --: |"
+    assert lines[3].startswith("| a\\|b | 70.00 ± 2.50 |")
+
+
+def test_csv_holds_raw_numbers(reported: Any) -> None:
+    run = read_workdir(reported)
+    with open(reported / "tables" / "summary.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["mobility"] for row in rows] == ["static", "random_movement", "dam", "dcm"]
+    for row, entry in zip(rows, run.points):
+        assert float(row["accuracy_mean"]) == entry["final_accuracy"]["mean"]
+        assert float(row["megabytes_sent_per_client"]) == entry["bits_sent_per_client"] / 8e6
+    assert rows[0]["difference_mean"] == rows[0]["rounds_to_target"] == ""
+    assert rows[3]["rounds_to_target"] == "10"
