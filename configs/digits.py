@@ -24,7 +24,7 @@ def get_config() -> ConfigDict:
     config.data.alpha = 0.05
 
     config.model.name = "cnn"
-    config.model.widths = (8, 16)
+    config.model.widths = (8, 8)
     config.model.hidden = 32
 
     config.network.num_clients = 20
@@ -35,6 +35,6 @@ def get_config() -> ConfigDict:
     config.network.mixing = "metropolis_hastings"
 
     config.algorithm.name = "dpsgd"
-    config.algorithm.lr = 0.1
+    config.algorithm.lr = 0.2
     config.algorithm.batch_size = 0
     return config

@@ -134,7 +134,7 @@ def classification(
     partition: str = "dirichlet",
     settings: PartitionSettings | None = None,
     batch_size: int = 0,
-    tiling: Tiling = Tiling(),  # noqa: B008
+    tiling: Tiling = Tiling(),
 ) -> Task:
     """Image classification with softmax cross-entropy over partitioned data.
 

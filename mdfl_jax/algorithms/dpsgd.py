@@ -39,7 +39,7 @@ def _make(optimizer: OptimizerFactory, num_local_steps: int, exchange: bool) -> 
 
 
 @ALGORITHMS.register("dpsgd")
-def dpsgd(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:  # noqa: B008
+def dpsgd(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:
     """Decentralized parallel SGD (Lian et al., NeurIPS 2017) as in MADFL algorithm 1: x <- W (x - eta g).
 
     Args:
@@ -50,6 +50,6 @@ def dpsgd(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algo
 
 
 @ALGORITHMS.register("local_only")
-def local_only(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:  # noqa: B008
+def local_only(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:
     """Every client learns alone, whatever it could hear: what decentralized learning is to be compared with."""
     return _make(optimizer, num_local_steps, exchange=False)

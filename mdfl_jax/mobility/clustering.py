@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.networks.contact import squared_distance
+from mdfl_jax.networks.contact import within
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:
@@ -41,8 +41,7 @@ def cluster_centres(
     """
     num_static = static_position.shape[0]
     counted = jnp.ones(num_static, bool) if present is None else present
-    reach = jnp.square(jnp.asarray(radius, grid.dtype))
-    covers = (squared_distance(grid, static_position) <= reach) & counted[None, :]
+    covers = within(grid, static_position, radius) & counted[None, :]
     covers_of_all = jnp.sum(covers, axis=1)
 
     def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:

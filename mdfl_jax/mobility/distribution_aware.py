@@ -6,14 +6,14 @@ import jax.numpy as jnp
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility, nearest_within, sample_index
 from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.networks.contact import squared_distance
+from mdfl_jax.networks.contact import within
 
 
 def counts_in_range(
     static_position: jax.Array, static_counts: jax.Array, grid: jax.Array, radius: jax.Array | float
 ) -> jax.Array:
     """Label counts of the static clients within range of each grid point (numerator of MADFL eq. 9): [L, C]."""
-    near = squared_distance(grid, static_position) <= jnp.square(jnp.asarray(radius, grid.dtype))
+    near = within(grid, static_position, radius)
     return jnp.matmul(near.astype(jnp.float32), static_counts.astype(jnp.float32), precision="highest")
 
 
@@ -36,7 +36,9 @@ def probabilities_from_counts(
     total = jnp.sum(counts, axis=1, keepdims=True)
     histogram = counts / jnp.maximum(total, 1.0)  # counts are whole numbers: an empty histogram stays all zeros
     difference = histogram - histogram[location]
-    distance = jnp.where(candidates, jnp.sqrt(jnp.sum(difference * difference, axis=1)), 0.0)
+    distance = jnp.sqrt(jnp.sum(difference * difference, axis=1))
+    # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled): that is no distance.
+    distance = jnp.where(candidates & (distance > 1e-6), distance, 0.0)
     weight = jnp.where(jnp.any(distance > 0), distance, candidates.astype(jnp.float32))
     return weight / jnp.maximum(jnp.sum(weight), jnp.finfo(jnp.float32).tiny)
 

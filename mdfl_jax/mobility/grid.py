@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.networks.contact import squared_distance
+from mdfl_jax.networks.contact import squared_distance, within
 from mdfl_jax.rng import per_client
 
 
@@ -71,7 +71,7 @@ def grid_points(size: int) -> jax.Array:
 
 def reachable(world: GridWorld, location: jax.Array) -> jax.Array:
     """[L] bool, the grid points within ``max_step`` of a place, the place included."""
-    return squared_distance(world.grid[location][None], world.grid)[0] <= jnp.square(world.max_step)
+    return within(world.grid[location][None], world.grid, world.max_step)[0]
 
 
 def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array) -> jax.Array:

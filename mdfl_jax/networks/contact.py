@@ -7,11 +7,19 @@ import jax.numpy as jnp
 def squared_distance(a: jax.Array, b: jax.Array) -> jax.Array:
     """Squared Euclidean distances between two sets of places: [n, 2] and [m, 2] -> [n, m].
 
-    The differences are squared directly rather than through |a|^2 - 2ab + |b|^2: on a grid they are then exact, so a
-    client at exactly the radius is in range, on every backend.
+    The differences are squared directly rather than through |a|^2 - 2ab + |b|^2: on a grid they are then exact.
     """
     difference = a[:, None, :] - b[None, :, :]
     return jnp.sum(difference * difference, axis=-1)
+
+
+def within(a: jax.Array, b: jax.Array, radius: jax.Array | float) -> jax.Array:
+    """Which places of one set are within a distance of which of another: [n, 2] and [m, 2] -> [n, m] bool.
+
+    A place at exactly the distance is within it, also where the distance is a root: float32(sqrt(2)) squared is less
+    than 2, so squares are compared with a relative margin of 1e-6, far less than lies between two squares on a grid.
+    """
+    return squared_distance(a, b) <= jnp.square(jnp.asarray(radius, a.dtype)) * (1 + 1e-6)
 
 
 def disc(position: jax.Array, radius: jax.Array | float) -> jax.Array:
@@ -28,5 +36,4 @@ def disc(position: jax.Array, radius: jax.Array | float) -> jax.Array:
     >>> disc(place, 5.0).astype(int).tolist()
     [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
     """
-    near = squared_distance(position, position) <= jnp.square(jnp.asarray(radius, position.dtype))
-    return near & ~jnp.eye(position.shape[0], dtype=bool)
+    return within(position, position, radius) & ~jnp.eye(position.shape[0], dtype=bool)

@@ -1,0 +1,60 @@
+"""The demo as a whole process, with a cold and a warm compilation cache: python -m benchmarks.demo"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from benchmarks import measure
+from launch import common
+
+_REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the one with a cold cache.")
+
+
+def run_demo(workdir: Path, cache: Path) -> dict[str, Any]:
+    """One demo: wall seconds, peak resident memory, and the seconds that it reports itself."""
+    command = [sys.executable, "-m", "launch.sweep", "--config=configs/digits.py", "--overwrite"]
+    start = time.perf_counter()
+    child = subprocess.Popen([*command, f"--workdir={workdir}", f"--cache={cache}"], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"the demo failed with status {status}")
+    seconds = time.perf_counter() - start
+    made = json.loads((workdir / "config.json").read_text())
+    return {
+        "seconds": seconds,
+        "peak_resident_mib": usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
+        "compile_seconds": made["compile_seconds"],
+        "run_seconds": made["run_seconds"],
+    }
+
+
+def _cpu() -> str:
+    try:
+        found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return f"{found.group(1) if found else 'unknown'}, {common.num_cores()} cores"
+
+
+def main() -> int:
+    """Runs the demo and writes results/demo-<platform>.json."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        for i in range(1 + _REPEATS.value):
+            row = run_demo(base / "run", base / "cache")
+            rows.append({"variant": "warm cache" if i else "cold cache", "cpu": _cpu(), **row})
+    print(measure.report("demo", rows))
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

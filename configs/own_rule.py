@@ -1,0 +1,29 @@
+"""A mobility rule of one's own, compared with random movement and DCM.
+
+Command:   python -m launch.sweep --config=configs/own_rule.py
+"""
+
+import jax
+import jax.numpy as jnp
+
+from configs import digits
+from mdfl_jax.mobility import MOBILITIES, grid_mobility, nearest_within
+
+
+@MOBILITIES.register("waypoint")
+def waypoint():
+    def move(key, client, world, plan):  # ONE client
+        anywhere = jax.random.randint(key, (), 0, len(world.grid))
+        arrived = client.location == client.destination
+        destination = jnp.where(arrived, anywhere, client.destination)
+        location = nearest_within(world, client.location, destination)
+        return client._replace(location=location, destination=destination)
+
+    return grid_mobility(move)
+
+
+def get_config():
+    config = digits.get_config()
+    config.name = "own_rule"
+    config.sweep = "network.mobility=random_movement,waypoint,dcm"
+    return config

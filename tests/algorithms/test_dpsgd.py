@@ -1,0 +1,173 @@
+"""D-PSGD over ragged full batches against the NumPy loop, and what its options must leave unchanged."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from oracles import dpsgd as oracle
+from oracles import mixing as oracle_mixing
+from small import PATTERNS, leaves_equal, toy_dataset, toy_hparams, toy_task
+
+from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
+from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.data.partition import dirichlet
+from mdfl_jax.networks.contact import disc
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.rng import stream
+from mdfl_jax.tasks import PartitionParams, Tiling
+from mdfl_jax.types import Links
+
+N, ROUNDS = 7, 4
+
+
+def softmax_gradient(weights, images, labels):
+    """Gradient of the mean cross-entropy of a linear model [pixels + 1, C], bias in the last row, in float64."""
+    x = np.concatenate([images.reshape(len(images), -1), np.ones((len(images), 1))], axis=1)
+    logits = x @ weights
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(labels)), labels] -= 1
+    return x.T @ p / len(labels)
+
+
+def run(algorithm, task, hparams, key, mixes):
+    """The algorithm alone over given mixing matrices; the models after each round."""
+    clients = task.partition(task.data, hparams.task, stream(key, "partition"))
+    model = task.init(stream(key, "init"))
+    state = algorithm.init(hparams.algorithm, jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), model))
+    gradient = lambda params, k: task.gradient(task.data, clients, params, k)  # noqa: E731
+    step = jax.jit(lambda k, s, links: algorithm.round(hparams.algorithm, k, s, links, gradient))
+    models, losses = [algorithm.params(state)], []
+    for t, mix in enumerate(mixes):
+        links = Links(jnp.asarray(mix > 0) & ~jnp.eye(N, dtype=bool), jnp.asarray(mix, jnp.float32))
+        state, stats = step(jax.random.key(t), state, links)
+        models.append(algorithm.params(state))
+        losses.append(stats)
+    return models, losses
+
+
+def random_mixes():
+    places = np.random.default_rng(1).integers(0, 4, (ROUNDS, N, 2)).astype(np.float32)
+    return [oracle_mixing.metropolis_hastings(np.asarray(disc(jnp.asarray(p), 1.5))) for p in places]
+
+
+@pytest.mark.parametrize(
+    "tiling", [Tiling(), Tiling(block_size=4, tile=8), Tiling(block_size=64), Tiling(block_size=3, tile=3)]
+)
+@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.9, 0.01)])
+def test_full_batch_dpsgd_equals_the_oracle(tiling, momentum, weight_decay):
+    """Very unequal clients, some empty: models equal to the loop over rounds, clients and samples."""
+    data, key = toy_dataset(), jax.random.key(5)
+    task = toy_task(N, tiling=tiling, dataset=data)
+    hparams = toy_hparams(alpha=0.05, lr=0.1, momentum=momentum, weight_decay=weight_decay)
+    owner = np.asarray(dirichlet(stream(key, "partition"), jnp.asarray(data.y_train), N, 0.05, 3))
+    assert (np.bincount(owner, minlength=N) == 0).any()
+    mixes = random_mixes()
+    models, _ = run(dpsgd(sgd(momentum=momentum > 0)), task, hparams, key, mixes)
+    flat = [np.concatenate([m["Dense_0"]["kernel"], m["Dense_0"]["bias"][:, None]], axis=1) for m in models]
+    images = (data.x_train.astype(np.float64) - data.x_train.mean()) / data.x_train.std()
+    expected = oracle.full_batch_dpsgd(
+        flat[0], images, data.y_train, owner, mixes, 0.1, momentum, weight_decay, softmax_gradient
+    )
+    for ours, theirs in zip(flat, expected):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
+    """The CNN's blocked gradient equals autodiff of the plain mean loss over a client's own samples."""
+    data, key = toy_dataset(side=6), jax.random.key(2)
+    task = toy_task(N, "cnn", tiling=Tiling(4, 8), dataset=data, widths=(3, 4), hidden=5)
+    clients = task.partition(task.data, PartitionParams(jnp.float32(0.1)), key)
+    keys = jax.random.split(jax.random.key(0), N)
+    params = jax.vmap(task.init)(keys)  # a model of its own for each client
+    loss, gradients = jax.jit(lambda p: task.gradient(task.data, clients, p, key))(params)
+    owner = np.zeros(90, int)
+    held = clients.held
+    for i in range(N):
+        owner[np.asarray(held.sample)[int(held.first[i]) : int(held.first[i] + held.num_samples[i])]] = i
+    from mdfl_jax.models import MODELS, ModelSettings
+
+    model = MODELS["cnn"](ModelSettings(3, (3, 4), 3, 5))
+
+    def mean_loss(p, images, labels):
+        logits = model.apply({"params": p}, (images.astype(jnp.float32) - task.data.mean) / task.data.std)
+        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+    for i in range(N):
+        mine = owner == i
+        own = jax.tree.map(lambda p, i=i: p[i], params)
+        if not int(held.num_samples[i]):
+            assert all((g[i] == 0).all() for g in jax.tree.leaves(gradients))
+            continue
+        value, expected = jax.value_and_grad(mean_loss)(own, data.x_train[mine], data.y_train[mine])
+        assert np.isclose(loss[i], value, atol=1e-5)
+        assert leaves_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
+
+
+def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
+    data, key = toy_dataset(), jax.random.key(5)
+    full, mini = toy_task(N, dataset=data), toy_task(N, dataset=data, batch_size=8)
+    alpha = PartitionParams(jnp.float32(0.05))
+    at_full, at_mini = (t.partition(t.data, alpha, stream(key, "partition")) for t in (full, mini))
+    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), full.init(key))
+    _, exact = full.gradient(full.data, at_full, params, key)
+    draw = jax.jit(jax.vmap(lambda k: mini.gradient(mini.data, at_mini, params, k)[1]))
+    drawn = draw(jax.random.split(jax.random.key(0), 4000))
+    empty = np.asarray(at_mini.num_samples) == 0
+    assert empty.any()
+    for ours, theirs in zip(jax.tree.leaves(drawn), jax.tree.leaves(exact)):
+        ours, theirs = np.asarray(ours), np.asarray(theirs)
+        assert (ours[:, empty] == 0).all()
+        standard_error = ours.std(axis=0, dtype=np.float64) / np.sqrt(4000)
+        assert (np.abs(ours.mean(axis=0, dtype=np.float64) - theirs) < 5.5 * standard_error + 1e-5).all()
+
+
+def test_local_only_ignores_the_network_and_counts_no_message():
+    task, hparams, key = toy_task(N), toy_hparams(), jax.random.key(0)
+    alone, stats = run(local_only(sgd()), task, hparams, key, random_mixes())
+    unmixed, _ = run(dpsgd(sgd()), task, hparams, key, [np.eye(N)] * ROUNDS)
+    assert leaves_equal(alone, unmixed, 1e-6)
+    assert all(int(s.messages.sum()) == 0 for s in stats)
+
+
+def test_messages_count_directed_links():
+    mixes = random_mixes()
+    _, stats = run(dpsgd(sgd()), toy_task(N), toy_hparams(), jax.random.key(0), mixes)
+    for mix, s in zip(mixes, stats):
+        assert s.messages.tolist() == ((mix > 0).sum(axis=0) - 1).tolist()
+    assert dpsgd().message_bits(1000) == 32_000
+
+
+def test_local_steps_are_rounds_without_mixing():
+    task, hparams, key = toy_task(N), toy_hparams(momentum=0.5), jax.random.key(0)
+    mixes = random_mixes()
+    in_one, _ = run(dpsgd(sgd(), num_local_steps=3), task, hparams, key, mixes[:1])
+    one_by_one, _ = run(dpsgd(sgd()), task, hparams, key, [np.eye(N), np.eye(N), mixes[0]])
+    assert leaves_equal(in_one[-1], one_by_one[-1], 1e-6)
+
+
+def test_optimizer_state_is_of_one_client():
+    """A rule that looks at the whole gradient (clipping by its norm) sees one client's, not everybody's."""
+
+    def clipped(params: OptimizerParams):
+        return optax.chain(optax.clip_by_global_norm(1e-3), optax.scale_by_learning_rate(params.lr))
+
+    models, _ = run(dpsgd(clipped), toy_task(N, partition="iid"), toy_hparams(lr=1.0), jax.random.key(0), [np.eye(N)])
+    step = jax.tree.map(lambda a, b: (a - b).reshape(N, -1), models[0], models[1])
+    norms = jnp.sqrt(sum((leaf**2).sum(axis=1) for leaf in jax.tree.leaves(step)))
+    np.testing.assert_allclose(norms, 1e-3, rtol=1e-3)
+
+
+def test_learning_rate_schedule_counts_local_steps():
+    """Factors 1, 1/2, 1/4 of a halving schedule: the sum of plain steps scaled so, on a constant gradient."""
+    halving = dpsgd(sgd(optax.exponential_decay(1.0, 1, 0.5), momentum=False), num_local_steps=3)
+    state = halving.init(OptimizerParams(1.0, 0.0, 0.0), {"w": jnp.zeros((2, 1))})
+    links = Links(jnp.zeros((2, 2), bool), jnp.eye(2))
+    constant = lambda params, key: (jnp.zeros(2), {"w": jnp.ones((2, 1))})  # noqa: E731
+    state, _ = halving.round(OptimizerParams(1.0, 0.0, 0.0), jax.random.key(0), state, links, constant)
+    assert state.params["w"].ravel().tolist() == [-1.75, -1.75]
+
+
+def test_a_network_gives_what_the_algorithm_needs():
+    assert dpsgd().needs <= spatial(4, 3, PATTERNS).gives

@@ -1,0 +1,160 @@
+"""Every mobility rule against the NumPy oracle's exact law, and what must hold on whole trajectories."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from scipy import stats
+
+from mdfl_jax.mobility import MOBILITIES, GridWorld
+from mdfl_jax.mobility.clustering import cluster_centres
+from mdfl_jax.mobility.grid import grid_points, sample_index
+
+SIZE, CLASSES = 5, 3
+DRAWS = 20_000
+SMALLEST_P = 1e-4
+
+
+def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SIZE):
+    rng = np.random.default_rng(seed)
+    return GridWorld(
+        grid=grid_points(size),
+        start=jnp.asarray(rng.integers(0, size * size, num_clients), jnp.int32),
+        is_mobile=jnp.arange(num_clients) < num_mobile,
+        label_counts=jnp.asarray(
+            rng.integers(0, 9, (num_clients, CLASSES)) * (rng.random((num_clients, 1)) < 0.8), jnp.int32
+        ),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(max_step),
+    )
+
+
+def static_clients(w):
+    """Places and counts of the static clients, as the oracle takes them."""
+    still = ~np.asarray(w.is_mobile)
+    return np.asarray(w.grid)[np.asarray(w.start)][still], np.asarray(w.label_counts)[still]
+
+
+def one_step_places(name, w, draws=DRAWS, key=0):
+    """Places after the first round, under many keys, for one plan: [draws, N]."""
+    rule = MOBILITIES[name]()
+    state = rule.init(jax.random.key(7), w)
+    step = jax.jit(jax.vmap(lambda k: rule.step(k, w, state)[0].location))
+    return np.asarray(step(jax.random.split(jax.random.key(key), draws)))
+
+
+def assert_law(places, law):
+    counts = np.bincount(places, minlength=len(law))
+    assert counts[law == 0].sum() == 0
+    likely = law > 0
+    if likely.sum() > 1:
+        rare = likely & (law * len(places) < 5)  # too rare for the test's approximation: taken together
+        observed = np.append(counts[likely & ~rare], counts[rare].sum())
+        expected = np.append(law[likely & ~rare], law[rare].sum()) * len(places)
+        keep = expected > 0
+        assert (
+            stats.chisquare(observed[keep], expected[keep] * observed[keep].sum() / expected[keep].sum()).pvalue
+            > SMALLEST_P
+        )
+
+
+@pytest.mark.parametrize("max_step", [0.0, 1.0, 2.0, np.inf])
+def test_random_movement_law(max_step):
+    w = world(max_step=max_step)
+    places = one_step_places("random_movement", w)
+    for i in range(2):
+        assert_law(places[:, i], grid_world.random_movement_law(int(w.start[i]), np.asarray(w.grid), max_step))
+
+
+@pytest.mark.parametrize("name", ["dam", "dcm"])
+@pytest.mark.parametrize(("radius", "max_step"), [(1.5, 2.0), (0.0, 1.0), (2.0, np.inf), (np.inf, 2.0)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_distribution_aware_law(name, radius, max_step, seed):
+    w = world(radius=radius, max_step=max_step, seed=seed)
+    position, counts = static_clients(w)
+    candidates = np.ones(SIZE * SIZE, bool)
+    if name == "dcm":
+        rule = MOBILITIES[name]()
+        candidates = np.asarray(rule.init(jax.random.key(7), w)[1][1])
+        assert grid_world.is_possible_outcome(np.flatnonzero(candidates), np.asarray(w.grid), position, radius)
+    places = one_step_places(name, w)
+    for i in range(2):
+        law = grid_world.distribution_aware_law(
+            int(w.start[i]),
+            np.asarray(w.label_counts[i]),
+            position,
+            counts,
+            np.asarray(w.grid),
+            radius,
+            max_step,
+            candidates,
+        )
+        assert_law(places[:, i], law)
+
+
+@pytest.mark.parametrize("name", list(MOBILITIES))
+def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
+    w, rule = world(num_mobile=3, max_step=2.0, num_clients=8), MOBILITIES[name]()
+
+    def step(state, t):
+        state = rule.step(jax.random.fold_in(jax.random.key(3), t), w, state)
+        return state, (rule.position(w, state), state[0].destination)
+
+    state = rule.init(jax.random.key(0), w)
+    start = rule.position(w, state)
+    _, (path, destination) = jax.jit(lambda s: jax.lax.scan(step, s, jnp.arange(200)))(state)
+    path = np.concatenate([start[None], path])
+    moved = np.linalg.norm(np.diff(path, axis=0), axis=-1)
+    assert (moved[:, 3:] == 0).all()
+    assert (moved <= 2.0).all()
+    assert path.min() >= 1
+    assert path.max() <= SIZE
+    assert (np.unique(path[:, 0], axis=0).shape[0] > 1) == (name != "static")
+    if name in ("dam", "dcm"):
+        check_destinations(np.asarray(w.grid), path, np.asarray(destination))
+
+
+def check_destinations(grid, path, destination):
+    """A destination is kept until it is reached, and every step is the one that the oracle makes towards it."""
+    index = {tuple(place): i for i, place in enumerate(grid.tolist())}
+    for i in range(3):
+        places = [index[tuple(place)] for place in path[:, i].tolist()]
+        for t in range(len(places) - 1):
+            assert places[t + 1] == grid_world.next_place(places[t], int(destination[t, i]), grid, 2.0)
+            if t and places[t] != destination[t - 1, i]:
+                assert destination[t, i] == destination[t - 1, i]
+
+
+def test_dcm_destinations_are_centres():
+    w, rule = world(num_mobile=2, max_step=np.inf), MOBILITIES["dcm"]()
+    state = rule.init(jax.random.key(0), w)
+    centres = np.flatnonzero(np.asarray(state[1][1]))
+    step = jax.jit(lambda k, s: rule.step(k, w, s))
+    for t in range(20):
+        state = step(jax.random.key(t), state)
+        assert np.isin(np.asarray(state[0].location[:2]), centres).all()
+
+
+def test_dcm_without_static_clients_stays():
+    w = world(num_mobile=6)
+    assert (one_step_places("dcm", w, draws=10) == np.asarray(w.start)).all()
+
+
+def test_dam_with_every_client_mobile_moves_uniformly():
+    """No static client: all histograms are the client's own, all distances zero, so uniform over the grid."""
+    w = world(num_mobile=6, max_step=np.inf)
+    assert_law(one_step_places("dam", w)[:, 0], np.full(SIZE * SIZE, 1 / SIZE**2))
+
+
+def test_cluster_centres_skip_absent_clients():
+    grid = grid_points(3)
+    everybody, first = grid[jnp.array([0, 8])], jnp.array([True, False])
+    with_mask = cluster_centres(jax.random.key(0), grid, everybody, 0.0, present=first)
+    assert np.flatnonzero(np.asarray(with_mask)).tolist() == [0]
+
+
+def test_sample_index_never_draws_weight_zero():
+    weight = jnp.array([0.0, 1e-30, 0.0, 3.0, 0.0])
+    drawn = jax.vmap(lambda k: sample_index(k, weight))(jax.random.split(jax.random.key(0), 5000))
+    assert set(np.unique(drawn).tolist()) <= {1, 3}

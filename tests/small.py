@@ -1,0 +1,63 @@
+"""Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules."""
+
+import jax
+import numpy as np
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import build
+from mdfl_jax.tasks import PartitionParams, Tiling, classification
+
+PATTERNS = ("static", "random_movement", "dam", "dcm")
+
+
+def toy_dataset(num_train=90, num_test=30, num_classes=3, side=4, seed=0):
+    """Noisy class patterns as images: learnable, and different at every pixel."""
+    rng = np.random.default_rng(seed)
+    prototypes = rng.integers(0, 200, (num_classes, side, side, 1))
+
+    def draw(n):
+        labels = np.arange(n, dtype=np.int32) % num_classes
+        return (prototypes[labels] + rng.integers(0, 56, (n, side, side, 1))).astype(np.uint8), labels
+
+    return Dataset("toy", *draw(num_train), *draw(num_test), num_classes)
+
+
+def toy_task(
+    num_clients=6, model="linear", batch_size=0, tiling=Tiling(), dataset=None, partition="dirichlet", **model_settings
+):
+    dataset = dataset or toy_dataset()
+    settings = ModelSettings(dataset.num_classes, **model_settings)
+    return classification(
+        dataset, MODELS[model](settings), num_clients, partition=partition, batch_size=batch_size, tiling=tiling
+    )
+
+
+def toy_hparams(pattern=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, lr=0.1, momentum=0.0, weight_decay=0.0):
+    f = np.float32
+    return Hparams(
+        PartitionParams(f(alpha)),
+        SpatialParams(np.int32(num_mobile), f(radius), f(max_step), np.int32(pattern)),
+        OptimizerParams(f(lr), f(momentum), f(weight_decay)),
+    )
+
+
+def toy_simulation(rounds=6, eval_every=2, num_clients=6, grid_size=5, record_positions=True, task=None):
+    return build(
+        task or toy_task(num_clients),
+        spatial(num_clients, grid_size, PATTERNS),
+        dpsgd(sgd()),
+        Schedule(rounds, eval_every, record_positions),
+    )
+
+
+def leaves_equal(a, b, tolerance=0.0):
+    """Whether two trees are equal leaf by leaf, NaN equal to NaN."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(
+        np.allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance, equal_nan=True) for x, y in pairs
+    )

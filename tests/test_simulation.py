@@ -1,0 +1,182 @@
+"""simulate: loop == vmap == pmap, no second compile, named streams, paired strategies, whole runs."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import PATTERNS, leaves_equal, toy_hparams, toy_simulation, toy_task
+
+from mdfl_jax import Schedule, UserError, simulate
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import sgd
+from mdfl_jax.metrics import Metrics, consensus_distance, lambda_2
+from mdfl_jax.montecarlo import monte_carlo, to_host
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.rng import STREAMS, stream, stream_at
+
+SEEDS = [3, 11, 5, 8, 2]
+
+
+@pytest.fixture(scope="module")
+def loop():
+    """Every pattern under every seed, one plain jitted call each: {(pattern, seed): Metrics}."""
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(6, 2, record_positions=True)))
+    return {(p, s): jax.device_get(run(toy_hparams(p), jax.random.key(s))) for p in range(4) for s in SEEDS}
+
+
+def histories(mc, simulation, patterns, seeds):
+    """Runs of a MonteCarlo as whole histories [runs, E, ...], positions as a path."""
+    runs = mc.runs([toy_hparams(p) for p in patterns], seeds)
+    carry, metrics = mc.init(mc.data, *runs)
+    parts = [to_host(metrics, len(seeds))]
+    for _ in range(mc.num_evaluations):
+        carry, metrics = mc.advance(mc.data, *runs, carry)
+        parts.append(to_host(metrics, len(seeds)))
+    position = np.concatenate([part.position for part in parts], axis=1)
+    return Metrics(
+        *(np.stack(leaves, axis=1) for leaves in zip(*(p._replace(position=p.round) for p in parts)))
+    )._replace(position=position)
+
+
+@pytest.mark.parametrize(("num_devices", "at_once"), [(8, 0), (2, 1), (2, 3), (1, 2)])
+def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
+    """Devices x runs in every layout, with runs that do not fill the devices and patterns mixed in a batch."""
+    simulation = toy_simulation()
+    mc = monte_carlo(simulation, 5, at_once, jax.devices()[:num_devices])
+    patterns = [0, 1, 2, 3, 3]
+    together = histories(mc, simulation, patterns, SEEDS)
+    for i, (pattern, seed) in enumerate(zip(patterns, SEEDS)):
+        assert leaves_equal(loop[pattern, seed], jax.tree.map(lambda leaf, i=i: leaf[i], together), 2e-5)
+
+
+def test_patterns_and_numbers_share_one_program():
+    """Points that differ in numbers or in the mobility rule, and the second call, do not trace again."""
+    run = simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(2, 2))
+    chex.clear_trace_counter()
+    counted = jax.jit(chex.assert_max_traces(run, n=1))
+    counted(toy_hparams(0), jax.random.key(0))
+    counted(toy_hparams(3, alpha=0.5, num_mobile=4, radius=np.inf, max_step=np.inf, lr=0.3), jax.random.key(1))
+    counted(toy_hparams(1), jax.random.key(2))
+    assert counted._cache_size() == 1
+
+
+def test_monte_carlo_compiles_once():
+    simulation, traces = toy_simulation(rounds=2), []
+
+    def counted(*args):
+        traces.append(1)
+        return simulation.advance(*args)
+
+    mc = monte_carlo(simulation._replace(advance=counted), 2, 1, jax.devices()[:2])
+    histories(mc, simulation, [0, 0], [1, 2])
+    after_first = len(traces)
+    histories(mc, simulation, [3, 3], [5, 6])
+    assert len(traces) == after_first > 0
+
+
+def test_two_seeds_differ_in_every_stream():
+    for name in STREAMS:
+        a, b = (jax.random.key_data(stream(jax.random.key(s), name)) for s in (0, 1))
+        assert (a != b).any()
+    first = {tuple(jax.random.key_data(stream(jax.random.key(0), name)).tolist()) for name in STREAMS}
+    assert len(first) == len(STREAMS)
+    rounds = {tuple(jax.random.key_data(stream_at(jax.random.key(0), "batch", t)).tolist()) for t in range(100)}
+    assert len(rounds) == 100
+
+
+def test_two_seeds_differ_in_data_places_model_and_movement(loop):
+    simulation = toy_simulation()
+    carries = [simulation.init(simulation.data, toy_hparams(1), jax.random.key(s))[0] for s in (3, 11)]
+    assert not leaves_equal(*(c.clients.label_counts for c in carries))
+    assert not leaves_equal(*(c.network.places.position for c in carries))
+    assert not leaves_equal(*(c.algorithm.params for c in carries))
+    paths = [np.diff(loop[1, s].position, axis=0)[:, :2] for s in (3, 11)]
+    assert not np.array_equal(*paths)
+
+
+def test_minibatches_differ_by_seed_and_round():
+    task = toy_task(batch_size=4)
+    clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
+    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (6, *p.shape)), task.init(jax.random.key(0)))
+    keys = [stream_at(jax.random.key(s), "batch", t) for s in (0, 1) for t in (0, 1)]
+    losses = [tuple(task.gradient(task.data, clients, params, k)[0].tolist()) for k in keys]
+    assert len(set(losses)) == 4
+
+
+def test_strategies_of_one_seed_share_data_places_and_initial_model():
+    simulation = toy_simulation()
+    starts = [simulation.init(simulation.data, toy_hparams(p), jax.random.key(3)) for p in range(4)]
+    for carry, metrics in starts[1:]:
+        first, first_metrics = starts[0]
+        assert leaves_equal(first.clients, carry.clients)
+        assert leaves_equal(first.network.places, carry.network.places)
+        assert leaves_equal(first.algorithm.params, carry.algorithm.params)
+        assert leaves_equal(first_metrics, metrics)
+
+
+def test_all_clients_start_from_one_model():
+    simulation = toy_simulation()
+    carry, metrics = simulation.init(simulation.data, toy_hparams(), jax.random.key(0))
+    assert all((leaf == leaf[:1]).all() for leaf in jax.tree.leaves(carry.algorithm.params))
+    assert float(metrics.consensus_distance) < 1e-6
+
+
+def test_history_is_what_its_parts_say(loop):
+    """Counts, paths and statistics of a history agree with each other."""
+    history = loop[1, SEEDS[0]]
+    assert history.round.tolist() == [0, 2, 4, 6]
+    assert history.position.shape == (7, 6, 2)
+    moved = np.linalg.norm(np.diff(history.position, axis=0), axis=-1)
+    np.testing.assert_allclose(history.distance_moved[-1], moved.sum(axis=0), rtol=1e-5)
+    # Round t mixes before it moves: it sees the places after round t - 1.
+    near = [np.linalg.norm(p[:, None] - p[None], axis=-1) <= 2.0 for p in history.position[:-1]]
+    degree = np.stack([n.sum(axis=1) - 1 for n in near])
+    np.testing.assert_array_equal(history.messages[-1], degree.sum(axis=0))
+    np.testing.assert_allclose(history.num_neighbours[1], degree[:2].mean(axis=0))
+    assert np.isnan(history.num_neighbours[0]).all()
+    assert np.isnan(history.train_loss[0]).all()
+    assert ((history.accuracy >= 0) & (history.accuracy <= 1)).all()
+
+
+def test_learning_happens_and_the_fully_connected_network_agrees():
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(30, 10)))
+    history = run(toy_hparams(0, radius=np.inf), jax.random.key(0))
+    assert float(history.accuracy[-1].mean()) > 0.95
+    assert float(history.consensus_distance[-1]) < 1e-5
+    assert float(history.lambda_2[-1]) < 1e-5
+    np.testing.assert_allclose(history.accuracy[-1], history.mean_model_accuracy[-1])
+
+
+def test_metropolis_hastings_keeps_the_mean_model():
+    """Doubly stochastic mixing: the mean over clients moves by the mean step alone, whatever the graph."""
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(1, 1)))
+    apart = run(toy_hparams(0, radius=0.0), jax.random.key(1))
+    joined = run(toy_hparams(0, radius=np.inf), jax.random.key(1))
+    np.testing.assert_allclose(apart.mean_model_loss, joined.mean_model_loss, rtol=1e-5)
+
+
+def test_consensus_distance_and_lambda_2_by_hand():
+    params = {"a": jnp.array([[0.0], [2.0]]), "b": jnp.array([[1.0, 1.0], [1.0, 5.0]])}
+    assert np.isclose(consensus_distance(params), np.sqrt((1 + 1 + 4 + 4) / 2))
+    ring = jnp.array([[0.5, 0.25, 0, 0.25], [0.25, 0.5, 0.25, 0], [0, 0.25, 0.5, 0.25], [0.25, 0, 0.25, 0.5]])
+    assert np.isclose(lambda_2(ring), 0.25)
+    assert float(lambda_2(jnp.eye(1))) == 0.0
+
+
+def test_one_client_alone_works():
+    run = jax.jit(simulate(toy_task(1), spatial(1, 1, PATTERNS), dpsgd(sgd()), Schedule(4, 2)))
+    history = run(toy_hparams(3, num_mobile=0), jax.random.key(0))
+    assert np.isfinite(history.accuracy).all()
+    assert int(history.messages[-1, 0]) == 0
+
+
+@pytest.mark.parametrize(("rounds", "eval_every"), [(5, 2), (0, 1), (4, 0)])
+def test_schedule_that_does_not_divide_is_refused(rounds, eval_every):
+    with pytest.raises(UserError, match="multiple of eval_every"):
+        simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(rounds, eval_every))
+
+
+def test_parts_of_different_size_are_refused():
+    with pytest.raises(UserError, match="6 clients and the network 5"):
+        simulate(toy_task(6), spatial(5, 5, PATTERNS), dpsgd(sgd()), Schedule(2, 1))
