@@ -1,6 +1,8 @@
 """Moving clients learn real handwritten digits: the first study.
 
 Command:   python -m launch.sweep --config=configs/digits.py
+Expected:  static 45 %, random movement 84 %, DAM 85 %, DCM 88 % (README has the intervals).
+Measured:  45 s on two CPU cores, 75 s with an empty compilation cache.
 """
 
 from ml_collections import ConfigDict

@@ -94,12 +94,11 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
         logits = model.apply({"params": p}, (images.astype(jnp.float32) - task.data.mean) / task.data.std)
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
-    for i in range(N):
+    sizes = np.asarray(held.num_samples)
+    assert all((g[sizes == 0] == 0).all() for g in jax.tree.leaves(gradients))
+    for i in (np.argmax(sizes), np.argmin(np.where(sizes > 0, sizes, 999))):  # each size compiles anew
         mine = owner == i
         own = jax.tree.map(lambda p, i=i: p[i], params)
-        if not int(held.num_samples[i]):
-            assert all((g[i] == 0).all() for g in jax.tree.leaves(gradients))
-            continue
         value, expected = jax.value_and_grad(mean_loss)(own, data.x_train[mine], data.y_train[mine])
         assert np.isclose(loss[i], value, atol=1e-5)
         assert leaves_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
