@@ -1,90 +1,133 @@
 """What the launchers share: flags that fail in one line, the compilation cache, host devices."""
 
+import contextlib
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import jax
 from absl import app, flags
+from ml_collections import ConfigDict, config_flags
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.errors import UserError, unknown_name
 
 
-def fail(error: Exception | str) -> None:
+def fail(error: Exception | str) -> NoReturn:
     """Prints a user's mistake as one line on standard error and exits with status 2."""
     line = " ".join(str(error).split())
     print(f"error: {line}", file=sys.stderr)
     sys.exit(2)
 
 
-def check_config_flags(argv: Sequence[str]) -> None:
+def config_flag() -> flags.FlagHolder:
+    """Defines --config=FILE, whose fields are changed by --config.KEY=VALUE."""
+    try:  # ml_collections reads the files of --flagfile already now
+        return config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
+    except flags.Error as error:
+        fail(error)
+
+
+def check_config_flags(argv: Sequence[str]) -> str:
     """Checks --config=FILE and the keys of --config.KEY=VALUE before they are parsed.
 
     absl and ml_collections end in a traceback for an unknown key or an absent file; these lines say what is known.
+
+    Returns:
+      The FILE, '' where none is given.
 
     Raises:
       UserError: for an absent file or an unknown key.
     """
     from mdfl_jax.experiments.config import check_key
 
+    given = ""
     for i, arg in enumerate(argv):
         if file := re.fullmatch(r"--?config(?:=(.*))?", arg):
             given = file.group(1) if file.group(1) is not None else "".join(argv[i + 1 : i + 2])
-            path = Path(given.split(":")[0])
-            if not path.is_file():
+            path = given.split(":")[0]
+            if not os.path.isfile(path):
                 known = sorted(str(p) for p in Path("configs").glob("*.py") if p.name != "__init__.py")
-                hint = f"; known: {', '.join(known)}" if known else ""
-                raise UserError(f"--config={given}: there is no file {path}{hint}")
-        elif key := re.match(r"--?(?:no)?config\.([^=]+)", arg):
+                if not path or path.startswith("-"):
+                    raise UserError(f"--config needs a file; known: {', '.join(known)}")
+                raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
+        elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
             name = key.group(1)
             sections = {"data", "model", "network", "algorithm", "engine"}
             if name in sections:
-                raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.name=VALUE")
+                raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.FIELD=VALUE")
             check_key(name)
+    return given
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
     """Parses the command line; every mistake becomes one line and exit status 2."""
+    logging.getLogger("absl").setLevel(logging.ERROR)  # its warnings take a line each
+    given = ""
     try:
-        check_config_flags(argv[1:])
+        given = check_config_flags(flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False))
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
             raise UserError(f"unexpected argument {rest[1]!r}; settings are given as --name=value")
+        if given:
+            _check_loaded(given, flags.FLAGS["config"].value)
         return rest
-    except (UserError, flags.Error) as error:
+    except UserError as error:
         fail(error)
     except Exception as error:  # a config file may raise anything
-        where = _config_line(error)
-        fail(f"{where}{type(error).__name__}: {error}")
-    raise AssertionError
+        fail(_explain(error, given))
 
 
-def _config_line(error: BaseException) -> str:
-    """The innermost place in a config file that an error came from, 'configs/x.py:12: '."""
-    place, trace = "", error.__traceback__
-    while trace:
-        name = trace.tb_frame.f_code.co_filename
-        if "site-packages" not in name and not name.startswith("<") and Path(name).parent.name != "launch":
-            place = f"{os.path.relpath(name)}:{trace.tb_lineno}: "
-        trace = trace.tb_next
-    return place
+def _check_loaded(given: str, config: Any) -> None:
+    if isinstance(config, ConfigDict | Mapping):
+        return
+    with contextlib.suppress(TypeError):
+        config["name"]  # ml_collections keeps an OSError of the config file, and raises it when the config is used
+    raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
+
+
+def _explain(error: BaseException, given: str) -> str:
+    """The line for an error in parsing: where in the config file it was raised, or which flag it is about."""
+    path = given.split(":")[0]
+    chain = [error]
+    while follow := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(follow)
+    for link in chain:  # ml_collections and absl wrap what a config file raises
+        trace = traceback.extract_tb(link.__traceback__)
+        if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
+            return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
+    if value := re.match(r"flag --config\.([\w.]+)=(.*?): ", str(error), re.DOTALL):
+        from mdfl_jax.experiments.config import check_key, in_words
+
+        return f"{value.group(1)} is {value.group(2)!r}; it must be {in_words(check_key(value.group(1)).type)}"
+    if not isinstance(error, flags.Error) or str(error).startswith("flag --config="):
+        return f"--config={given}: {type(chain[-1]).__name__}: {chain[-1]}"
+    return re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "it must be true or false", str(error))
+
+
+def call(main: Callable[[], int]) -> int:
+    """Calls a launcher's main; a `UserError` and a want of memory become one line and exit status 2."""
+    try:
+        return main()
+    except UserError as error:
+        fail(error)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        fail(f"not enough memory: {str(error).splitlines()[0]}")
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
 
 
 def run(main: Callable[[], int]) -> None:
-    """Runs a launcher's main under absl; a `UserError` becomes one line and exit status 2."""
-
-    def guarded(argv: Sequence[str]) -> int:
-        del argv
-        try:
-            return main()
-        except UserError as error:
-            fail(error)
-            raise AssertionError from error
-
-    app.run(guarded, flags_parser=parse_flags)
+    """Runs a launcher's main under absl."""
+    logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # it reports the backends that are not there
+    app.run(lambda argv: call(main), flags_parser=parse_flags)
 
 
 def setup_jax(cache: str) -> None:
@@ -92,8 +135,12 @@ def setup_jax(cache: str) -> None:
 
     Args:
       cache: directory of the persistent compilation cache; '' switches it off.
+
+    Raises:
+      UserError: where the cache is something else than a directory.
     """
-    logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # it reports the backends that are not there
+    if os.path.exists(cache) and not os.path.isdir(cache):
+        raise UserError(f"--cache={cache}: it is not a directory")
     if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "") and not os.environ.get(
         "JAX_NUM_CPU_DEVICES"
     ):

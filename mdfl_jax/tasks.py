@@ -65,14 +65,14 @@ def _default_tile(image_shape: tuple[int, ...]) -> int:
     """Samples at once: patches of a tile should fit a core's cache on CPU; accelerators want long products."""
     if jax.default_backend() != "cpu":
         return 16384
-    return max(10240 // (image_shape[0] * image_shape[1]), 16)
+    return max(10240 // (image_shape[0] * image_shape[1]), 32)
 
 
 def _pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
     """Appends masked blocks until their number is a multiple."""
     extra = -blocks.client.shape[0] % multiple
     pad = lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
-    return Blocks(pad(blocks.client), pad(blocks.sample), pad(blocks.mask), blocks.num_blocks)
+    return jax.tree.map(pad, blocks)
 
 
 def device_data(dataset: Dataset) -> ClassificationData:
@@ -112,9 +112,7 @@ def block_gradients(
       (loss [N], gradients [N, ...]), sums over each client's samples.
     """
 
-    def add(
-        sums: tuple[jax.Array, ClientParams], part: tuple[jax.Array, ...]
-    ) -> tuple[tuple[jax.Array, ClientParams], None]:
+    def add(sums: tuple[jax.Array, ClientParams], part: Blocks) -> tuple[tuple[jax.Array, ClientParams], None]:
         client, sample, mask = part
         params = jax.tree.map(lambda p: p[client], client_params)
         images, labels = data.x_train[sample], data.y_train[sample]
@@ -123,7 +121,7 @@ def block_gradients(
 
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     zeros = (jnp.zeros(num_clients), jax.tree.map(jnp.zeros_like, client_params))
-    parts = jax.tree.map(lambda a: a.reshape(-1, at_once, *a.shape[1:]), tuple(blocks[:3]))
+    parts = jax.tree.map(lambda a: a.reshape(-1, at_once, *a.shape[1:]), blocks)
     return jax.lax.scan(add, zeros, parts)[0]
 
 
@@ -154,8 +152,9 @@ def classification(
     base = settings or PartitionSettings(num_clients, dataset.num_classes)
     image_shape = dataset.x_train.shape[1:]
     tile = tiling.tile or _default_tile(image_shape)
-    block_size = batch_size or tiling.block_size
-    block_size = block_size or min(default_block_size(len(dataset.y_train), num_clients), tile)
+    share = default_block_size(batch_size * num_clients or len(dataset.y_train), num_clients)
+    # Two blocks at once or more: a product of one block alone takes a slower path on CPU (benchmarks/README.md).
+    block_size = tiling.block_size or min(share, max(tile // 2, 1))
     at_once = max(tile // block_size, 1)
 
     def logits(params: Params, data: ClassificationData, images: jax.Array) -> jax.Array:
@@ -178,11 +177,11 @@ def classification(
             return jnp.sum(jnp.where(mask, losses, 0.0))
 
         if clients.blocks is None:
-            blocks = _pad_blocks(_minibatch_blocks(key, clients.held, batch_size), min(at_once, num_clients))
+            blocks = _pad_blocks(_minibatch_blocks(key, clients.held, batch_size, block_size), at_once)
             samples = jnp.where(clients.num_samples > 0, batch_size, 1)
         else:
             blocks, samples = clients.blocks, jnp.maximum(clients.num_samples, 1)
-        sums = block_gradients(loss_sum, data, client_params, blocks, min(at_once, blocks.client.shape[0]))
+        sums = block_gradients(loss_sum, data, client_params, blocks, at_once)
         return jax.tree.map(lambda a: a / samples.reshape(-1, *[1] * (a.ndim - 1)), sums)
 
     def evaluate(data: ClassificationData, client_params: ClientParams) -> Score:
@@ -191,12 +190,15 @@ def classification(
     return Task(num_clients, device_data(dataset), do_partition, init, gradient, evaluate)
 
 
-def _minibatch_blocks(key: jax.Array, index: ClientIndex, batch_size: int) -> Blocks:
-    """One block a client, of freshly drawn samples; that of a client without samples is masked."""
-    clients = jnp.arange(index.first.shape[0])
-    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), index, i, batch_size)  # noqa: E731
-    mask = jnp.broadcast_to((index.num_samples > 0)[:, None], (clients.shape[0], batch_size))
-    return Blocks(clients.astype(jnp.int32), jax.vmap(draw)(clients), mask, jnp.int32(clients.shape[0]))
+def _minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
+    """Freshly drawn minibatches, cut into blocks; those of a client without samples are masked."""
+    num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
+    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
+    sample = jax.vmap(draw)(jnp.arange(num_clients))
+    sample = jnp.pad(sample, [(0, 0), (0, per_client * block_size - batch_size)]).reshape(-1, block_size)
+    client = jnp.repeat(jnp.arange(num_clients, dtype=jnp.int32), per_client)
+    drawn = jnp.tile(jnp.arange(per_client * block_size).reshape(per_client, block_size) < batch_size, (num_clients, 1))
+    return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
 
 
 def _evaluate(

@@ -34,13 +34,11 @@ class Blocks(NamedTuple):
       client: [K] int32 owner of each block (padding blocks: client 0, all masked).
       sample: [K, B] int32 sample indices (padding: some valid index).
       mask: [K, B] bool, true where there is a sample.
-      num_blocks: [] int32 how many of the K blocks hold anything.
     """
 
     client: jax.Array
     sample: jax.Array
     mask: jax.Array
-    num_blocks: jax.Array
 
 
 def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_classes: int) -> ClientIndex:
@@ -62,8 +60,8 @@ def cut_blocks(index: ClientIndex, block_size: int) -> Blocks:
 
     >>> index = index_clients(jnp.array([1, 0, 1, 1]), jnp.zeros(4, int), num_clients=2, num_classes=1)
     >>> blocks = cut_blocks(index, 2)
-    >>> blocks.client.tolist(), blocks.mask.tolist(), int(blocks.num_blocks)
-    ([0, 1, 1, 0], [[True, False], [True, True], [True, False], [False, False]], 3)
+    >>> blocks.client.tolist(), blocks.mask.tolist()
+    ([0, 1, 1, 0], [[True, False], [True, True], [True, False], [False, False]])
     """
     n, num_clients = index.sample.shape[0], index.first.shape[0]
     blocks_of = -(-index.num_samples // block_size)
@@ -74,7 +72,7 @@ def cut_blocks(index: ClientIndex, block_size: int) -> Blocks:
     within = (k - (ends - blocks_of)[client])[:, None] * block_size + jnp.arange(block_size)
     mask = real[:, None] & (within < index.num_samples[client][:, None])
     sample = index.sample[jnp.where(mask, index.first[client][:, None] + within, 0)]
-    return Blocks(client, sample, mask, ends[-1].astype(jnp.int32))
+    return Blocks(client, sample, mask)
 
 
 def draw_minibatch(key: jax.Array, index: ClientIndex, client: jax.Array, size: int) -> jax.Array:

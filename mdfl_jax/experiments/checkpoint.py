@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results import write_json
 
 Arrays = dict[str, np.ndarray]
@@ -39,9 +40,16 @@ class Checkpoints:
         self.directory = directory.absolute()
 
     def progress(self) -> Progress:
-        """What is there; nothing at all where there is no progress.json."""
+        """What is there; nothing at all where there is no progress.json.
+
+        Raises:
+          UserError: where it is damaged.
+        """
         path = self.directory / "progress.json"
-        return Progress(**json.loads(path.read_text())) if path.exists() else Progress()
+        try:
+            return Progress(**json.loads(path.read_text())) if path.exists() else Progress()
+        except (OSError, ValueError, TypeError) as error:
+            raise self._broken(path) from error
 
     def save(self, finished: Sequence[Arrays], current: Arrays | None, evaluations: int) -> None:
         """Saves the batches finished since the last checkpoint, and in place of its last state the batch under way.
@@ -65,8 +73,15 @@ class Checkpoints:
             shutil.rmtree(self.directory / before.current, ignore_errors=True)
 
     def load(self, name: str) -> Arrays:
-        """What was saved under a name; arrays without elements are not among it."""
-        return self._checkpointer().restore(self.directory / name)
+        """What was saved under a name; arrays without elements are not among it.
+
+        Raises:
+          UserError: where it is damaged.
+        """
+        try:
+            return self._checkpointer().restore(self.directory / name)
+        except Exception as error:  # orbax and tensorstore have many for a file that is absent or damaged
+            raise self._broken(self.directory / name) from error
 
     def remove(self) -> None:
         """Removes everything."""
@@ -76,6 +91,10 @@ class Checkpoints:
         self.directory.mkdir(parents=True, exist_ok=True)
         kept = {key: value for key, value in arrays.items() if value.size}  # orbax refuses empty arrays
         self._checkpointer().save(self.directory / name, kept, force=True)
+
+    @staticmethod
+    def _broken(path: Path) -> UserError:
+        return UserError(f"{path}: the checkpoint cannot be read; --overwrite starts the study anew")
 
     @staticmethod
     def _checkpointer() -> Any:

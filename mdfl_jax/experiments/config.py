@@ -5,12 +5,14 @@ ml_collections tree into frozen dataclasses and names the field, its value and w
 A field marked ``traced`` is a number that sweep points may differ in without compiling again.
 """
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from mdfl_jax.algorithms import ALGORITHMS
@@ -22,6 +24,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
+LARGEST = 2**31 - 1  # the programs count in 32 bits
 
 
 def _field(default: Any, doc: str, **rules: Any) -> Any:
@@ -57,9 +60,9 @@ class ModelConfig:
 class NetworkConfig:
     """Where clients are, how they move, whom they hear."""
 
-    num_clients: int = _field(20, "N", at_least=1)
+    num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
     num_mobile: int = _field(5, "M of the N clients move", at_least=0, traced=True)
-    grid_size: int = _field(18, "G of the G x G grid", at_least=1)
+    grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
     radius: float = _field(3.0, "communication radius Rc, in grid units; inf: everybody", at_least=0, traced=True)
     max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
     mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
@@ -88,8 +91,10 @@ class EngineConfig:
 
     runs_per_batch: int = _field(0, "runs (point x seed) on the devices together, 0: as many as seeds", at_least=0)
     runs_at_once: int = _field(0, "runs of a device mapped together, 0: one on CPU, all on accelerators", at_least=0)
-    block_size: int = _field(0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0)
-    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0)
+    block_size: int = _field(
+        0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0, at_most=65_536
+    )
+    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0, at_most=2**24)
     checkpoint_minutes: float = _field(5.0, "minutes between checkpoints", above=0)
     record_positions: bool = _field(True, "keep every round's places, for maps")
 
@@ -102,7 +107,7 @@ class Experiment:
     title: str = _field("", "headline of the report")
     sweep: str = _field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
     baseline: str = _field("", "point that others are compared with: 'network.mobility=random_movement'")
-    seeds: int = _field(6, "number of seeds", at_least=1)
+    seeds: int = _field(6, "number of seeds", at_least=1, at_most=1_000_000)
     first_seed: int = _field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
     rounds: int = _field(400, "R", at_least=1)
     eval_every: int = _field(20, "rounds between evaluations", at_least=1)
@@ -158,18 +163,32 @@ def check_value(path: str, value: Any) -> Any:
     return value
 
 
+def in_words(kind: Any) -> str:
+    """What a field of a type takes, for error lines."""
+    words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+    return words.get(kind, "whole numbers, as in (16, 32)")
+
+
 def _typed(path: str, kind: Any, value: Any) -> Any:
     """The value as the field's type: whole numbers pass as floats, sequences of whole numbers as tuples."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        with contextlib.suppress(OverflowError):
+            return float(value)
     if kind in (int, str, bool) and type(value) is kind:
         return value
     if kind == tuple[int, ...] and isinstance(value, Iterable) and not isinstance(value, str):
         items = tuple(value)
         if all(type(item) is int for item in items):
             return items
-    wanted = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}.get(kind, "whole numbers")
-    raise UserError(f"{path} is {value!r}; it must be {wanted}")
+    shown = " ".join(repr(value).split())  # a ConfigDict takes several lines
+    raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
+
+
+def _single(value: float) -> float:
+    """A number as the programs see it, in single precision: what is too small is 0, what is too large infinite."""
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    return 0.0 if abs(single) < np.finfo(np.float32).tiny else float(single)
 
 
 def _check_bounds(path: str, value: Any, rules: Any) -> None:
@@ -179,11 +198,16 @@ def _check_bounds(path: str, value: Any, rules: Any) -> None:
         "at_most": (lambda v, b: v <= b, "at most"),
         "below": (lambda v, b: v < b, "less than"),
     }
+    seen = _single(value) if isinstance(value, float) and rules.get("traced") else value
     present = [name for name in tests if name in rules]
-    broken = any(not tests[name][0](value, rules[name]) for name in present)  # NaN breaks every bound
-    if broken or (rules.get("finite") and not math.isfinite(value)):
+    broken = any(not tests[name][0](seen, rules[name]) for name in present)  # NaN breaks every bound
+    if broken or (rules.get("finite") and not math.isfinite(seen)):
         allowed = " and ".join(f"{tests[name][1]} {rules[name]}" for name in present)
-        raise UserError(f"{path} is {value}; it must be {allowed}{' and finite' if rules.get('finite') else ''}")
+        rounded = f", {seen} in single precision" if seen in (0.0, math.inf) and seen != value else ""
+        finite = " and finite" if rules.get("finite") else ""
+        raise UserError(f"{path} is {value}{rounded}; it must be {allowed}{finite}")
+    if isinstance(value, int) and value > LARGEST:
+        raise UserError(f"{path} is {value}; it must be at most {LARGEST}")
     if rules.get("odd") and value % 2 == 0:
         raise UserError(f"{path} is {value}; it must be odd")
 
@@ -196,6 +220,8 @@ def resolve(config: ConfigDict) -> Experiment:
     """
 
     def section(kind: type, tree: Any, prefix: str) -> Any:
+        if not isinstance(tree, ConfigDict | Mapping):
+            raise UserError(f"{prefix[:-1] or 'the config'} is {tree!r}; it must be a section with fields of its own")
         known = {field.name: field for field in dataclasses.fields(kind)}
         for name in tree:
             if name not in known:
@@ -233,7 +259,8 @@ def check_together(experiment: Experiment) -> None:
         )
     if experiment.model.name == "cnn" and not experiment.model.widths:
         raise UserError("model.widths is (); model.name cnn needs one width or more")
-    if not experiment.name or any(c in experiment.name for c in "/\\\0"):
-        raise UserError(f"name is {experiment.name!r}; it must be a file name")
+    name = experiment.name
+    if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
+        raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")
     if not data.name:
         raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")

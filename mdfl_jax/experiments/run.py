@@ -76,13 +76,15 @@ class _Runner:
         done: list[tuple[list[Run], BatchResult]] = []
         rounds, seeds = self.study.experiment.rounds, self.study.seeds
         total = rounds * len(self.study.points) * len(seeds)
+        batches = [(group, list(group.batches(seeds, self.study.batch_size))) for group in self.study.groups]
+        num_batches = sum(len(of_group) for _, of_group in batches)
         with (
             (self.workdir / "metrics.jsonl").open("w") as self.lines,
             tqdm(total=total, unit="round", disable=None, smoothing=0.05) as bar,
         ):
-            for group in self.study.groups:
+            for group, of_group in batches:
                 program = _Program(self.study, group)
-                for runs in group.batches(seeds, self.study.batch_size):
+                for runs in of_group:
                     if len(done) < len(progress.finished):
                         result = _from_arrays(self.checkpoints.load(progress.finished[len(done)]))
                         self._write_lines(runs, group, result.metrics)
@@ -91,6 +93,8 @@ class _Runner:
                         result = self._batch(program, runs, current, progress.evaluations, bar)
                         self.unsaved.append(result)
                     done.append((runs, result))
+                    if self.unsaved and len(done) < num_batches and self._save_is_due():
+                        self._save()
                     bar.n = rounds * sum(len(r) for r, _ in done)
                     bar.refresh()
         return done
@@ -114,21 +118,21 @@ class _Runner:
             parts.append(as_history(to_host(metrics, len(runs)), 1))
             self._write_lines(runs, program.group, parts[-1])
             bar.update(self.study.experiment.eval_every * len(runs))
-            last = e + 1 == program.monte_carlo.num_evaluations
-            if last or self._save_is_due():
+            last, due = e + 1 == program.monte_carlo.num_evaluations, self._save_is_due()
+            if last or due:
                 history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
                 result = result._replace(metrics=history, run_seconds=time.perf_counter() - begin)
-            if not last and self._save_is_due():  # a batch that is over is saved with the next checkpoint
-                self._save(result, carry, e + 1, len(runs))
+            if due and not last:
+                leaves = jax.tree.leaves(to_host(carry, len(runs)))
+                carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+                self._save(_to_arrays(result) | carried, e + 1)
         return result
 
     def _save_is_due(self) -> bool:
         minutes = (time.monotonic() - self.saved_at) / 60
         return self.stop or minutes >= self.study.experiment.engine.checkpoint_minutes
 
-    def _save(self, result: BatchResult, carry: Any, evaluations: int, num_runs: int) -> None:
-        leaves = jax.tree.leaves(to_host(carry, num_runs))
-        current = _to_arrays(result) | {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+    def _save(self, current: Arrays | None = None, evaluations: int = 0) -> None:
         self.checkpoints.save([_to_arrays(r) for r in self.unsaved], current, evaluations)
         self.unsaved, self.saved_at = [], time.monotonic()
         if self.stop:

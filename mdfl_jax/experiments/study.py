@@ -89,8 +89,6 @@ def make_study(config: ConfigDict) -> Study:
     if len(set(ids)) < len(ids):  # two axes whose values read alike
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
     baselines = baseline_of(experiment, all_points)
-    if experiment.first_seed + experiment.seeds > 2**32:
-        raise UserError(f"first_seed is {experiment.first_seed}; seeds must stay below 2**32")
     datasets: dict[DataConfig, Dataset] = {}
     groups = []
     for indices in group_points(all_points):
@@ -100,10 +98,26 @@ def make_study(config: ConfigDict) -> Study:
         source = dataclasses.replace(members[0].data, alpha=1.0, shards_per_client=1)
         if source not in datasets:
             datasets[source] = load_dataset(source)
+        check_images(members[0], datasets[source])
         simulation = build_simulation(members[0], datasets[source], patterns)
         groups.append(Group(indices, simulation, [hparams_of(member, patterns) for member in members]))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
+
+
+def check_images(experiment: Experiment, dataset: Dataset) -> None:
+    """Checks that a model's poolings, each halving the image, leave something of it.
+
+    Raises:
+      UserError: naming the field, its value and how many convolutions there may be.
+    """
+    model, shape = experiment.model, dataset.x_train.shape[1:3]
+    most = min(shape).bit_length() - 1
+    if model.name == "cnn" and len(model.widths) > most:
+        raise UserError(
+            f"model.widths is {model.widths}; each convolution of the cnn halves the image, so with the {shape[0]} x "
+            f"{shape[1]} images of {dataset.name} there must be at most {most}"
+        )
 
 
 def plan(study: Study) -> str:

@@ -1,11 +1,13 @@
 """The points of a sweep: which there are, what they are called, which share a compiled program."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config import Experiment, all_fields, check_key, check_together, check_value
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
@@ -26,8 +28,30 @@ class Point(NamedTuple):
     experiment: Experiment
 
 
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Says in front of an error what it is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+
+
+def _check_axis(path: str) -> dataclasses.Field:
+    """The field of an axis.
+
+    Raises:
+      UserError: where there is none of that path, or it is of the study as a whole.
+    """
+    field = check_key(path)
+    if path in STUDY_WIDE or path.startswith("engine."):
+        sweepable = [p for p in all_fields() if p not in STUDY_WIDE and not p.startswith("engine.")]
+        raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
+    return field
+
+
 def _parse_value(path: str, text: str) -> Any:
-    kind = check_key(path).type
+    kind = _check_axis(path).type
     try:
         if kind is bool:
             value: Any = {"true": True, "false": False}[text.lower()]
@@ -40,9 +64,9 @@ def _parse_value(path: str, text: str) -> Any:
     except (ValueError, KeyError):
         names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
         wanted = names.get(kind, "widths such as 16x32")
-        raise UserError(f"sweep: {path} takes {wanted}, not {text!r}") from None
+        raise UserError(f"{path} takes {wanted}, not {text!r}") from None
     if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"sweep: {path} takes numbers, not {text!r}")
+        raise UserError(f"{path} takes numbers, not {text!r}")
     return check_value(path, value)
 
 
@@ -57,21 +81,20 @@ def parse_axes(sweep: str) -> dict[str, list[Any]]:
         path, equals, values = (item.strip() for item in part.partition("="))
         if not equals or not values:
             raise UserError(f"sweep: {part!r} is not of the form field=value,value")
-        check_key(path)
-        if path in STUDY_WIDE or path.startswith("engine."):
-            sweepable = [p for p in all_fields() if p not in STUDY_WIDE and not p.startswith("engine.")]
-            raise UserError(f"sweep: {path} cannot be an axis; {unknown_name('axis', path, sweepable)}")
         if path in axes:
             raise UserError(f"sweep: {path} is given twice")
-        axes[path] = [_parse_value(path, value.strip()) for value in values.split(",")]
+        with _errors_of("sweep"):
+            axes[path] = [_parse_value(path, value.strip()) for value in values.split(",")]
         if len(set(axes[path])) < len(axes[path]):
             raise UserError(f"sweep: {path} holds a value twice: {values}")
+    if sweep.strip() and not axes:
+        raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
     return axes
 
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -106,7 +129,8 @@ def points(experiment: Experiment) -> list[Point]:
         changed = experiment
         for path, value in overrides.items():
             changed = replace(changed, path, value)
-        check_together(changed)
+        with _errors_of(f"sweep, point {_name(overrides)!r}"):
+            check_together(changed)
         found.append(Point(_name(overrides), overrides, changed))
     return found
 
@@ -122,7 +146,8 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
     path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
     if not equals:
         raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
-    value = _parse_value(path, text)
+    with _errors_of("baseline"):
+        value = _parse_value(path, text)
     index = {tuple(point.overrides.items()): i for i, point in enumerate(all_points)}
     return [
         index.get(tuple((p, value if p == path else v) for p, v in point.overrides.items()))

@@ -30,6 +30,18 @@ def _holds(workdir: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _is_free(workdir: Path) -> bool:
+    """Whether a directory is absent or empty, and can be made and written."""
+    ancestor = workdir
+    while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise UserError(f"--workdir={workdir}: {ancestor} is not a directory")
+    if not os.access(ancestor, os.R_OK | os.W_OK | os.X_OK):
+        raise UserError(f"--workdir={workdir}: {ancestor} cannot be read and written")
+    return ancestor != workdir or not any(workdir.iterdir())
+
+
 def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
     """Checks that a study may be written to a workdir; writes nothing.
 
@@ -44,15 +56,11 @@ def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
     Raises:
       UserError: where it holds something else, or cannot be written.
     """
-    ancestor = workdir
-    while not ancestor.exists() and ancestor != ancestor.parent:
-        ancestor = ancestor.parent
-    if not ancestor.is_dir():
-        raise UserError(f"--workdir={workdir}: {ancestor} is not a directory")
-    if not os.access(ancestor, os.W_OK | os.X_OK):
-        raise UserError(f"--workdir={workdir}: {ancestor} cannot be written")
-    if ancestor != workdir or overwrite or not any(workdir.iterdir()):
-        return False
+    try:
+        if _is_free(workdir) or overwrite:
+            return False
+    except OSError as error:
+        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
     held = _holds(workdir)
     if held is None:
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")

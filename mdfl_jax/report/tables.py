@@ -31,7 +31,7 @@ def table(
     header += ["rounds to target", "MB sent/client", "distance/mobile"]
     rows = []
     for cells, point in zip(settings, summary["points"]):
-        is_baseline = len(settings) > 1 and point["id"] == summary.get("baseline")
+        is_baseline = len(settings) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
         difference = _interval(point.get("difference_to_baseline"), plus_minus, sign="+")
         rows.append(
             [
@@ -98,7 +98,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
     spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
     parts = [f"Final test accuracy: {spread}"]
-    if len(summary["points"]) > 1 and summary.get("baseline"):
+    if len(summary["points"]) > 1 and any(point.get("difference_to_baseline") for point in summary["points"]):
         parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
     target = (config or {}).get("target")
     if target is not None:
