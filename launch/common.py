@@ -126,7 +126,8 @@ def call(main: Callable[[], int]) -> int:
 
 def run(main: Callable[[], int]) -> None:
     """Runs a launcher's main under absl."""
-    logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # it reports the backends that are not there
+    for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):  # backends that are not there, fonts found
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     app.run(lambda argv: call(main), flags_parser=parse_flags)
 
 

@@ -70,7 +70,7 @@ def lambda_2(mix: jax.Array) -> jax.Array:
     1.0
     """
     num_clients = mix.shape[0]
-    if num_clients > LAMBDA_2_LIMIT:
+    if not 0 < num_clients <= LAMBDA_2_LIMIT:
         return jnp.float32(jnp.nan)
     if num_clients == 1:
         return jnp.float32(0.0)

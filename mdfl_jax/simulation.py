@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.metrics import Metrics, as_history, consensus_distance, lambda_2, mean_model
+from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, as_history, consensus_distance, lambda_2, mean_model
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
 
@@ -81,7 +81,7 @@ class Simulation(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What is summed over the rounds between two evaluations."""
+    """What is summed over the rounds between two evaluations, and the last round's mix (empty where N is large)."""
 
     loss: jax.Array
     neighbours: jax.Array
@@ -108,6 +108,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     """
     _check(task, network, algorithm, schedule)
     num_clients = task.num_clients
+    mix_size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # kept for lambda_2, and only where that is taken
 
     def measure(
         data: Any, params: ClientParams, carry: Carry, sums: _Sums, rounds: int, position: jax.Array
@@ -141,7 +142,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             messages=jnp.zeros(num_clients, jnp.int32),
         )
         unknown = jnp.full(num_clients, jnp.nan)
-        none_yet = _Sums(unknown, unknown, jnp.full((num_clients, num_clients), jnp.nan))
+        none_yet = _Sums(unknown, unknown, jnp.zeros((0, 0)))
         start = network.places(carry.network).position[None]
         position = start if schedule.record_positions else start[:0]
         return carry, measure(data, client_params, carry, none_yet, 1, position)
@@ -161,7 +162,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         sums = _Sums(
             loss=sums.loss + stats.loss,
             neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
-            mix=links.mix,
+            mix=links.mix[:mix_size, :mix_size],
         )
         messages = carry.messages + stats.messages
         carry = Carry(carry.round + 1, carry.clients, network_state, algorithm_state, messages)
@@ -169,7 +170,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
 
     def advance(data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
         zeros = jnp.zeros(num_clients)
-        sums = _Sums(zeros, zeros, jnp.zeros((num_clients, num_clients)))
+        sums = _Sums(zeros, zeros, jnp.zeros((mix_size, mix_size)))
         body = partial(one_round, data, hparams, key)
         (carry, sums), position = jax.lax.scan(body, (carry, sums), None, length=schedule.eval_every)
         params = algorithm.params(carry.algorithm)

@@ -162,6 +162,7 @@ def test_consensus_distance_and_lambda_2_by_hand():
     ring = jnp.array([[0.5, 0.25, 0, 0.25], [0.25, 0.5, 0.25, 0], [0, 0.25, 0.5, 0.25], [0.25, 0, 0.25, 0.5]])
     assert np.isclose(lambda_2(ring), 0.25)
     assert float(lambda_2(jnp.eye(1))) == 0.0
+    assert np.isnan(lambda_2(jnp.eye(257)))  # too many clients: not taken
 
 
 def test_one_client_alone_works():

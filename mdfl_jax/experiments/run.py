@@ -140,10 +140,12 @@ class _Runner:
 
     def _write_lines(self, runs: list[Run], group: Group, metrics: Metrics) -> None:
         bits = group.simulation.message_bits
-        for i, run in enumerate(runs):
-            of_run = Metrics(*(leaf[i] for leaf in metrics))
-            for line in metric_lines(self.study.points[run.point].id, run.seed, of_run, bits):
-                self.lines.write(dumps(line) + "\n")
+        of_runs = [
+            metric_lines(self.study.points[run.point].id, run.seed, Metrics(*(leaf[i] for leaf in metrics)), bits)
+            for i, run in enumerate(runs)
+        ]
+        for of_evaluation in zip(*of_runs):  # in this order too where several evaluations are read back
+            self.lines.writelines(dumps(line) + "\n" for line in of_evaluation)
         self.lines.flush()
 
 

@@ -32,6 +32,8 @@ def _holds(workdir: Path) -> dict[str, Any] | None:
 
 def _is_free(workdir: Path) -> bool:
     """Whether a directory is absent or empty, and can be made and written."""
+    if str(workdir).startswith("-"):  # the flag after a --workdir without a value
+        raise UserError(f"--workdir={workdir}: a value is missing")
     ancestor = workdir
     while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
         ancestor = ancestor.parent

@@ -68,7 +68,8 @@ def spatial(
 
     def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
         grid = grid_points(grid_size)
-        start = jax.random.randint(stream(key, "placement"), (num_clients,), 0, grid.shape[0], jnp.int32)
+        key_start, key_plan = jax.random.split(stream(key, "placement"))
+        start = jax.random.randint(key_start, (num_clients,), 0, grid.shape[0], jnp.int32)
         world = GridWorld(
             grid=grid,
             start=start,
@@ -77,7 +78,7 @@ def spatial(
             radius=jnp.asarray(params.radius, jnp.float32),
             max_step=jnp.asarray(params.max_step, jnp.float32),
         )
-        states = tuple(rule.init(stream(key, "placement"), world) for rule in rules)
+        states = tuple(rule.init(key_plan, world) for rule in rules)
         return SpatialState(world, states, Places(grid[start], jnp.zeros(num_clients), world.is_mobile))
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:

@@ -1,6 +1,8 @@
 """Every config file and argument builds, and the README's own rule is the file that runs."""
 
 import importlib
+import os
+import re
 from pathlib import Path
 
 import jax
@@ -43,6 +45,16 @@ def test_readme_own_rule_is_the_config_file():
     assert rule in (ROOT / "README.md").read_text()
 
 
+def test_readme_python_example_runs(capsys):
+    """The README's example as it stands, with fewer rounds."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    example = next(block for block in blocks if "simulate(" in block)
+    names: dict = {}
+    exec(example.replace("rounds=100, eval_every=20", "rounds=10, eval_every=2"), names)
+    assert names["history"].accuracy.shape == (4, 6, 20)
+    assert float(names["history"].accuracy[:, -1].mean()) > 0.2
+
+
 def test_own_rule_moves(tmp_path):
     """The README's rule through a whole small study: it keeps its limit and reaches destinations of its own."""
     config = importlib.import_module("configs.own_rule").get_config()
@@ -61,8 +73,6 @@ def test_own_rule_moves(tmp_path):
 
 def test_data_directory_mnist_improves(tmp_path, monkeypatch):
     """configs/mnist_mobility.py on real MNIST, where MDFL_DATA_DIR holds it: accuracy rises well above chance."""
-    import os
-
     directory = os.environ.get("MDFL_DATA_DIR")
     if not directory or not (Path(directory) / "mnist.npz").exists():
         pytest.skip("MDFL_DATA_DIR with mnist.npz is not set")

@@ -173,7 +173,7 @@ ODD = {
         "engine.runs_per_batch": 8,
     },
     "one client": {"network.num_clients": 1, "network.num_mobile": 1, "data.partition": "dirichlet"},
-    "more clients than samples, two places": {
+    "more clients than samples, all on one place": {
         "network.num_clients": 30,
         "data.limit_train": 10,
         "network.grid_size": 1,
@@ -187,7 +187,9 @@ ODD = {
         "algorithm.momentum": 0.9,
         "algorithm.lr_schedule": "cosine",
     },
-    "adam, exponential": {
+    "adam, exponential, nothing exchanged, no positions": {
+        "algorithm.name": "local_only",
+        "engine.record_positions": False,
         "data.partition": "classes_per_client",
         "algorithm.optimizer": "adam",
         "algorithm.lr": 0.01,
@@ -196,7 +198,6 @@ ODD = {
         "model.widths": (8,),
         "network.mobility": "dcm",
     },
-    "nothing exchanged, no positions": {"algorithm.name": "local_only", "engine.record_positions": False},
 }
 
 

@@ -97,6 +97,23 @@ def test_a_point_without_the_override_has_the_value_of_the_configuration(summary
     assert tables.table(summary)[1][0][0] == "-"
 
 
+def test_a_row_is_the_baseline_where_its_point_says_so(summary: dict[str, Any]) -> None:
+    """With two axes there are several baselines; a summary without the key has the one that it names."""
+    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "+8.76 ± 0.50"]
+    for entry in summary["points"]:
+        entry["baseline"] = entry["id"]
+    assert [row[2] for row in tables.table(summary)[1]] == ["baseline", "baseline"]
+    for entry in summary["points"]:
+        entry["baseline"] = None
+    assert [row[2] for row in tables.table(summary)[1]] == ["-", "+8.76 ± 0.50"]
+
+
+def test_the_note_names_a_baseline_only_where_there_are_differences(summary: dict[str, Any]) -> None:
+    assert "to the baseline static" in tables.note(summary)
+    summary["points"][1]["difference_to_baseline"] = None
+    assert "baseline" not in tables.note(summary)
+
+
 def test_a_bar_in_a_name_does_not_break_the_markdown_table(summary: dict[str, Any]) -> None:
     summary["points"][1]["overrides"]["network.mobility"] = "a|b"
     lines = tables.markdown(summary).splitlines()

@@ -1,0 +1,243 @@
+"""A study that was stopped, killed or moved to other devices ends as one that was left alone."""
+
+import json
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import Interrupted, checkpoint, make_study, run_study
+from mdfl_jax.experiments import workdir as workdirs
+from mdfl_jax.experiments.checkpoint import Checkpoints, Progress
+from mdfl_jax.experiments.run import _Runner
+
+# Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
+# after each evaluation.
+STUDY = {
+    "sweep": "network.mobility=static,random_movement",
+    "baseline": "network.mobility=static",
+    "seeds": 3,
+    "rounds": 6,
+    "algorithm.batch_size": 4,
+    "algorithm.momentum": 0.9,
+}
+
+
+class Killed(Exception):  # noqa: N818
+    """Stands in for SIGKILL: the study ends where it is, and saves nothing."""
+
+
+def stop():
+    signal.raise_signal(signal.SIGTERM)
+
+
+def kill():
+    raise Killed
+
+
+def watch(monkeypatch, at=0, do=None):
+    """Calls ``do`` when lines are written for the at-th time, counted from 1; returns the list of calls."""
+    calls, write = [], _Runner._write_lines
+
+    def write_and_do(self, *args):
+        write(self, *args)
+        calls.append(args)
+        if len(calls) == at:
+            do()
+
+    monkeypatch.setattr(_Runner, "_write_lines", write_and_do)
+    return calls
+
+
+def go(config, folder):
+    """What launch.sweep does."""
+    study = make_study(config)
+    return run_study(study, folder, workdirs.check(folder, study.config, False), log=lambda line: None)
+
+
+def without_seconds(summary):
+    return [{k: v for k, v in point.items() if not k.endswith("_seconds")} for point in summary["points"]]
+
+
+def assert_same(folder, summary, reference):
+    """Byte-equal metrics, equal arrays, an equal summary, and no trace of a checkpoint."""
+    expected = reference["folder"]
+    assert (folder / "metrics.jsonl").read_bytes() == (expected / "metrics.jsonl").read_bytes()
+    with np.load(folder / "history.npz") as found, np.load(expected / "history.npz") as wanted:
+        assert found.files == wanted.files
+        for key in wanted.files:
+            np.testing.assert_array_equal(found[key], wanted[key], err_msg=key)
+    assert without_seconds(summary) == without_seconds(reference["summary"])
+    assert {path.name for path in folder.iterdir()} == {path.name for path in expected.iterdir()}
+    assert json.loads((folder / "config.json").read_text())["status"] == "finished"
+
+
+@pytest.fixture(scope="module")
+def reference(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference") / "run"
+    summary = go(tiny(**STUDY), folder)
+    assert not summary["points"][0]["diverged"]
+    return {"folder": folder, "summary": summary}
+
+
+@pytest.mark.parametrize(
+    ("at", "saved", "writes"),
+    [
+        (2, Progress([], "batch-000-at-00001", 1), 1 + 2 + 4),
+        (4, Progress(["batch-000"], None, 0), 1 + 4),  # after the last evaluation of the first batch
+        (7, Progress(["batch-000"], "batch-001-at-00002", 2), 1 + 2),
+    ],
+)
+def test_a_stopped_study_goes_on_where_it_was(tiny, tmp_path, monkeypatch, reference, at, saved, writes):
+    config, folder = tiny(**STUDY), tmp_path / "run"
+    handler = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        watch(patch, at, stop)
+        with pytest.raises(Interrupted):
+            go(config, folder)
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert Checkpoints(folder / "checkpoints").progress() == saved
+    assert not (folder / "summary.json").exists()
+    calls = watch(monkeypatch)
+    summary = go(config, folder)
+    assert len(calls) == writes  # once for all that is read back of a batch, then once an evaluation
+    assert_same(folder, summary, reference)
+
+
+def test_a_study_killed_after_checkpoints_goes_on_from_the_last(tiny, tmp_path, monkeypatch, reference):
+    config, folder = tiny(**STUDY, **{"engine.checkpoint_minutes": 1e-9}), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        watch(patch, 7, kill)
+        with pytest.raises(Killed):
+            go(config, folder)
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
+        "batch-000",
+        "batch-001-at-00001",
+        "progress.json",
+    ]
+    calls = watch(monkeypatch)
+    summary = go(config, folder)
+    assert len(calls) == 1 + 3
+    assert_same(folder, summary, reference)
+
+
+def test_a_study_killed_before_any_checkpoint_starts_anew(tiny, tmp_path, monkeypatch, reference):
+    config, folder = tiny(**STUDY), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        watch(patch, 3, kill)
+        with pytest.raises(Killed):
+            go(config, folder)
+    assert json.loads((folder / "config.json").read_text())["status"] == "running"
+    assert_same(folder, go(config, folder), reference)
+
+
+def test_a_study_goes_on_over_another_number_of_devices(tiny, tmp_path, monkeypatch, reference):
+    """Three devices of one run each, then two devices of two, the last of which is padding."""
+    config, folder, devices = tiny(**STUDY), tmp_path / "run", jax.local_devices()
+    with monkeypatch.context() as patch:
+        watch(patch, 3, stop)
+        with pytest.raises(Interrupted):
+            go(config, folder)
+    monkeypatch.setattr(jax, "local_devices", lambda: devices[:2])
+    summary = go(config, folder)
+    for point, expected in zip(summary["points"], reference["summary"]["points"]):
+        np.testing.assert_allclose(
+            point["final_accuracy"]["per_seed"], expected["final_accuracy"]["per_seed"], atol=0.01
+        )
+        assert point["bits_sent_per_client"] == expected["bits_sent_per_client"]
+    with np.load(folder / "history.npz") as found, np.load(reference["folder"] / "history.npz") as wanted:
+        for key in wanted.files:
+            np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
+
+
+def test_batches_of_one_evaluation_can_be_stopped(tiny, tmp_path, monkeypatch):
+    config, folder = tiny(**STUDY | {"rounds": 2}), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        watch(patch, 2, stop)
+        with pytest.raises(Interrupted):
+            go(config, folder)
+    calls = watch(monkeypatch)
+    summary = go(config, folder)
+    assert len(calls) == 1 + 2
+    assert len(summary["points"][1]["final_accuracy"]["per_seed"]) == 3
+
+
+def test_a_signal_between_the_looks_of_an_evaluation_saves_all_of_it(tiny, tmp_path, monkeypatch):
+    """The flag is read once an evaluation; read twice, a signal in between saved a state without its metrics."""
+    config, folder, looks = tiny(**STUDY), tmp_path / "run", []
+
+    def due(self):
+        looks.append(None)
+        return len(looks) == 2
+
+    monkeypatch.setattr(_Runner, "_save_is_due", due)
+    saves = []
+    monkeypatch.setattr(
+        _Runner, "_save", lambda self, current=None, evaluations=0: saves.append((current, evaluations))
+    )
+    go(config, folder)
+    [(current, evaluations)] = saves
+    assert current["round"].shape == (3, 1 + evaluations)
+
+
+# The checkpoint directory alone.
+
+
+def arrays(value, shape=(2, 3)):
+    return {
+        "accuracy": np.full(shape, value, np.float32),
+        "is_mobile": np.array([[True, False]]),
+        "counts": np.arange(4, dtype=np.int32),
+        "position": np.zeros((2, 0, 3)),
+    }
+
+
+def test_arrays_come_back_as_they_were_saved(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.progress() == Progress()
+    assert not (tmp_path / "checkpoints").exists()
+    checkpoints.save([arrays(0.25), arrays(0.5)], arrays(0.75), 3)
+    assert checkpoints.progress() == Progress(["batch-000", "batch-001"], "batch-002-at-00003", 3)
+    for name, value in (("batch-000", 0.25), ("batch-001", 0.5), ("batch-002-at-00003", 0.75)):
+        loaded = checkpoints.load(name)
+        assert loaded.keys() == {"accuracy", "is_mobile", "counts"}  # no array without elements
+        for key, array in loaded.items():
+            assert array.dtype == arrays(value)[key].dtype
+            np.testing.assert_array_equal(array, arrays(value)[key])
+    checkpoints.save([], arrays(1.0), 4)
+    assert not (tmp_path / "checkpoints" / "batch-002-at-00003").exists()
+    checkpoints.save([arrays(2.0)], None, 0)
+    assert Checkpoints(tmp_path / "checkpoints").progress() == Progress(["batch-000", "batch-001", "batch-002"])
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 4
+    checkpoints.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save([], arrays(0.25), 1)
+    before = checkpoints.progress()
+
+    def killed(path, value):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_json", killed)
+        with pytest.raises(Killed):
+            checkpoints.save([], arrays(0.5), 2)
+    assert checkpoints.progress() == before
+    assert checkpoints.load(before.current)["accuracy"][0, 0] == 0.25
+    checkpoints.save([], arrays(0.75), 2)  # over what the kill left
+    assert checkpoints.load(checkpoints.progress().current)["accuracy"][0, 0] == 0.75
+
+
+def test_a_damaged_checkpoint_is_told(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    with pytest.raises(UserError, match=r"batch-000: the checkpoint cannot be read; --overwrite starts the study anew"):
+        checkpoints.load("batch-000")
+    for content in ('{"finished": [', "[]", '{"other": 3}'):
+        (tmp_path / "progress.json").write_text(content)
+        with pytest.raises(UserError, match=r"progress\.json: the checkpoint cannot be read"):
+            checkpoints.progress()

@@ -1,0 +1,286 @@
+"""The launchers as a user meets them: files, exit statuses, and one line on standard error for every mistake."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE
+
+import jax
+import pytest
+from absl import flags
+
+from launch import common, sweep
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
+ROOT = Path(__file__).parents[2]
+TINY = """
+from mdfl_jax.experiments import default_config
+
+def get_config():
+    config = default_config()
+    config.name, config.title = "tiny", "A tiny study"
+    config.sweep, config.baseline = "network.mobility=static,dcm", "network.mobility=static"
+    config.seeds, config.rounds, config.eval_every, config.target = 2, 4, 2, 0.3
+    config.data.limit_train, config.data.limit_test, config.data.partition = 120, 60, "iid"
+    config.model.name = "linear"
+    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 6, 2, 5
+    return config
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "tiny.py"
+    path.write_text(TINY)
+    return path
+
+
+# In this process: parsed and run as `launch.sweep` does, without absl's own start.
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capfd):
+    """Runs launch.sweep with arguments that are wrong; returns its line, checked to be all that it did."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("MDFL_DATA_DIR", raising=False)
+
+    def call(*args):
+        argv = ["sweep", "--cache=", *map(str, args)]
+        sys.modules.pop("config_config", None)  # what ml_collections calls a config file
+        monkeypatch.setattr(sys, "argv", argv)
+        before = set(flags.FLAGS), {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        capfd.readouterr()
+        try:
+            with pytest.raises(SystemExit) as ended:
+                common.call(lambda: common.parse_flags(argv) and sweep.main())
+        finally:
+            for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
+                delattr(flags.FLAGS, name)
+            flags.FLAGS.unparse_flags()
+            for name in ("config", "workdir", "overwrite", "report"):
+                flags.FLAGS[name].unparse()
+        out, err = capfd.readouterr()
+        assert ended.value.code == 2
+        assert out == ""
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix != ".pyc"} == before[1]
+        return err
+
+    return call
+
+
+@pytest.fixture
+def wrong(told, tiny, tmp_path):
+    """`told` of the tiny study with one more argument, and a workdir that must not come to be."""
+    return lambda *args: told(f"--config={tiny}", f"--workdir={tmp_path / 'run'}", *args)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--workdir=--overwrite", "--workdir=--overwrite: a value is missing"),
+        ("--confg=x", "Unknown command line flag 'confg'. Did you mean: config ?"),
+        ("--workdirr=x", "Did you mean: workdir ?"),
+        ("--nope", "Unknown command line flag 'nope'"),
+        ("extra", "unexpected argument 'extra'; settings are given as --name=value"),
+        ("--overwrite=maybe", "flag --overwrite=maybe: it must be true or false"),
+        ("--workdir", "Missing value for flag --workdir"),
+        ("--flagfile=/nope", "Unable to open flagfile"),
+        ("--config.nope=1", "unknown config key 'nope'; known: algorithm.batch_size,"),
+        ("--config.=1", "unknown config key ''"),
+        ("--config.radius=1", "(did you mean 'network.radius'?)"),
+        ("--config.network=3", "--config.network is a section; set its fields, as in --config.network.FIELD=VALUE"),
+        ("--config.network.radis=3", "unknown config key 'network.radis' (did you mean 'network.radius'?); known: "),
+        ("--config.network.radius.x=3", "unknown config key 'network.radius.x'"),
+        ("--config.network.radius=abc", "network.radius is 'abc'; it must be a number"),
+        ("--config.network.radius=nan", "network.radius is nan; it must be at least 0"),
+        ("--config.network.num_clients=2.5", "network.num_clients is '2.5'; it must be a whole number"),
+        ("--config.seeds=true", "seeds is 'true'; it must be a whole number"),
+        ("--config.seeds=", "seeds is ''; it must be a whole number"),
+        ("--config.engine.record_positions=2", "engine.record_positions is '2'; it must be true or false"),
+        ("--config.model.widths=a", "model.widths is ('a',); it must be whole numbers"),
+        ("--config.rounds=5", "rounds is 5; it must be a multiple of eval_every, which is 2"),
+        ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
+        ("--config.network.mobility=dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); known: dam, dcm"),
+        ("--config.data.name=digts", "unknown data.name 'digts' (did you mean 'digits'?)"),
+        ("--config.sweep=network.mobilty=dcm", "sweep: unknown config key 'network.mobilty' (did you mean"),
+        ("--config.baseline=network.mobility=dcn", "baseline: network.mobility: unknown mobility 'dcn'"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(wrong, argument, expected):
+    assert expected in wrong(argument)
+
+
+def test_a_value_may_stand_by_itself_and_be_missing(wrong):
+    assert "seeds is 0; it must be at least 1" in wrong("--config.seeds", "0")
+    assert "Missing value for flag --config.seeds" in wrong("--config.seeds")
+
+
+@pytest.mark.parametrize("given", ["nope.py", "configs", "configs/digit.py"])
+def test_an_absent_config_file_lists_the_known_ones(told, given):
+    line = told(f"--config={given}")
+    assert f"--config={given}: there is no such file; unknown config file '{given}'" in line
+    assert "known: configs/digits.py" in line
+    assert ("did you mean 'configs/digits.py'?" in line) == (given == "configs/digit.py")
+
+
+def test_no_config_file_is_told(told, tmp_path):
+    assert "--config=FILE is missing, for example --config=configs/digits.py" in told(f"--workdir={tmp_path / 'run'}")
+    assert "--config needs a file; known: configs/digits.py" in told("--config", "--overwrite")
+    assert "--config needs a file" in told("--config=")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("def get_config(:", "SyntaxError: invalid syntax (bad.py, line 1)"),
+        ("\0", "SyntaxError: "),
+        ("import nosuchmodule", "bad.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
+        ("x = 1", "has no attribute 'get_config'"),
+        ("def get_config(a):\n    return 1", "TypeError: get_config() missing 1 required positional argument"),
+        ("def get_config():\n    return None", "get_config() returned None; it must return a ConfigDict"),
+        ("def get_config():\n    return 3", "get_config() returned 3; it must return a ConfigDict"),
+        ("def get_config():\n    raise RuntimeError('two\\nlines')", "bad.py:2: RuntimeError: two lines"),
+        ("def get_config():\n    return int('x')", "bad.py:2: ValueError: invalid literal"),
+        ("import json\ndef get_config():\n    json.loads('x')", "bad.py:3: JSONDecodeError: Expecting value"),
+        ("def get_config():\n    open('/nope/x')", "bad.py:2: FileNotFoundError: "),
+        ("def get_config():\n    return {'network': 3}", "network is 3; it must be a section"),
+        ("def get_config():\n    return {'seeds': 0}", "seeds is 0; it must be at least 1"),
+        (f"{TINY}\nget_config().network.radus = 3", 'Did you mean "radius" instead of "radus"?'),
+        (f"{TINY}\nget_config().seeds = 'a'", "TypeError: Could not override field 'seeds'"),
+    ],
+)
+def test_a_wrong_config_file_is_told_with_its_line(told, tmp_path, content, expected):
+    path = tmp_path / "bad.py"
+    path.write_text(content)
+    assert expected in told(f"--config={path}", f"--workdir={tmp_path / 'run'}")
+
+
+def test_an_argument_for_a_config_that_takes_none_is_told(told, tiny):
+    assert "takes 0 positional arguments but 1 was given" in told(f"--config={tiny}:x")
+
+
+def test_a_workdir_that_cannot_be_is_told(told, tiny, tmp_path):
+    assert f"{tiny} is not a directory" in told(f"--config={tiny}", f"--workdir={tiny}")
+    assert f"{tiny} is not a directory" in told(f"--config={tiny}", f"--workdir={tiny / 'below'}", "--overwrite")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"name": "first", "config": {"seeds": 3}}')
+    assert "it holds another study (first)" in told(f"--config={tiny}", f"--workdir={other}")
+    (other / "config.json").write_text('{"name": ')
+    assert "it holds files of something else" in told(f"--config={tiny}", f"--workdir={other}")
+
+
+def test_a_cache_that_is_no_directory_is_told(tiny):
+    with pytest.raises(ValueError, match=r"--cache=.* it is not a directory"):
+        common.setup_jax(str(tiny))
+
+
+def test_a_want_of_memory_is_one_line_and_other_errors_are_not_hidden(capfd):
+    def fail(message):
+        raise jax.errors.JaxRuntimeError(message)
+
+    with pytest.raises(SystemExit) as ended:
+        common.call(lambda: fail("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.\nmore"))
+    assert ended.value.code == 2
+    assert capfd.readouterr().err == "error: not enough memory: RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.\n"
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        common.call(lambda: fail("INTERNAL: a bug"))
+
+
+def test_control_c_is_no_traceback(capfd):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    assert common.call(interrupted) == 130
+    assert capfd.readouterr().err == "stopped\n"
+
+
+# In processes of their own.
+
+
+def launch(module, *args, cwd=ROOT):
+    """Starts a launcher on two host devices, with programs that compile fast."""
+    environment = os.environ | {"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": "2", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    command = [sys.executable, "-m", f"launch.{module}", *map(str, args)]
+    return subprocess.Popen(command, cwd=cwd, env=environment, text=True, stdout=PIPE, stderr=PIPE)
+
+
+def ended(process):
+    """Exit status, standard output and standard error."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("xla")
+
+
+def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache):
+    workdir = tmp_path / "run"
+    status, out, err = ended(launch("sweep", f"--config={tiny}", f"--workdir={workdir}", f"--cache={cache}"))
+    assert (status, err) == (0, "")
+    assert out.startswith("tiny: 2 points x 2 seeds = 4 runs of 4 rounds, evaluated every 2; 1 compiled program")
+    assert "vs baseline (pp)" in out
+    assert out.rstrip().endswith(f"report: {workdir / 'report.html'}")
+    assert (workdir / "figures").is_dir()
+    assert f"launch.sweep --config={tiny}" in json.loads((workdir / "config.json").read_text())["command"]
+    before = (workdir / "report.html").read_bytes()
+    (workdir / "report.html").unlink()
+    shutil.rmtree(workdir / "tables")
+    assert ended(launch("report", f"--workdir={workdir}")) == (0, f"{workdir / 'report.html'}\n", "")
+    assert (workdir / "report.html").read_bytes() == before
+    assert (workdir / "tables" / "summary.csv").is_file()
+    status, out, err = ended(launch("report", f"--workdir={tmp_path}"))
+    assert (status, out) == (2, "")
+    assert err == f"error: {tmp_path / 'config.json'}: no such file; is the run finished?\n"
+
+
+def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cache):
+    """That the result is the one of a run which nobody stopped is checked in tests/experiments."""
+    stopped = tmp_path / "stopped"
+    args = f"--config={tiny}", "--config.rounds=400", f"--cache={cache}", "--noreport", f"--workdir={stopped}"
+    first = launch("sweep", *args)
+    while not (stopped / "metrics.jsonl").exists() or (stopped / "metrics.jsonl").stat().st_size < 10_000:
+        assert first.poll() is None
+        time.sleep(0.02)
+    first.send_signal(signal.SIGTERM)
+    status, _, err = ended(first)
+    assert status == 130
+    assert err.splitlines() == [
+        "stopping after this evaluation, and saving the state ...",
+        f"stopped; the same command goes on where {stopped} was left",
+    ]
+    assert not (stopped / "summary.json").exists()
+    status, out, err = ended(launch("sweep", *args))
+    assert (status, err) == (0, "")
+    assert f"going on with the unfinished run in {stopped}" in out
+    assert (stopped / "metrics.jsonl").read_text().count("\n") == 2 * 2 * 201
+    assert not (stopped / "checkpoints").exists()
+
+
+def test_info_says_versions_and_devices():
+    status, out, err = ended(launch("info"))
+    assert (status, err) == (0, "")
+    assert "\nmdfl_jax 0." in out
+    assert out.count("\ndevice cpu:") == 2
+    assert "\ncompilation cache " in out
+
+
+def test_mistakes_from_the_shell(tmp_path):
+    """What stands before the flags are parsed: absl's own start, and files of flags."""
+    wrong = {"--flagfile=/nope": "Unable to open flagfile", "--confg=x": "Did you mean: config ?"}
+    for argument, expected in wrong.items():
+        status, out, err = ended(launch("sweep", argument, f"--workdir={tmp_path / 'run'}"))
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        assert expected in err
+    assert list(tmp_path.iterdir()) == []
