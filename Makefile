@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint format clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m launch.sweep --config=configs/digits.py --overwrite
+	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
 test: lint
 	$(BIN)/python -m pytest -q

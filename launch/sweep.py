@@ -3,6 +3,7 @@
 python -m launch.sweep --config=configs/digits.py [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from absl import flags
 from launch import common
 
 _CONFIG = common.config_flag()
+flags.declare_key_flag("config")  # so that --help lists it
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
@@ -29,6 +31,10 @@ def main() -> int:
     common.setup_jax(_CACHE.value)
     study = make_study(_CONFIG.value)
     workdir = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+    if not _OVERWRITE.value and workdirs.is_finished(workdir, study.config):
+        print(f"{workdir} holds this study, finished; --overwrite runs it again")
+        print(tables.text(json.loads((workdir / "summary.json").read_text()), study.config))
+        return _report(workdir)
     resume = workdirs.check(workdir, study.config, _OVERWRITE.value)
     print(plan(study), flush=True)
     if resume:
@@ -36,12 +42,16 @@ def main() -> int:
     try:
         summary = run_study(study, workdir, resume, log=lambda line: print(line, file=sys.stderr, flush=True))
     except Interrupted:
-        print(f"stopped; the same command goes on where {workdir} was left", file=sys.stderr)
+        print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
         return 130
     print(tables.text(summary, study.config))
     for point in summary["points"]:
         for seed, round_index in point["diverged"].items():
             print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
+    return _report(workdir)
+
+
+def _report(workdir: Path) -> int:
     if _REPORT.value:
         from mdfl_jax.report.page import write_report
 

@@ -15,7 +15,8 @@ class Metrics(NamedTuple):
       round: [] int32 rounds done.
       accuracy: [N] float32 test accuracy of each client's model, in [0, 1].
       loss: [N] float32 test loss.
-      train_loss: [N] float32 mean over the rounds since the last evaluation (NaN before the first round).
+      train_loss: [N] float32 mean over the rounds since the last evaluation (NaN before the first round, and
+        for a client without samples).
       mean_model_accuracy: [] float32 accuracy of the mean of all models.
       mean_model_loss: [] float32.
       consensus_distance: [] float32 root mean square distance of the models from their mean.

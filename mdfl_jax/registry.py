@@ -28,9 +28,16 @@ class Registry(Generic[T]):
         self._members: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that adds a member; a name given twice replaces the first, so a notebook cell can run again."""
+        """Decorator that adds a member. Its own file, or a notebook cell, may give a name again; another may not.
+
+        Raises:
+          UserError: for a name that something else has.
+        """
 
         def add(member: T) -> T:
+            held = getattr(self._members.get(name), "__module__", None)
+            if held not in (None, getattr(member, "__module__", None)):
+                raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
             self._members[name] = member
             return member
 

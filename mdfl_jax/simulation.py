@@ -119,7 +119,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             round=carry.round,
             accuracy=score.accuracy[:-1],
             loss=score.loss[:-1],
-            train_loss=sums.loss / rounds,
+            train_loss=jnp.where(carry.clients.num_samples > 0, sums.loss / rounds, jnp.nan),
             mean_model_accuracy=score.accuracy[-1],
             mean_model_loss=score.loss[-1],
             consensus_distance=consensus_distance(params),

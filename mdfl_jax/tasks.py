@@ -152,9 +152,12 @@ def classification(
     base = settings or PartitionSettings(num_clients, dataset.num_classes)
     image_shape = dataset.x_train.shape[1:]
     tile = tiling.tile or _default_tile(image_shape)
-    share = default_block_size(batch_size * num_clients or len(dataset.y_train), num_clients)
     # Two blocks at once or more: a product of one block alone takes a slower path on CPU (benchmarks/README.md).
-    block_size = tiling.block_size or min(share, max(tile // 2, 1))
+    block_size = tiling.block_size or max(tile // 2, 1)
+    if batch_size:
+        block_size = -(-batch_size // -(-batch_size // block_size))  # as few as would do, of equal size
+    elif not tiling.block_size:
+        block_size = min(block_size, default_block_size(len(dataset.y_train), num_clients))
     at_once = max(tile // block_size, 1)
 
     def logits(params: Params, data: ClassificationData, images: jax.Array) -> jax.Array:

@@ -85,9 +85,10 @@ def classes_per_client(
 ) -> jax.Array:
     """Every client holds samples of the same number of classes (PAME V, "C classes per node").
 
-    Classes are dealt in a random cyclic order, so each is held by as many clients as any other, give or take one; a
-    class's samples are divided evenly among its holders. A class that nobody holds (N * classes_per_client < C) has
-    owner -1: its samples are not used.
+    Classes are dealt in a random cyclic order, so each is held by as many clients as any other, give or take one (where
+    ``classes_per_client`` divides C, clients fall into C / classes_per_client groups of equal sets). A class's samples
+    are divided evenly among its holders. A class that nobody holds (N * classes_per_client < C) has owner -1: its
+    samples are not used.
 
     Args:
       key: typed key.

@@ -89,7 +89,9 @@ class AlgorithmConfig:
 class EngineConfig:
     """How it is run: speed and memory, never results beyond rounding."""
 
-    runs_per_batch: int = _field(0, "runs (point x seed) on the devices together, 0: as many as seeds", at_least=0)
+    runs_per_batch: int = _field(
+        0, "runs (point x seed) on the devices together, 0: the seeds of a point, 8 at least", at_least=0
+    )
     runs_at_once: int = _field(0, "runs of a device mapped together, 0: one on CPU, all on accelerators", at_least=0)
     block_size: int = _field(
         0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0, at_most=65_536

@@ -62,7 +62,8 @@ def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int
 
 def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:
     """The first evaluated round at which a seed's models were no longer finite, by seed."""
-    broken = ~np.isfinite(history.metrics.consensus_distance)
+    metrics = history.metrics
+    broken = ~(np.isfinite(metrics.consensus_distance) & np.isfinite(metrics.mean_model_loss))
     return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
 
 
@@ -120,6 +121,12 @@ def summarize(
     return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries}
 
 
+def _mean_of_known(values: np.ndarray) -> float:
+    """Mean of the values that are not NaN; NaN where there is none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean(dtype=np.float64)) if len(known) else math.nan
+
+
 def metric_lines(point: str, seed: int, metrics: Metrics, message_bits: int) -> Iterator[dict[str, Any]]:
     """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...]."""
     for e in range(len(metrics.round)):
@@ -136,7 +143,7 @@ def metric_lines(point: str, seed: int, metrics: Metrics, message_bits: int) -> 
             "accuracy_std": accuracy.std(),
             "accuracy_worst_decile": np.sort(accuracy)[:decile].mean(),
             "loss": metrics.loss[e].mean(dtype=np.float64),
-            "train_loss": metrics.train_loss[e].mean(dtype=np.float64),
+            "train_loss": _mean_of_known(metrics.train_loss[e]),
             "mean_model_accuracy": metrics.mean_model_accuracy[e],
             "mean_model_loss": metrics.mean_model_loss[e],
             "consensus_distance": metrics.consensus_distance[e],

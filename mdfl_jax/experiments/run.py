@@ -1,6 +1,7 @@
 """Runs a study: the host loop around the compiled programs, and everything impure (progress, files, signals)."""
 
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,7 +77,7 @@ class _Runner:
         done: list[tuple[list[Run], BatchResult]] = []
         rounds, seeds = self.study.experiment.rounds, self.study.seeds
         total = rounds * len(self.study.points) * len(seeds)
-        batches = [(group, list(group.batches(seeds, self.study.batch_size))) for group in self.study.groups]
+        batches = [(group, list(group.batches(seeds, self.study.runs_per_batch(group)))) for group in self.study.groups]
         num_batches = sum(len(of_group) for _, of_group in batches)
         with (
             (self.workdir / "metrics.jsonl").open("w") as self.lines,
@@ -156,7 +157,7 @@ class _Program:
         self.group = group
         self.hparams = dict(zip(group.points, group.hparams))
         engine = study.experiment.engine
-        num_runs = min(study.batch_size, len(group.points) * len(study.seeds))
+        num_runs = study.runs_per_batch(group)
         self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, num_runs, engine.runs_at_once)
         self.compile_seconds: float | None = None
         self.init: Any = None
@@ -223,7 +224,7 @@ def provenance() -> dict[str, Any]:
     packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
     devices = jax.local_devices()
     return {
-        "command": " ".join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
         "commit": commit(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
         "devices": [f"{device.platform}:{device.id} {device.device_kind}" for device in devices],
@@ -264,8 +265,10 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
     runner = _Runner(study, workdir, log)
 
     def stop(*_: Any) -> None:
-        log("stopping after this evaluation, and saving the state ...")
+        log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
         runner.stop = True
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
     handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -60,10 +60,15 @@ class Study(NamedTuple):
     groups: list[Group]
     seeds: list[int]
 
-    @property
-    def batch_size(self) -> int:
-        """Runs that are on the devices together."""
-        return self.experiment.engine.runs_per_batch or len(self.seeds)
+    def runs_per_batch(self, group: Group) -> int:
+        """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
+
+        Batches are of one size, give or take one. The number of devices plays no part, so that a study can go on over
+        others.
+        """
+        num_runs = len(group.points) * len(self.seeds)
+        wanted = self.experiment.engine.runs_per_batch or max(len(self.seeds), 8)
+        return -(-num_runs // -(-num_runs // wanted))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def plan(study: Study) -> str:
     for group in study.groups:
         data, models, params = group_bytes(study, group)
         lines.append(
-            f"  {', '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
@@ -151,6 +156,6 @@ def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
     member = study.points[group.points[0]].experiment
     copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(member.algorithm.momentum > 0))
     num_clients = member.network.num_clients
-    models = study.batch_size * num_clients * group.simulation.num_params * 4 * copies
+    models = study.runs_per_batch(group) * num_clients * group.simulation.num_params * 4 * copies
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
     return data, models, num_clients

@@ -73,6 +73,12 @@ def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
     return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
 
 
+def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
+    """Whether a workdir holds this very study, finished."""
+    held = _holds(workdir) or {}
+    return held.get("status") == "finished" and held.get("config") == plain(config)
+
+
 def prepare(workdir: Path, resume: bool) -> None:
     """Makes the workdir; unless resuming, removes what an earlier study wrote there, and nothing else.
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.networks.contact import within
+from mdfl_jax.geometry import within
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:

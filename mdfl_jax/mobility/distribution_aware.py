@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.geometry import within
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility, nearest_within, sample_index
 from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.networks.contact import within
 
 
 def counts_in_range(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.networks.contact import squared_distance, within
+from mdfl_jax.geometry import squared_distance, within
 from mdfl_jax.rng import per_client
 
 
@@ -83,13 +83,14 @@ def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array
 def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
     """An index drawn in proportion to ``weight`` [L] >= 0, by inversion: one random number instead of L.
 
-    An entry of weight zero is never drawn: the threshold is below the total, and the entry found is the first whose
-    running sum exceeds it.
+    An entry of weight zero is never drawn: a running sum of floats may grow there by rounding, so such entries are
+    passed over, and the last entry of some weight takes what rounding leaves at the end.
     """
     running = jnp.cumsum(weight)
     threshold = jax.random.uniform(key, (), weight.dtype) * running[-1]
-    found = jnp.searchsorted(running, jnp.minimum(threshold, jnp.nextafter(running[-1], 0.0)), side="right")
-    return found.astype(jnp.int32)
+    last = weight.shape[0] - 1 - jnp.argmax((weight > 0)[::-1])
+    beyond = (running > threshold) & (weight > 0)
+    return jnp.where(jnp.any(beyond), jnp.argmax(beyond), last).astype(jnp.int32)
 
 
 def grid_mobility(

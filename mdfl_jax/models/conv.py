@@ -1,9 +1,8 @@
 """The convolution of stacked clients: patches times a matrix, with the samples on the last axis.
 
-Every client has its own kernel, so ``vmap`` of a library convolution becomes a grouped convolution, which CPUs run an
-order of magnitude slower than the same arithmetic as matrix products. Here activations are [channels, height, width,
-samples]: patches are then copies of long contiguous runs, and pooling, biases and activations run along the samples,
-whatever the number of channels (measured in benchmarks/README.md).
+Every client has its own kernel, so ``vmap`` of a library convolution becomes a grouped one, which CPUs run badly. Here
+activations are [channels, height, width, samples]: patches are then copies of long contiguous runs, and pooling,
+biases and activations run along the samples, whatever the number of channels (measured in benchmarks/README.md).
 """
 
 import flax.linen as nn

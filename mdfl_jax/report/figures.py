@@ -287,7 +287,7 @@ def _draw_curve(axes: Any, run: Run, p: int, colour: str, dashes: Any) -> Any:
     (line,) = axes.plot(curve.rounds, percent.mean(0), color=colour, linestyle=dashes, marker=mark)
     if seeds > 1:
         half = stdtrit(seeds - 1, 0.975) * percent.std(0, ddof=1) / np.sqrt(seeds)
-        band = (percent.mean(0) - half, percent.mean(0) + half)
+        band = np.clip((percent.mean(0) - half, percent.mean(0) + half), 0, 100)
         axes.fill_between(curve.rounds, *band, color=colour, alpha=0.15, linewidth=0)
     return line
 

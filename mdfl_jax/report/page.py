@@ -107,7 +107,7 @@ def setting(run: Run) -> str:
         told.add(path)
         if path not in axes:
             plain = run.value(0, path)
-            return None if plain is None else "infinity" if plain == float("inf") else _spaced(show(plain))
+            return None if plain is None else "infinity" if plain in ("inf", float("inf")) else _spaced(show(plain))
         *first, last = map(_spaced, dict.fromkeys(axes[path].texts))
         return f"{', '.join(first)} or {last}"
 

@@ -131,7 +131,10 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> l
     if not axes:
         return [str(point["id"]) for point in points]
     parts = [
-        [text if isinstance(value, str) else f"{axis.name} = {text}" for value, text in zip(axis.values, axis.texts)]
+        [
+            text if isinstance(value, str) and value != "inf" else f"{axis.name} = {text}"
+            for value, text in zip(axis.values, axis.texts)
+        ]
         for axis in axes
     ]
     return [", ".join(label) for label in zip(*parts)]

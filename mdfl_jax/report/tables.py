@@ -100,6 +100,9 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     parts = [f"Final test accuracy: {spread}"]
     if len(summary["points"]) > 1 and any(point.get("difference_to_baseline") for point in summary["points"]):
         parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
+    diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
+    if diverged:
+        parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
     target = (config or {}).get("target")
     if target is not None:
         parts.append(f"target: {100 * target:g} % test accuracy")

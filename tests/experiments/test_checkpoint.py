@@ -19,6 +19,7 @@ STUDY = {
     "sweep": "network.mobility=static,random_movement",
     "baseline": "network.mobility=static",
     "seeds": 3,
+    "engine.runs_per_batch": 3,
     "rounds": 6,
     "algorithm.batch_size": 4,
     "algorithm.momentum": 0.9,

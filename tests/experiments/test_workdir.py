@@ -114,3 +114,12 @@ def test_a_resolved_configuration_equals_itself_read_back(tmp_path):
     folder = held(tmp_path / "run", status="running", checkpoints=True)
     assert json.loads((folder / "config.json").read_text())["config"] != CONFIG
     assert workdirs.check(folder, CONFIG, False) is True
+
+
+def test_a_finished_study_is_told_from_another(tmp_path):
+    config = {"rounds": 4, "network": {"radius": float("inf")}}
+    assert not workdirs.is_finished(tmp_path / "absent", config)
+    for status, finished in (("running", False), ("finished", True)):
+        write_json(tmp_path / "config.json", {"status": status, "config": config})
+        assert workdirs.is_finished(tmp_path, config) == finished
+    assert not workdirs.is_finished(tmp_path, config | {"rounds": 5})

@@ -255,8 +255,8 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cach
     status, _, err = ended(first)
     assert status == 130
     assert err.splitlines() == [
-        "stopping after this evaluation, and saving the state ...",
-        f"stopped; the same command goes on where {stopped} was left",
+        "stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...",
+        f"stopped; the same command, without --overwrite, goes on where {stopped} was left",
     ]
     assert not (stopped / "summary.json").exists()
     status, out, err = ended(launch("sweep", *args))
