@@ -11,7 +11,7 @@ Command:   python -m launch.sweep --config=configs/mnist_mobility.py:ARGUMENT --
 
 Expected:  MADFL T2, alpha 0.05: DCM 80.83 %, DAM 79.85, random 72.90, static 47.50; alpha 0.1: 89.65, 88.51, 86.90,
            66.84. DADFL F2: DAM and DCM about 8 points over random at alpha 0.05, 3 at alpha 0.1.
-           small, measured: DCM 72 %, DAM 65, random 59, static 42 (three seeds); 130 s on two CPU cores.
+           small, measured: DCM 71 %, DAM 68, random 59, static 38 (three seeds); 110 s on two CPU cores.
            The full studies have not been measured yet.
 The full studies take every MNIST image in every round, about a TFLOP: they are meant for an accelerator.
 """
