@@ -2,7 +2,7 @@
 
 Command:   python -m launch.sweep --config=configs/own_rule.py
 Expected:  random movement 85 %, waypoint 88 %, DCM 90 %.
-Measured:  36 s on two CPU cores.
+Measured:  29 s of rounds on two CPU cores, and 13 s of compiling the first time.
 """
 
 import jax
