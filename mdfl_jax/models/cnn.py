@@ -16,19 +16,21 @@ class CNN(nn.Module):
       size: kernel size, odd.
       hidden: width of the hidden dense layer.
       num_classes: number of logits.
+      form: of the convolutions (`mdfl_jax.models.conv.FORMS`); empty takes the fastest.
     """
 
     widths: tuple[int, ...]
     size: int
     hidden: int
     num_classes: int
+    form: str = ""
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
         """Logits [B, num_classes] of images [B, H, W, channels]."""
         x = jnp.transpose(images, (3, 1, 2, 0))
         for width in self.widths:
-            x = nn.relu(max_pool(Conv(width, self.size)(x)))
+            x = nn.relu(max_pool(Conv(width, self.size, self.form)(x)))
         x = x.reshape(-1, x.shape[-1]).T
         x = nn.relu(nn.Dense(self.hidden)(x))
         return nn.Dense(self.num_classes)(x)
@@ -37,4 +39,4 @@ class CNN(nn.Module):
 @MODELS.register("cnn")
 def cnn(settings: ModelSettings) -> nn.Module:
     """The two-convolution CNN; widths, kernel size and hidden width by setting."""
-    return CNN(settings.widths, settings.kernel, settings.hidden, settings.num_classes)
+    return CNN(settings.widths, settings.kernel, settings.hidden, settings.num_classes, settings.convolution)

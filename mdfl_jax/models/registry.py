@@ -16,12 +16,14 @@ class ModelSettings(NamedTuple):
       widths: channels of the convolutions, or widths of the hidden layers.
       kernel: size of the convolutions' kernels, odd.
       hidden: width of the dense layer behind the convolutions.
+      convolution: form of the convolutions, see `mdfl_jax.models.conv.FORMS`; empty takes the fastest.
     """
 
     num_classes: int
     widths: tuple[int, ...] = (16, 32)
     kernel: int = 3
     hidden: int = 64
+    convolution: str = ""
 
 
 MODELS: Registry[Callable[[ModelSettings], nn.Module]] = Registry("model")

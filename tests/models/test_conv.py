@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.models import MODELS, ModelSettings
-from mdfl_jax.models.conv import convolution, max_pool
+from mdfl_jax.errors import UserError
+from mdfl_jax.models import MODELS, ModelSettings, filtering
+from mdfl_jax.models.conv import FORMS, Conv, GroupNorm, convolution, default_form, max_pool
 
 
 def reference(x, kernel):
@@ -16,19 +17,74 @@ def reference(x, kernel):
     return jnp.transpose(out, (3, 1, 2, 0))
 
 
-@pytest.mark.parametrize(
-    ("size", "channels", "features", "side"), [(3, 1, 4, 8), (5, 3, 2, 7), (1, 2, 3, 4), (3, 4, 4, 1)]
-)
-def test_convolution_and_its_gradients(size, channels, features, side):
+SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (3, 2, 5, 12), (5, 2, 2, 28), (7, 2, 3, 5), (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("size", "channels", "features", "side"), SHAPES)
+def test_convolution_and_its_gradients(size, channels, features, side, form):
+    if form == "filtering" and size == 1:
+        pytest.skip("nothing to filter")
     key_x, key_k, key_y = jax.random.split(jax.random.key(size), 3)
     x = jax.random.normal(key_x, (channels, side, side + 1, 5))
     kernel = jax.random.normal(key_k, (size, size, channels, features))
     dy = jax.random.normal(key_y, (features, side, side + 1, 5))
-    ours, back = jax.vjp(convolution, x, kernel)
+    ours, back = jax.vjp(lambda x, kernel: convolution(x, kernel, form), x, kernel)
     theirs, their_back = jax.vjp(reference, x, kernel)
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     for a, b in zip(back(dy), their_back(dy)):
-        np.testing.assert_allclose(a, b, atol=1e-4)
+        np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.max(jnp.abs(b))))
+
+
+@pytest.mark.parametrize(("taps", "points"), [(3, 6), (5, 6), (3, 8), (5, 8), (7, 8)])
+def test_minimal_filtering_is_exact_in_rational_arithmetic(taps, points):
+    """outer @ ((kernel @ taps) * (inner @ inputs)) is the valid correlation, for every pair of unit vectors."""
+    t = filtering.transforms(taps, points)
+    outputs = points + 1 - taps
+    for i in range(taps):
+        for j in range(points):
+            found = t.outer.astype(float) @ (t.kernel[:, i].astype(float) * t.inner[:, j])
+            np.testing.assert_allclose(found, [float(j == o + i) for o in range(outputs)], atol=2e-6)
+
+
+def test_default_form_keeps_filtering_from_bfloat16_and_single_channels():
+    assert default_form((5, 5, 16, 32), jnp.float32) == "filtering"
+    assert default_form((5, 5, 16, 32), jnp.bfloat16) == "patches"
+    assert default_form((5, 5, 1, 32), jnp.float32) == "patches"
+    assert default_form((1, 1, 16, 32), jnp.float32) == "patches"
+
+
+def test_unknown_form_lists_the_known():
+    with pytest.raises(UserError, match="known: filtering, library, patches"):
+        Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
+
+
+def test_group_norm_equals_flax():
+    import flax.linen as nn
+
+    x = 3 + 2 * jax.random.normal(jax.random.key(0), (6, 4, 5, 3))
+    ours, theirs = GroupNorm(2), nn.GroupNorm(2, epsilon=1e-5)
+    params = {"scale": jnp.arange(1.0, 7.0), "bias": jnp.arange(6.0)}
+    images = jnp.transpose(x, (3, 1, 2, 0))
+
+    def total(apply, weight):
+        return lambda p, a: jnp.sum(apply({"params": p}, a) * weight)
+
+    weight = jax.random.normal(jax.random.key(1), images.shape)
+    found = jax.value_and_grad(total(ours.apply, jnp.transpose(weight, (3, 1, 2, 0))), argnums=(0, 1))(params, x)
+    wanted = jax.value_and_grad(total(theirs.apply, weight), argnums=(0, 1))(params, images)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4)
+    np.testing.assert_allclose(found[1][1], jnp.transpose(wanted[1][1], (3, 1, 2, 0)), atol=1e-4)
+    for name in params:
+        np.testing.assert_allclose(found[1][0][name], wanted[1][0][name], rtol=1e-4, atol=1e-4)
+
+
+def test_gn_lenet_has_the_parameters_of_the_thesis_and_refuses_odd_widths():
+    model = MODELS["gn_lenet"](ModelSettings(10, widths=(32, 32, 64), kernel=5))
+    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 89_834
+    with pytest.raises(UserError, match="even"):
+        MODELS["gn_lenet"](ModelSettings(10, widths=(3, 4)))
 
 
 def test_convolution_of_stacked_clients():
@@ -47,7 +103,7 @@ def test_max_pool_leaves_out_an_odd_edge():
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_gives_logits(name):
-    model = MODELS[name](ModelSettings(7, widths=(3, 4), hidden=5))
+    model = MODELS[name](ModelSettings(7, widths=(2, 4), hidden=5))
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
     params = model.init(jax.random.key(1), images)["params"]
     logits = model.apply({"params": params}, images)
