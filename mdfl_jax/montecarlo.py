@@ -2,7 +2,8 @@
 
 A run is a (hparams, key) pair: a sweep point under a seed. All have one shape, so one compiled program serves them. On
 a CPU a device's runs follow one another (`lax.map`), which keeps one run's models in the cache; on an accelerator they
-are mapped together. The results are those of a plain loop over runs.
+are mapped together. A simulation that has a mesh, so that its devices share each run, is one program over that mesh.
+The results are those of a plain loop over runs.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from mdfl_jax import sharding
 from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
@@ -36,9 +38,9 @@ class MonteCarlo(NamedTuple):
       runs: (list of hparams, list of seeds) -> Runs; where they do not fill the devices the last one is repeated.
       place: a tree of NumPy arrays [runs, ...] -> the same over the devices, [D, R, ...].
       init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
-      advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both are pmapped functions, with
-        ``lower`` for compiling beforehand.
-      data: the simulation's data, once a device: leaves [D, ...].
+      advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both have ``lower`` for compiling
+        beforehand.
+      data: the simulation's data, once a device: leaves [D, ...] (without that axis over a mesh).
       num_evaluations: how many times ``advance`` makes a whole run.
     """
 
@@ -65,7 +67,7 @@ def replicate(tree: Any, devices: list[jax.Device]) -> Any:
 def monte_carlo(
     simulation: Simulation, runs_per_batch: int, at_once: int = 0, devices: list[jax.Device] | None = None
 ) -> MonteCarlo:
-    """Maps a simulation over runs.
+    """Maps a simulation over runs. Over a mesh D is one.
 
     Args:
       simulation: see `mdfl_jax.simulation.build`.
@@ -74,7 +76,8 @@ def monte_carlo(
       devices: the devices to use; all local ones where left out, and never more than there are runs.
     """
     devices = (devices or jax.local_devices())[:runs_per_batch]
-    per_device = -(-runs_per_batch // len(devices))
+    places = 1 if simulation.mesh else len(devices)
+    per_device = -(-runs_per_batch // places)
     at_once = at_once or (1 if devices[0].platform == "cpu" else per_device)
 
     def over_runs(f: Callable[..., Any], *runs: Any) -> Any:
@@ -90,8 +93,8 @@ def monte_carlo(
 
     def place(tree: Any) -> Any:
         def leaf(x: np.ndarray) -> np.ndarray:
-            padded = np.concatenate([x, np.repeat(x[-1:], len(devices) * per_device - len(x), axis=0)])
-            return padded.reshape(len(devices), per_device, *x.shape[1:])
+            padded = np.concatenate([x, np.repeat(x[-1:], places * per_device - len(x), axis=0)])
+            return padded.reshape(places, per_device, *x.shape[1:])
 
         return jax.tree.map(leaf, tree)
 
@@ -99,12 +102,28 @@ def monte_carlo(
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hparams)
         return Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
 
+    def over_mesh(f: Callable[..., Any]) -> Callable[..., Any]:
+        def whole(data: Any, *of_runs: Any) -> Any:
+            return jax.tree.map(lambda x: x[None], f(data, *jax.tree.map(lambda x: x[0], of_runs)))
+
+        return whole
+
+    if simulation.mesh:
+        parts = {
+            "init": jax.jit(over_mesh(init)),
+            "advance": jax.jit(over_mesh(advance), donate_argnums=3),
+            "data": sharding.replicate(simulation.data, simulation.mesh),
+        }
+    else:
+        parts = {
+            "init": jax.pmap(init, devices=devices),
+            "advance": jax.pmap(advance, devices=devices, donate_argnums=3),
+            "data": replicate(simulation.data, devices),
+        }
     return MonteCarlo(
         runs=runs,
         place=place,
-        init=jax.pmap(init, devices=devices),
-        advance=jax.pmap(advance, devices=devices, donate_argnums=3),
-        data=replicate(simulation.data, devices),
+        **parts,
         num_evaluations=simulation.num_evaluations,
     )
 

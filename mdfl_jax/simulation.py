@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
+from mdfl_jax import sharding
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, as_history, consensus_distance, lambda_2, mean_model
 from mdfl_jax.rng import stream, stream_at
@@ -64,20 +66,24 @@ class Simulation(NamedTuple):
     Attributes:
       init: (data, hparams, key) -> (Carry, Metrics before the first round).
       advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
+      round: (data, hparams, key, Carry) -> Carry after one round, nothing measured: for benchmarks and plans.
       data: the task's data, the first argument of both.
       num_evaluations: how many times ``advance`` makes a whole run.
       facts: (Carry) -> RunFacts.
       message_bits: bits of one message.
       num_params: parameters of one model, d.
+      mesh: the devices that share each run, where there are several (the task's).
     """
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
     advance: Callable[[Any, Hparams, jax.Array, Carry], tuple[Carry, Metrics]]
+    round: Callable[[Any, Hparams, jax.Array, Carry], Carry]
     data: Any
     num_evaluations: int
     facts: Callable[[Carry], RunFacts]
     message_bits: int
     num_params: int
+    mesh: Mesh | None
 
 
 class _Sums(NamedTuple):
@@ -113,15 +119,15 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     def measure(
         data: Any, params: ClientParams, carry: Carry, sums: _Sums, rounds: int, position: jax.Array
     ) -> Metrics:
-        mean = mean_model(params)
-        score = task.evaluate(data, jax.tree.map(lambda p, m: jnp.concatenate([p, m]), params, mean))
+        score = task.evaluate(data, params)
+        of_mean = task.evaluate(data, mean_model(params))
         return Metrics(
             round=carry.round,
-            accuracy=score.accuracy[:-1],
-            loss=score.loss[:-1],
+            accuracy=score.accuracy,
+            loss=score.loss,
             train_loss=jnp.where(carry.clients.num_samples > 0, sums.loss / rounds, jnp.nan),
-            mean_model_accuracy=score.accuracy[-1],
-            mean_model_loss=score.loss[-1],
+            mean_model_accuracy=of_mean.accuracy[0],
+            mean_model_loss=of_mean.loss[0],
             consensus_distance=consensus_distance(params),
             messages=carry.messages,
             distance_moved=network.places(carry.network).distance_moved,
@@ -129,6 +135,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             lambda_2=lambda_2(sums.mix),
             position=position,
         )
+
+    def settle(carry: Carry) -> Carry:
+        divided = sharding.divide(carry.algorithm, num_clients, task.mesh)
+        return sharding.copied(carry._replace(algorithm=None), task.mesh)._replace(algorithm=divided)
 
     def init(data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
         clients = task.partition(data, hparams.task, stream(key, "partition"))
@@ -145,20 +155,21 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         none_yet = _Sums(unknown, unknown, jnp.zeros((0, 0)))
         start = network.places(carry.network).position[None]
         position = start if schedule.record_positions else start[:0]
-        return carry, measure(data, client_params, carry, none_yet, 1, position)
+        return settle(carry), measure(data, client_params, carry, none_yet, 1, position)
 
     def one_round(
         data: Any, hparams: Hparams, key: jax.Array, state: tuple[Carry, _Sums], _: None
     ) -> tuple[tuple[Carry, _Sums], jax.Array | None]:
         carry, sums = state
         network_state, links = network.step(hparams.network, key, carry.round, carry.network, carry.clients)
-        algorithm_state, stats = algorithm.round(
-            hparams.algorithm,
-            stream_at(key, "batch", carry.round),
-            carry.algorithm,
-            links,
-            partial(task.gradient, data, carry.clients),
-        )
+        with sharding.tracing_over(task.mesh):
+            algorithm_state, stats = algorithm.round(
+                hparams.algorithm,
+                stream_at(key, "batch", carry.round),
+                carry.algorithm,
+                links,
+                partial(task.gradient, data, carry.clients),
+            )
         sums = _Sums(
             loss=sums.loss + stats.loss,
             neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
@@ -166,13 +177,13 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         )
         messages = carry.messages + stats.messages
         carry = Carry(carry.round + 1, carry.clients, network_state, algorithm_state, messages)
-        return (carry, sums), network.places(network_state).position if schedule.record_positions else None
+        return (settle(carry), sums), network.places(network_state).position if schedule.record_positions else None
+
+    no_sums = _Sums(jnp.zeros(num_clients), jnp.zeros(num_clients), jnp.zeros((mix_size, mix_size)))
 
     def advance(data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
-        zeros = jnp.zeros(num_clients)
-        sums = _Sums(zeros, zeros, jnp.zeros((mix_size, mix_size)))
         body = partial(one_round, data, hparams, key)
-        (carry, sums), position = jax.lax.scan(body, (carry, sums), None, length=schedule.eval_every)
+        (carry, sums), position = jax.lax.scan(body, (carry, no_sums), None, length=schedule.eval_every)
         params = algorithm.params(carry.algorithm)
         position = jnp.zeros((0, num_clients, 2)) if position is None else position
         return carry, measure(data, params, carry, sums, schedule.eval_every, position)
@@ -182,11 +193,13 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     return Simulation(
         init=init,
         advance=advance,
+        round=lambda data, hparams, key, carry: one_round(data, hparams, key, (carry, no_sums), None)[0][0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=lambda carry: RunFacts(carry.clients.label_counts, network.places(carry.network).is_mobile),
         message_bits=algorithm.message_bits(num_params),
         num_params=num_params,
+        mesh=task.mesh,
     )
 
 

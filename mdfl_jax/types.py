@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+from jax.sharding import Mesh
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -57,6 +58,7 @@ class Task(NamedTuple):
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws minibatches and belongs to one local step.
       evaluate: (data, client_params [M, ...]) -> Score of M models.
+      mesh: the devices that share one simulation, where there are several.
     """
 
     num_clients: int
@@ -65,6 +67,7 @@ class Task(NamedTuple):
     init: Callable[[jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, ClientParams], Score]
+    mesh: Mesh | None = None
 
 
 class Links(NamedTuple):

@@ -7,10 +7,11 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import OptimizerParams, sgd
 from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import PartitionParams, Tiling, classification
+from mdfl_jax.tasks import PartitionParams, classification
 
 PATTERNS = ("static", "random_movement", "dam", "dcm")
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import OptimizerFactory, OptimizerParams, init_optimizer, local_steps, sgd
 from mdfl_jax.algorithms.registry import ALGORITHMS
-from mdfl_jax.exchange.gossip import mix_dense
+from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import dense_message_bits, messages_sent
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -19,7 +19,7 @@ class DPSGDState(NamedTuple):
     opt_state: Any
 
 
-def _make(optimizer: OptimizerFactory, num_local_steps: int, exchange: bool) -> Algorithm:
+def _make(optimizer: OptimizerFactory, num_local_steps: int, exchange: bool, mixing_bound: int = 0) -> Algorithm:
     def init(hparams: OptimizerParams, client_params: ClientParams) -> DPSGDState:
         return DPSGDState(client_params, init_optimizer(optimizer(hparams), client_params))
 
@@ -31,7 +31,7 @@ def _make(optimizer: OptimizerFactory, num_local_steps: int, exchange: bool) -> 
         )
         if not exchange:
             return DPSGDState(params, opt_state), RoundStats(loss, jnp.zeros(loss.shape, jnp.int32))
-        mixed = mix_dense(links.mix, params)
+        mixed = mix(links.mix, params, mixing_bound)
         return DPSGDState(mixed, opt_state), RoundStats(loss, messages_sent(links.adjacency))
 
     needs = frozenset({"adjacency", "mix"}) if exchange else frozenset[str]()
@@ -39,17 +39,19 @@ def _make(optimizer: OptimizerFactory, num_local_steps: int, exchange: bool) -> 
 
 
 @ALGORITHMS.register("dpsgd")
-def dpsgd(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:
+def dpsgd(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1, mixing_bound: int = 0) -> Algorithm:
     """Decentralized parallel SGD (Lian et al., NeurIPS 2017) as in MADFL algorithm 1: x <- W (x - eta g).
 
     Args:
       optimizer: (OptimizerParams) -> optax transformation of one client; its state stays local.
       num_local_steps: E, optimiser steps before each exchange.
+      mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0: chosen by N.
     """
-    return _make(optimizer, num_local_steps, exchange=True)
+    return _make(optimizer, num_local_steps, True, mixing_bound)
 
 
 @ALGORITHMS.register("local_only")
-def local_only(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1) -> Algorithm:
+def local_only(optimizer: OptimizerFactory = sgd(), num_local_steps: int = 1, mixing_bound: int = 0) -> Algorithm:
     """Every client learns alone, whatever it could hear: what decentralized learning is to be compared with."""
+    del mixing_bound
     return _make(optimizer, num_local_steps, exchange=False)

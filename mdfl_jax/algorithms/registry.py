@@ -1,4 +1,4 @@
-"""The algorithms by name. A factory takes an optimiser factory and the number of local steps."""
+"""The algorithms by name. A factory takes an optimiser, the number of local steps, the bound of neighbour lists."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from mdfl_jax.types import Algorithm
 class AlgorithmFactory(Protocol):
     """What the registry holds."""
 
-    def __call__(self, optimizer: OptimizerFactory, num_local_steps: int = 1) -> Algorithm:
+    def __call__(self, optimizer: OptimizerFactory, num_local_steps: int = 1, mixing_bound: int = 0) -> Algorithm:
         """Makes the algorithm."""
 
 

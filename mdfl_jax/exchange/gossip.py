@@ -1,9 +1,56 @@
-"""Gossip: every client takes the weighted mean of the models that it hears, its own included."""
+"""Gossip: every client takes the weighted mean of the models that it hears, its own included.
+
+Two kernels with one meaning: a dense product, and a sum over bounded neighbour lists that reads what is heard and no
+more. `mix` takes the lists where they are faster and a round fits them, and the product otherwise: nothing is cut off.
+"""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.sharding import by_rows
 from mdfl_jax.types import ClientParams
+
+DENSE_UP_TO = 64  # clients; below, the product is as fast as the lists (benchmarks/README.md)
+DEFAULT_BOUND = 16  # senders of a receiver, itself included
+
+
+class NeighbourList(NamedTuple):
+    """What each receiver hears, at most K senders, itself among them.
+
+    Attributes:
+      sender: [N, K] int32; places left over hold the receiver itself.
+      weight: [N, K] float32, zero at places left over.
+      most: [] int32 the largest number of senders of a receiver, which may be greater than K.
+    """
+
+    sender: jax.Array
+    weight: jax.Array
+    most: jax.Array
+
+
+def neighbour_list(mix: jax.Array, bound: int) -> NeighbourList:
+    """The first ``bound`` senders of non-zero weight of each row.
+
+    Args:
+      mix: [N, N].
+      bound: K >= 1.
+
+    >>> neighbour_list(jnp.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), 2).sender.tolist()
+    [[0, 1], [0, 1], [2, 2]]
+    """
+    num_clients = mix.shape[0]
+    heard = mix != 0
+    rank = jnp.cumsum(heard, axis=1, dtype=jnp.int32)
+    places = jnp.arange(1, bound + 1, dtype=jnp.int32)
+    # The k-th sender stands where the running count first reaches k.
+    found = jax.vmap(lambda row: jnp.searchsorted(row, places))(rank).astype(jnp.int32)
+    present = found < num_clients
+    receiver = jnp.arange(num_clients, dtype=jnp.int32)[:, None]
+    sender = jnp.where(present, found, receiver)
+    weight = jnp.where(present, jnp.take_along_axis(mix, sender, axis=1), 0.0)
+    return NeighbourList(sender, weight, jnp.max(rank[:, -1]))
 
 
 def mix_dense(mix: jax.Array, client_params: ClientParams) -> ClientParams:
@@ -22,3 +69,50 @@ def mix_dense(mix: jax.Array, client_params: ClientParams) -> ClientParams:
         return jnp.einsum("ij,j...->i...", mix, x, precision="highest", preferred_element_type=jnp.float32)
 
     return jax.tree.map(lambda x: leaf(x).astype(x.dtype), client_params)
+
+
+def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> ClientParams:
+    """The same over neighbour lists: K gathers, written out so that they fuse into one pass; no [N, K, d] array.
+
+    Args:
+      neighbours: with ``most`` at most K; else what lies beyond the lists is missing (`mix` sees to that).
+      client_params: [N, ...] stacked trees.
+    """
+
+    def receive(lists: tuple[jax.Array, jax.Array], params: ClientParams) -> ClientParams:
+        sender, weight = lists
+
+        def leaf(x: jax.Array) -> jax.Array:
+            wide = lambda k: weight[:, k].reshape(-1, *[1] * (x.ndim - 1))  # noqa: E731
+            heard = [wide(k) * x[sender[:, k]].astype(jnp.float32) for k in range(sender.shape[1])]
+            return sum(heard[1:], heard[0]).astype(x.dtype)
+
+        return jax.tree.map(leaf, params)
+
+    lists = (neighbours.sender, neighbours.weight)
+    return by_rows(receive, lists, client_params, neighbours.sender.shape[0])
+
+
+def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> ClientParams:
+    """X <- W X by whichever kernel is faster; a round that does not fit the lists takes the dense product.
+
+    Args:
+      weights: [N, N], row i holds the weights of receiver i.
+      client_params: [N, ...] stacked trees.
+      bound: senders in a list, the receiver included; 0: `DEFAULT_BOUND` on CPU above `DENSE_UP_TO` clients, else
+        the dense product.
+    """
+    num_clients = weights.shape[0]
+    if not bound:
+        if jax.default_backend() != "cpu" or num_clients <= DENSE_UP_TO:
+            return mix_dense(weights, client_params)
+        bound = DEFAULT_BOUND
+    if bound >= num_clients:
+        return mix_dense(weights, client_params)
+    neighbours = neighbour_list(weights, bound)
+    return jax.lax.cond(
+        neighbours.most <= bound,
+        lambda params: mix_listed(neighbours, params),
+        lambda params: mix_dense(weights, params),
+        client_params,
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, OptimizerParams, Schedule, adam, sgd
@@ -12,11 +13,12 @@ from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config import DataConfig, Experiment
+from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build
-from mdfl_jax.tasks import PartitionParams, Tiling, classification
+from mdfl_jax.tasks import PartitionParams, classification
 from mdfl_jax.types import Hparams
 
 
@@ -50,21 +52,32 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=experiment.algorithm.momentum > 0)
 
 
-def build_simulation(experiment: Experiment, dataset: Dataset, patterns: list[str]) -> Simulation:
+def build_simulation(
+    experiment: Experiment, dataset: Dataset, patterns: list[str], mesh: Mesh | None = None
+) -> Simulation:
     """The compiled shape of a group of points.
 
     Args:
       experiment: any point of the group.
       dataset: from `load_dataset`.
       patterns: the mobility rules that the group's points use.
+      mesh: the devices that share each run, if any.
 
     Raises:
       UserError: where the parts do not fit.
     """
-    data, model, network = experiment.data, experiment.model, experiment.network
+    data, model, network, engine = experiment.data, experiment.model, experiment.network, experiment.engine
+    settings = ModelSettings(
+        num_classes=dataset.num_classes,
+        widths=model.widths,
+        kernel=model.kernel,
+        hidden=model.hidden,
+        convolution="" if engine.convolution == "auto" else engine.convolution,
+        remat=engine.remat,
+    )
     task = classification(
         dataset,
-        MODELS[model.name](ModelSettings(dataset.num_classes, model.widths, model.kernel, model.hidden)),
+        MODELS[model.name](settings),
         num_clients=network.num_clients,
         partition=data.partition,
         settings=PartitionSettings(
@@ -74,12 +87,16 @@ def build_simulation(experiment: Experiment, dataset: Dataset, patterns: list[st
             shards_per_client=data.shards_per_client,
         ),
         batch_size=experiment.algorithm.batch_size,
-        tiling=Tiling(experiment.engine.block_size, experiment.engine.tile),
+        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
+        precision=engine.precision,
+        mesh=mesh,
     )
     algorithm = ALGORITHMS[experiment.algorithm.name](
-        optimizer=_optimizer(experiment), num_local_steps=experiment.algorithm.local_steps
+        optimizer=_optimizer(experiment),
+        num_local_steps=experiment.algorithm.local_steps,
+        mixing_bound=engine.mixing_bound,
     )
-    schedule = RunSchedule(experiment.rounds, experiment.eval_every, experiment.engine.record_positions)
+    schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
     world = spatial(network.num_clients, network.grid_size, patterns, network.mixing)
     return build(task, world, algorithm, schedule)
 

@@ -18,9 +18,12 @@ from ml_collections import ConfigDict
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.gradients import MAPPINGS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
+from mdfl_jax.models.conv import FORMS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.tasks import PRECISIONS
 
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
@@ -97,6 +100,13 @@ class EngineConfig:
         0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0, at_most=65_536
     )
     tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0, at_most=2**24)
+    mapping: str = _field("chunk", "blocks computed together: all, a tile's worth, or one", names=MAPPINGS)
+    precision: str = _field("float32", "of the models' arithmetic; weights are float32 always", names=PRECISIONS)
+    convolution: str = _field("auto", "form of the convolutions", names=("auto", *FORMS))
+    remat: bool = _field(False, "compute stages again for the gradient instead of keeping them")
+    mixing_bound: int = _field(0, "senders in a neighbour list, 0: by N; fuller rounds take the product", at_least=0)
+    client_devices: int = _field(0, "devices that share a run, 0: all where runs are fewer than devices", at_least=0)
+    memory_mib: int = _field(0, "memory bound of a device in MiB, 0: what it has", at_least=0)
     checkpoint_minutes: float = _field(5.0, "minutes between checkpoints", above=0)
     record_positions: bool = _field(True, "keep every round's places, for maps")
 
@@ -259,8 +269,8 @@ def check_together(experiment: Experiment) -> None:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
         )
-    if experiment.model.name == "cnn" and not experiment.model.widths:
-        raise UserError("model.widths is (); model.name cnn needs one width or more")
+    if experiment.model.name in ("cnn", "gn_lenet") and not experiment.model.widths:
+        raise UserError(f"model.widths is (); model.name {experiment.model.name} needs one width or more")
     name = experiment.name
     if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
         raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")

@@ -77,7 +77,7 @@ class _Runner:
         done: list[tuple[list[Run], BatchResult]] = []
         rounds, seeds = self.study.experiment.rounds, self.study.seeds
         total = rounds * len(self.study.points) * len(seeds)
-        batches = [(group, list(group.batches(seeds, self.study.runs_per_batch(group)))) for group in self.study.groups]
+        batches = [(group, list(group.batches(seeds))) for group in self.study.groups]
         num_batches = sum(len(of_group) for _, of_group in batches)
         with (
             (self.workdir / "metrics.jsonl").open("w") as self.lines,
@@ -157,8 +157,7 @@ class _Program:
         self.group = group
         self.hparams = dict(zip(group.points, group.hparams))
         engine = study.experiment.engine
-        num_runs = study.runs_per_batch(group)
-        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, num_runs, engine.runs_at_once)
+        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
         self.compile_seconds: float | None = None
         self.init: Any = None
         self.advance: Any = None

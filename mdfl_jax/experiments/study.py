@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.data.dataset import Dataset
@@ -12,6 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
 from mdfl_jax.experiments.config import DataConfig, Experiment, resolve
 from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
+from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
 
@@ -30,17 +32,19 @@ class Group(NamedTuple):
       points: their indices.
       simulation: the program.
       hparams: the numbers of each point, in the order of ``points``.
+      runs_per_batch: runs that are on the devices together.
     """
 
     points: list[int]
     simulation: Simulation
     hparams: list[Hparams]
+    runs_per_batch: int
 
-    def batches(self, seeds: list[int], size: int) -> Iterator[list[Run]]:
-        """The group's runs, point after point, in batches of ``size``."""
+    def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
+        """The group's runs, point after point, in batches."""
         runs = [Run(point, seed) for point in self.points for seed in seeds]
-        for start in range(0, len(runs), size):
-            yield runs[start : start + size]
+        for start in range(0, len(runs), self.runs_per_batch):
+            yield runs[start : start + self.runs_per_batch]
 
 
 class Study(NamedTuple):
@@ -60,16 +64,6 @@ class Study(NamedTuple):
     groups: list[Group]
     seeds: list[int]
 
-    def runs_per_batch(self, group: Group) -> int:
-        """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
-
-        Batches are of one size, give or take one. The number of devices plays no part, so that a study can go on over
-        others.
-        """
-        num_runs = len(group.points) * len(self.seeds)
-        wanted = self.experiment.engine.runs_per_batch or max(len(self.seeds), 8)
-        return -(-num_runs // -(-num_runs // wanted))
-
     @property
     def config(self) -> dict[str, Any]:
         """The resolved configuration, as written to config.json."""
@@ -80,6 +74,30 @@ class Study(NamedTuple):
         """How the baseline is called: the point's id if there is one for all, else the setting itself."""
         ids = {self.points[i].id for i in self.baselines if i is not None}
         return ids.pop() if len(ids) == 1 else self.experiment.baseline
+
+
+def runs_per_batch(experiment: Experiment, num_points: int) -> int:
+    """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
+
+    Batches are of one size, give or take one. The number of devices plays no part, so that a study can go on over
+    others.
+    """
+    num_runs = num_points * experiment.seeds
+    wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
+    return -(-num_runs // -(-num_runs // wanted))
+
+
+def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
+    """The devices that share a run: all where a batch has fewer runs than there are devices, or as many as are set.
+
+    Raises:
+      UserError: for more devices than there are.
+    """
+    devices, wanted = jax.local_devices(), experiment.engine.client_devices
+    if wanted > len(devices):
+        raise UserError(f"engine.client_devices is {wanted}; there are {len(devices)}")
+    shared = wanted or (len(devices) if num_runs < len(devices) else 1)
+    return client_mesh(devices[:shared])
 
 
 def make_study(config: ConfigDict) -> Study:
@@ -104,8 +122,9 @@ def make_study(config: ConfigDict) -> Study:
         if source not in datasets:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
-        simulation = build_simulation(members[0], datasets[source], patterns)
-        groups.append(Group(indices, simulation, [hparams_of(member, patterns) for member in members]))
+        num_runs = runs_per_batch(members[0], len(members))
+        simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
+        groups.append(Group(indices, simulation, [hparams_of(member, patterns) for member in members], num_runs))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
 
@@ -118,9 +137,9 @@ def check_images(experiment: Experiment, dataset: Dataset) -> None:
     """
     model, shape = experiment.model, dataset.x_train.shape[1:3]
     most = min(shape).bit_length() - 1
-    if model.name == "cnn" and len(model.widths) > most:
+    if model.name in ("cnn", "gn_lenet") and len(model.widths) > most:
         raise UserError(
-            f"model.widths is {model.widths}; each convolution of the cnn halves the image, so with the {shape[0]} x "
+            f"model.widths is {model.widths}; each stage of {model.name} halves the image, so with the {shape[0]} x "
             f"{shape[1]} images of {dataset.name} there must be at most {most}"
         )
 
@@ -156,6 +175,6 @@ def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
     member = study.points[group.points[0]].experiment
     copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(member.algorithm.momentum > 0))
     num_clients = member.network.num_clients
-    models = study.runs_per_batch(group) * num_clients * group.simulation.num_params * 4 * copies
+    models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
     return data, models, num_clients

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.models.filtering import filtered, filtered_gradients
+from mdfl_jax.models.filtering import filtered, filtered_gradients, total
 
 FORMS = ("patches", "filtering", "library")
 
@@ -53,9 +53,9 @@ def _from_patches(columns: jax.Array, size: int, channels: int) -> jax.Array:
     columns = columns.reshape(size, size, channels, height, width, samples)
     columns = jnp.pad(columns, [(0, 0)] * 4 + [(last, last), (0, 0)])
     first = [last + before - i for i in range(size)]
-    rows = sum(columns[:, j, :, :, f : f + width] for j, f in enumerate(first))
+    rows = total([columns[:, j, :, :, f : f + width] for j, f in enumerate(first)])
     rows = jnp.pad(rows, [(0, 0)] * 2 + [(last, last), (0, 0), (0, 0)])
-    return sum(rows[i, :, f : f + height] for i, f in enumerate(first))
+    return total([rows[i, :, f : f + height] for i, f in enumerate(first)])
 
 
 def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:

@@ -75,10 +75,14 @@ def transforms(taps: int, num_points: int) -> Transforms:
     return Transforms(as_array(inner), as_array(kernel), as_array(outer).T)
 
 
+def total(terms: Sequence[jax.Array]) -> jax.Array:
+    """The sum of one term or more."""
+    return sum(terms[1:], terms[0])
+
+
 def _combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
     """The linear combination, written out so that it fuses; zeros and ones cost nothing."""
-    terms = [part if c == 1 else float(c) * part for c, part in zip(coefficients, parts) if c != 0]
-    return sum(terms[1:], terms[0])
+    return total([part if c == 1 else float(c) * part for c, part in zip(coefficients, parts) if c != 0])
 
 
 def _tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
@@ -114,7 +118,7 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
     d_rows = d_rows.reshape(num_points, taps, channels, height, tiles, samples)
     d_rows = jnp.pad(d_rows, [(0, 0)] * 3 + [(taps - 1, taps - 1)] + [(0, 0)] * 2)
     first = [taps - 1 + before - a for a in range(taps)]  # row a of the kernel saw input rows a - before further down
-    values = sum(d_rows[:, a, :, f : f + height] for a, f in enumerate(first))
+    values = total([d_rows[:, a, :, f : f + height] for a, f in enumerate(first)])
     inputs = [_combine(column, list(values)) for column in t.inner.T]
     # Input i of a tile is column i of m * tile + i: columns of one remainder modulo m are added tile by tile.
     overlap = -(-num_points // m)
@@ -125,7 +129,7 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
             for s in range(overlap)
             if (i := q + s * m) < num_points
         ]
-        columns.append(sum(shifted[1:], shifted[0]))
+        columns.append(total(shifted))
     return jnp.stack(columns, axis=3).reshape(channels, height, -1, samples)[:, :, before : before + width]
 
 

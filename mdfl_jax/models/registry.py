@@ -17,6 +17,7 @@ class ModelSettings(NamedTuple):
       kernel: size of the convolutions' kernels, odd.
       hidden: width of the dense layer behind the convolutions.
       convolution: form of the convolutions, see `mdfl_jax.models.conv.FORMS`; empty takes the fastest.
+      remat: stages are computed again for the gradient instead of kept.
     """
 
     num_classes: int
@@ -24,6 +25,7 @@ class ModelSettings(NamedTuple):
     kernel: int = 3
     hidden: int = 64
     convolution: str = ""
+    remat: bool = False
 
 
 MODELS: Registry[Callable[[ModelSettings], nn.Module]] = Registry("model")

@@ -12,10 +12,11 @@ from small import PATTERNS, leaves_equal, toy_dataset, toy_hparams, toy_task
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
 from mdfl_jax.algorithms.local import OptimizerParams, sgd
 from mdfl_jax.data.partition import dirichlet
+from mdfl_jax.gradients import Tiling
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import stream
-from mdfl_jax.tasks import PartitionParams, Tiling
+from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import Links
 
 N, ROUNDS = 7, 4

@@ -133,7 +133,7 @@ def test_points_that_differ_in_traced_numbers_share_a_program(tiny, sweep, group
 
 def test_batches_hold_every_run_once(tiny):
     study = make_study(tiny(sweep="network.radius=1,2,3", seeds=3, **{"engine.runs_per_batch": 4}))
-    batches = list(study.groups[0].batches(study.seeds, study.runs_per_batch(study.groups[0])))
+    batches = list(study.groups[0].batches(study.seeds))
     assert [len(runs) for runs in batches] == [3, 3, 3]
     assert [tuple(run) for runs in batches for run in runs] == [(p, s) for p in range(3) for s in range(3)]
 
@@ -142,7 +142,7 @@ def test_batches_hold_every_run_once(tiny):
 def test_default_batches_are_of_one_size(tiny, seeds, points, size):
     radii = ",".join(str(r) for r in range(points))
     study = make_study(tiny(sweep=f"network.radius={radii}", seeds=seeds))
-    assert study.runs_per_batch(study.groups[0]) == size
+    assert study.groups[0].runs_per_batch == size
 
 
 def test_seeds_begin_where_the_config_says(tiny):

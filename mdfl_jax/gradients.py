@@ -1,0 +1,161 @@
+"""Gradients of all clients over blocks of their samples: how many blocks are in flight, and on which devices.
+
+A block holds samples of one client, so a client with many samples has many blocks and nothing is padded but its last.
+The mapping says how many are computed together; memory grows with that number, and with nothing else but the models.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from mdfl_jax import sharding
+from mdfl_jax.data.batching import Blocks, default_block_size
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.types import ClientParams, Params
+
+MAPPINGS = ("chunk", "scan", "vmap")
+BlockLoss = Callable[[Params, Any, jax.Array, jax.Array], jax.Array]  # (params, data, sample [B], mask [B]) -> sum
+
+
+class Tiling(NamedTuple):
+    """How the samples of a round are cut up; it changes the speed and the memory, and the results by rounding only.
+
+    Attributes:
+      block_size: samples of one client that make a block (0: by the tile, and a full batch's share of a client).
+      tile: samples in flight at once; 0: what fits a CPU's cache, or 16384 on an accelerator.
+      mapping: blocks computed together: 'vmap' all, 'chunk' a tile's worth, 'scan' one.
+    """
+
+    block_size: int = 0
+    tile: int = 0
+    mapping: str = "chunk"
+
+
+class Cut(NamedTuple):
+    """A tiling made definite.
+
+    Attributes:
+      block_size: samples of a block.
+      at_once: blocks in flight on a device; 0: all.
+      tile: samples in flight, for evaluation.
+    """
+
+    block_size: int
+    at_once: int
+    tile: int
+
+
+def default_tile(image_shape: tuple[int, ...]) -> int:
+    """Samples at once: the transformed inputs of a tile should fit a CPU's cache; accelerators want long products.
+
+    32 of MNIST, 16 of CIFAR-10, 160 of the 8 x 8 digits: the fastest found (benchmarks/README.md).
+    """
+    if jax.default_backend() != "cpu":
+        return 16384
+    height, width, channels = image_shape
+    return min(max(25088 // (height * width * channels), 16), 160)
+
+
+def cut(tiling: Tiling, image_shape: tuple[int, ...], batch_size: int, num_samples: int, num_clients: int) -> Cut:
+    """Block size and blocks at once for a task.
+
+    Args:
+      tiling: what the user set.
+      image_shape: (height, width, channels).
+      batch_size: of a client's minibatch; 0 is full batch.
+      num_samples: n of the training set.
+      num_clients: N.
+
+    Raises:
+      UserError: for an unknown mapping.
+    """
+    if tiling.mapping not in MAPPINGS:
+        raise UserError(unknown_name("mapping", tiling.mapping, MAPPINGS))
+    tile = tiling.tile or default_tile(image_shape)
+    # Two blocks at once or more: a product of one block alone takes a slower path on CPU (benchmarks/README.md).
+    block_size = tiling.block_size or max(tile if tiling.mapping == "scan" else tile // 2, 1)
+    if batch_size:
+        block_size = -(-batch_size // -(-batch_size // block_size))  # as few as would do, of equal size
+    elif not tiling.block_size:
+        block_size = min(block_size, default_block_size(num_samples, num_clients))
+    return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, 1)}[tiling.mapping], tile)
+
+
+def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
+    """Appends masked blocks until their number is a multiple."""
+    extra = -blocks.client.shape[0] % multiple
+    pad = lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
+    return jax.tree.map(pad, blocks)
+
+
+def block_gradients(
+    loss_sum: BlockLoss, data: Any, client_params: ClientParams, blocks: Blocks, at_once: int
+) -> tuple[jax.Array, ClientParams]:
+    """Losses and gradients of blocks, summed by client, ``at_once`` blocks in flight.
+
+    Args:
+      loss_sum: (params, data, sample [B], mask [B]) -> summed loss of one block.
+      data: what ``loss_sum`` reads samples from.
+      client_params: [N, ...].
+      blocks: K blocks.
+      at_once: how many are mapped together, 0 for all; the others follow in a scan, so memory does not grow with K.
+
+    Returns:
+      (loss [N], gradients [N, ...]), sums over each client's samples.
+    """
+    at_once = at_once or blocks.client.shape[0]
+    blocks = pad_blocks(blocks, at_once)
+    of_blocks = jax.vmap(jax.value_and_grad(loss_sum), in_axes=(0, None, 0, 0))
+
+    def add(sums: tuple[jax.Array, ClientParams], part: Blocks) -> tuple[tuple[jax.Array, ClientParams], None]:
+        client, sample, mask = part
+        found = of_blocks(jax.tree.map(lambda p: p[client], client_params), data, sample, mask)
+        return jax.tree.map(lambda s, g: s.at[client].add(g), sums, found), None
+
+    num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    zeros = (jnp.zeros(num_clients), jax.tree.map(jnp.zeros_like, client_params))
+    parts = jax.tree.map(lambda a: a.reshape(-1, at_once, *a.shape[1:]), blocks)
+    return jax.lax.scan(add, zeros, parts)[0]
+
+
+def client_gradients(
+    loss_sum: BlockLoss,
+    data: Any,
+    client_params: ClientParams,
+    blocks: Blocks,
+    at_once: int,
+    mesh: Mesh | None,
+    equal_shares: bool,
+) -> tuple[jax.Array, ClientParams]:
+    """`block_gradients`, over the devices of a mesh where there is one.
+
+    Equal shares (minibatches of N clients that the devices divide) stay where their clients are. Otherwise the blocks
+    are divided, whoever's they are, so that a device with large clients does not keep the others waiting, and the sums
+    of the devices are added.
+
+    Args:
+      loss_sum, data, client_params, blocks, at_once: as `block_gradients`; at_once is a device's.
+      mesh: from `mdfl_jax.sharding.client_mesh`.
+      equal_shares: every client has the same number of blocks, those of client 0 first.
+    """
+    if mesh is None:
+        return block_gradients(loss_sum, data, client_params, blocks, at_once)
+    num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    devices = sharding.size(mesh)
+    if equal_shares and num_clients % devices == 0:
+        per_client = blocks.client.shape[0] // num_clients
+        by_client = jax.tree.map(lambda a: a.reshape(num_clients, per_client, *a.shape[1:]), blocks)
+
+        def own_clients(data: Any, own: tuple[ClientParams, Blocks], first: jax.Array) -> Any:
+            params, mine = own[0], jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), own[1])
+            return block_gradients(loss_sum, data, params, mine._replace(client=mine.client - first), at_once)
+
+        return sharding.split_map(mesh, own_clients, data, (client_params, by_client))
+
+    def own_blocks(shared: tuple[Any, ClientParams], mine: Blocks) -> Any:
+        return block_gradients(loss_sum, *shared, mine, at_once)
+
+    return sharding.split_sum(mesh, own_blocks, (data, client_params), pad_blocks(blocks, devices))
