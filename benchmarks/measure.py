@@ -17,10 +17,11 @@ RESULTS = Path(__file__).parent / "results"
 REPEATS = 9
 
 
-def compiled(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], float]:
+def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """The jitted function for these arguments, and the seconds that compiling took."""
     start = time.perf_counter()
-    program = jax.jit(function).lower(*args).compile()
+    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    program = jitted.lower(*args).compile()
     return program, time.perf_counter() - start
 
 
@@ -55,11 +56,11 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(suite: str, rows: list[dict[str, Any]]) -> Path:
-    """Prints one JSON object a row and writes them to results/<suite>-<platform>.json."""
+def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> Path:
+    """Prints one JSON object a row and writes them to results/<suite>[-<variant>]-<platform>.json."""
     for row in rows:
         print(json.dumps({"suite": suite, **row}), flush=True)
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{suite}-{jax.devices()[0].platform}.json"
+    path = RESULTS / f"{suite}{variant and '-'}{variant}-{jax.devices()[0].platform}.json"
     path.write_text(json.dumps({"suite": suite, **machine(), "rows": rows}, indent=2) + "\n")
     return path

@@ -1,85 +1,206 @@
-"""Seconds of a round, suite by suite: python -m benchmarks.throughput --suite=full_batch
+"""Seconds of a round, suite by suite: python -m benchmarks.throughput --suite=NAME [--vs=torch]
 
-Suites:
-  full_batch  a full-batch round of ragged clients (Dirichlet 0.05) against an equal split of the same samples, at the
-              sizes of the digits (N = 20, CNN 3x3x8, 3x3x8, 32) and of 6,000 images of 28 x 28 (N = 20, CNN 5x5x16,
-              5x5x32, 64)
+Round suites (a whole round: movement, links, local steps on minibatches, mixing; --vs=torch adds the rivals):
+  mnist_round      N = 20, batch 64, CNN 5x5x16, 5x5x32, 64 on 28 x 28
+  mnist_round_100  N = 100, batch 32, the same model
+  digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
+  gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
+Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from benchmarks import measure
+from benchmarks import measure, suites, torch_rivals
+from benchmarks.torch_rivals import Setting
 from launch import common
-from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.sources import load
+from mdfl_jax import Hparams, Schedule, sharding
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import OptimizerParams, sgd
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.memory import count_flops
+from mdfl_jax.gradients import MAPPINGS, Tiling, cut
 from mdfl_jax.models import MODELS, ModelSettings
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.networks.contact import disc
+from mdfl_jax.networks.mixing import metropolis_hastings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import Simulation, build
+from mdfl_jax.tasks import PRECISIONS, PartitionParams, classification
 
 _SUITE = flags.DEFINE_string("suite", "", "Which suite to run.")
+_VS = flags.DEFINE_string("vs", "", "'torch': the rivals take turns with ours.")
+_REPEATS = flags.DEFINE_integer("repeats", measure.REPEATS, "Timed rounds of each variant.", lower_bound=7)
+_PRECISION = flags.DEFINE_string("precision", "float32", "Of the models' arithmetic.")
+_MAPPINGS = flags.DEFINE_bool("mappings", False, "Also every client mapping on one device.")
 
-NUM_CLIENTS = 20
+ROUNDS = {
+    "mnist_round": Setting(20, 64, 1, 28, 1, "cnn", (16, 32), 5, 64),
+    "mnist_round_100": Setting(100, 32, 1, 28, 1, "cnn", (16, 32), 5, 64),
+    "digits_round": Setting(20, 64, 1, 8, 1, "cnn", (16, 32), 3, 64),
+    "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
+}
+HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), OptimizerParams(lr=0.01))
 
 
-def images(num_samples: int, side: int) -> Dataset:
-    """Stand-in images of ten classes; arithmetic does not depend on what they show."""
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 255, (num_samples, side, side, 1), dtype=np.uint8)
-    y = (np.arange(num_samples) % 10).astype(np.int32)
-    return Dataset("images", x, y, x[:100], y[:100], 10)
+class Ours(NamedTuple):
+    """A compiled round, called again and again on its own state.
+
+    Attributes:
+      call: one round.
+      compile_seconds: of the round.
+      memory: the compiler's analysis of the round.
+      simulation: what was compiled.
+    """
+
+    call: Callable[[], Any]
+    compile_seconds: float
+    memory: Any
+    simulation: Simulation
 
 
-def full_batch() -> list[dict[str, Any]]:
-    """Gradient of every client over all its samples; clients hold unequal shares, then equal ones."""
-    sizes = {
-        "digits": (load("digits"), ModelSettings(10, (8, 8), 3, 32)),
-        "mnist_6000": (images(6000, 28), ModelSettings(10, (16, 32), 5, 64)),
-    }
+def simulation(
+    setting: Setting, mesh: Any = None, tiling: Tiling = Tiling(), precision: str = "float32", form: str = ""
+) -> Simulation:
+    """The simulation of a round suite, 300 samples a client."""
+    data = suites.images(300 * setting.num_clients, setting.side, setting.channels)
+    settings = ModelSettings(10, setting.widths, setting.kernel, setting.hidden, form)
+    model = MODELS[setting.model](settings)
+    task = classification(
+        data,
+        model,
+        setting.num_clients,
+        "iid",
+        batch_size=setting.batch,
+        tiling=tiling,
+        precision=precision,
+        mesh=mesh,
+    )
+    algorithm = dpsgd(sgd(momentum=False), num_local_steps=setting.steps)
+    return build(task, spatial(setting.num_clients, 18, ("random_movement",)), algorithm, Schedule(1, 1))
+
+
+def prepare(made: Simulation) -> Ours:
+    """Compiles a round, and makes the state that it goes on from."""
+    data = sharding.replicate(made.data, made.mesh) if made.mesh else made.data
+    key = jax.random.key(0)
+    carry = jax.jit(made.init)(data, HPARAMS, key)[0]
+    round_ = jax.jit(made.round, donate_argnums=3)
+    state = [carry]
+    program, seconds = measure.compiled(round_, data, HPARAMS, key, carry)
+    memory: Any = program.memory_analysis()
+
+    def call() -> Any:
+        state[0] = program(data, HPARAMS, key, state[0])
+        return state[0]
+
+    return Ours(call, seconds, memory, made)
+
+
+def useful_flops(setting: Setting) -> float:
+    """FLOPs of a round by the plain form of the convolutions: what any implementation would be credited with."""
+    made = simulation(setting, form="patches")
+    key = jax.random.key(0)
+    carry = jax.eval_shape(made.init, made.data, HPARAMS, key)[0]
+    return count_flops(jax.make_jaxpr(made.round)(made.data, HPARAMS, key, carry))
+
+
+def memory_ratio(setting: Setting, ours: Ours) -> float:
+    """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
+    shape = (setting.side, setting.side, setting.channels)
+    sizes = cut(Tiling(), shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
+    chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)
+    model = MODELS[setting.model](ModelSettings(10, setting.widths, setting.kernel, setting.hidden))
+    task = classification(suites.images(300, setting.side, setting.channels), model, chunk.num_clients, "iid",
+                          batch_size=chunk.batch)  # fmt: skip
+    key = jax.random.key(0)
+    params = jax.vmap(task.init)(jax.random.split(key, chunk.num_clients))
+    clients = jax.jit(task.partition)(task.data, HPARAMS.task, key)
+    alone: Any = jax.jit(task.gradient).lower(task.data, clients, params, key).compile().memory_analysis()
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(ours.simulation.data))
+    memory = ours.memory
+    above = memory.argument_size_in_bytes - data + memory.temp_size_in_bytes
+    above += memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return above / (16 * setting.num_clients * ours.simulation.num_params + alone.temp_size_in_bytes)
+
+
+def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
+    """Our round over all devices and on one, and the rivals'."""
+    mesh, precision = sharding.client_mesh(), _PRECISION.value
+    programs = {"ours": prepare(simulation(setting, mesh, precision=precision))}
+    one = prepare(simulation(setting, precision=precision))
+    if mesh:
+        programs["ours, one device"] = one
+    for mapping in MAPPINGS if _MAPPINGS.value else ():
+        programs[f"ours, one device, {mapping}"] = prepare(
+            simulation(setting, None, Tiling(mapping=mapping), precision)
+        )
+    calls: dict[str, Callable[[], Any]] = {name: program.call for name, program in programs.items()}
+    close: Callable[[], None] = lambda: None  # noqa: E731
+    if vs_torch:
+        position = jax.random.uniform(jax.random.key(1), (setting.num_clients, 2), maxval=18.0)
+        mix = np.array(metropolis_hastings(disc(position, 3.0)))
+        theirs, close = torch_rivals.rivals(setting, mix, common.num_cores())
+        calls |= theirs
+    product = suites.matrix_product()
+    calls["2048^3 product"] = product
+    seconds_of = measure.interleaved(calls, _REPEATS.value)
+    close()
+    product_rate = 2 * 2048**3 / float(np.median(seconds_of.pop("2048^3 product")))
+    samples, flops = setting.num_clients * setting.batch * setting.steps, useful_flops(setting)
     rows = []
-    for name, (dataset, model) in sizes.items():
-        calls: dict[str, Callable[[], Any]] = {}
-        compile_seconds, num_samples = {}, {}
-        for partition in ("dirichlet", "iid"):
-            task = classification(dataset, MODELS["cnn"](model), NUM_CLIENTS, partition)
-            key = jax.random.key(0)
-            clients = task.partition(task.data, PartitionParams(0.05), key)
-            params = jax.jit(jax.vmap(task.init))(jax.random.split(key, NUM_CLIENTS))
-            program, seconds = measure.compiled(task.gradient, task.data, clients, params, key)
-            calls[partition] = partial(program, task.data, clients, params, key)
-            compile_seconds[partition] = seconds
-            num_samples[partition] = clients.num_samples
-        seconds_of = measure.interleaved(calls)
-        # Pairs of neighbours in time are compared, then the median is taken.
-        ratio = float(np.median(np.divide(seconds_of["dirichlet"], seconds_of["iid"])))
-        for partition in calls:
-            rows.append(
-                {
-                    "variant": f"{name}, {partition}",
-                    "seconds_per_round": measure.spread(seconds_of[partition]),
-                    "compile_seconds": compile_seconds[partition],
-                    "samples_per_second": len(dataset.y_train) / float(np.median(seconds_of[partition])),
-                    "largest_client": int(jnp.max(num_samples[partition])),
-                    "ratio": ratio if partition == "dirichlet" else 1.0,
-                }
-            )
+    for name, seconds in seconds_of.items():
+        median = float(np.median(seconds))
+        row: dict[str, Any] = {"variant": name, "seconds_per_round": measure.spread(seconds)}
+        if "torch loop" in seconds_of:
+            row["ratio"] = float(np.median(np.divide(seconds, seconds_of["torch loop"])))
+        row |= {"samples_per_second": samples / median, "num_clients": setting.num_clients, "batch": setting.batch}
+        row |= {"local_steps": setting.steps, "model": f"{setting.model} {setting.widths}", "dtype": precision}
+        row["gflop_per_second"] = flops / median / 1e9
+        row["share_of_product"] = flops / median / product_rate
+        if name in programs:
+            memory = programs[name].memory
+            row["compile_seconds"] = programs[name].compile_seconds
+            row["temporary_mib"] = memory.temp_size_in_bytes / 2**20
+        if name == ("ours, one device" if mesh else "ours"):
+            row["memory_ratio"] = memory_ratio(setting, programs[name])
+        rows.append(row)
     return rows
 
 
-SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {"full_batch": full_batch}
+SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "full_batch": suites.full_batch,
+    "mixing": suites.mixing,
+    "mobility": suites.mobility,
+    "monte_carlo": suites.monte_carlo_suite,
+    "convolution": suites.convolution_forms,
+    "startup": suites.startup,
+}
 
 
 def main() -> int:
     """Runs a suite and writes its rows."""
-    if _SUITE.value not in SUITES:
-        raise UserError(f"--suite: {unknown_name('suite', _SUITE.value, SUITES)}")
-    print(measure.report(_SUITE.value, SUITES[_SUITE.value]()))
+    known = [*ROUNDS, *SUITES]
+    if _SUITE.value not in known:
+        raise UserError(f"--suite: {unknown_name('suite', _SUITE.value, known)}")
+    if _VS.value not in ("", "torch"):
+        raise UserError(f"--vs: {unknown_name('rival', _VS.value, ('torch',))}")
+    if _PRECISION.value not in PRECISIONS:
+        raise UserError(f"--precision: {unknown_name('precision', _PRECISION.value, PRECISIONS)}")
+    common.setup_jax("")
+    vs_torch = _VS.value == "torch"
+    if vs_torch and not suites.has_torch():
+        print("torch is not installed: the rivals are left out (pip install 'mdfl_jax[bench]')")
+        vs_torch = False
+    rows = round_suite(ROUNDS[_SUITE.value], vs_torch) if _SUITE.value in ROUNDS else SUITES[_SUITE.value]()
+    path = measure.report(_SUITE.value, rows, "" if _PRECISION.value == "float32" else _PRECISION.value)
+    ours = [row for row in rows if row["variant"] == "ours" and "ratio" in row]
+    if ours:
+        print(f"ratio to the PyTorch loop: {ours[0]['ratio']:.2f}")
+    print(path)
     return 0
 
 

@@ -33,12 +33,14 @@ class Group(NamedTuple):
       simulation: the program.
       hparams: the numbers of each point, in the order of ``points``.
       runs_per_batch: runs that are on the devices together.
+      dataset: what the simulation was built from.
     """
 
     points: list[int]
     simulation: Simulation
     hparams: list[Hparams]
     runs_per_batch: int
+    dataset: Dataset
 
     def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
         """The group's runs, point after point, in batches."""
@@ -124,7 +126,8 @@ def make_study(config: ConfigDict) -> Study:
         check_images(members[0], datasets[source])
         num_runs = runs_per_batch(members[0], len(members))
         simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
-        groups.append(Group(indices, simulation, [hparams_of(member, patterns) for member in members], num_runs))
+        hparams = [hparams_of(member, patterns) for member in members]
+        groups.append(Group(indices, simulation, hparams, num_runs, datasets[source]))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
 

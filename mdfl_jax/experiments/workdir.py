@@ -79,6 +79,11 @@ def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
     return held.get("status") == "finished" and held.get("config") == plain(config)
 
 
+def batch_sizes(workdir: Path) -> list[int]:
+    """The batch sizes of the unfinished study that a workdir holds: going on needs the same, whatever fits now."""
+    return (_holds(workdir) or {})["runs_per_batch"]
+
+
 def prepare(workdir: Path, resume: bool) -> None:
     """Makes the workdir; unless resuming, removes what an earlier study wrote there, and nothing else.
 

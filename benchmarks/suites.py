@@ -1,0 +1,264 @@
+"""The suites of benchmarks.throughput that are not a round against PyTorch."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import measure
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.sources import load
+from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.grid import GridWorld, grid_points
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models.conv import FORMS, convolution
+from mdfl_jax.tasks import PartitionParams, classification
+
+
+def has_torch() -> bool:
+    """Whether the rivals can run."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
+    """Stand-in images of ten classes; arithmetic does not depend on what they show."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (num_samples, side, side, channels), dtype=np.uint8)
+    y = (np.arange(num_samples) % 10).astype(np.int32)
+    return Dataset("images", x, y, x[:100], y[:100], 10)
+
+
+def matrix_product() -> Callable[[], Any]:
+    """A 2048^3 float32 product on the first device: the yardstick of every machine."""
+    a = jax.random.normal(jax.random.key(0), (2048, 2048))
+    return partial(jax.jit(lambda a: jnp.matmul(a, a, precision="highest")), a)
+
+
+def full_batch() -> list[dict[str, Any]]:
+    """Gradient of every client over all its samples; clients hold unequal shares, then equal ones."""
+    sizes = {
+        "digits": (load("digits"), ModelSettings(10, (8, 8), 3, 32)),
+        "mnist_6000": (images(6000, 28), ModelSettings(10, (16, 32), 5, 64)),
+    }
+    rows = []
+    for name, (dataset, model) in sizes.items():
+        calls: dict[str, Callable[[], Any]] = {}
+        compile_seconds, num_samples = {}, {}
+        for partition in ("dirichlet", "iid"):
+            task = classification(dataset, MODELS["cnn"](model), 20, partition)
+            key = jax.random.key(0)
+            clients = task.partition(task.data, PartitionParams(0.05), key)
+            params = jax.jit(jax.vmap(task.init))(jax.random.split(key, 20))
+            program, seconds = measure.compiled(task.gradient, task.data, clients, params, key)
+            calls[partition] = partial(program, task.data, clients, params, key)
+            compile_seconds[partition] = seconds
+            num_samples[partition] = clients.num_samples
+        seconds_of = measure.interleaved(calls)
+        # Pairs of neighbours in time are compared, then the median is taken.
+        ratio = float(np.median(np.divide(seconds_of["dirichlet"], seconds_of["iid"])))
+        for partition in calls:
+            rows.append(
+                {
+                    "variant": f"{name}, {partition}",
+                    "seconds_per_round": measure.spread(seconds_of[partition]),
+                    "compile_seconds": compile_seconds[partition],
+                    "samples_per_second": len(dataset.y_train) / float(np.median(seconds_of[partition])),
+                    "largest_client": int(jnp.max(num_samples[partition])),
+                    "ratio": ratio if partition == "dirichlet" else 1.0,
+                }
+            )
+    return rows
+
+
+def _ring(num_clients: int, degree: int) -> NeighbourList:
+    """Lists of a ring with ``degree`` neighbours each, in an order that means nothing to the cache."""
+    place = np.random.default_rng(0).permutation(num_clients)
+    shifts = np.arange(-(degree // 2), degree // 2 + 1)
+    around = (np.arange(num_clients)[:, None] + shifts) % num_clients
+    sender = np.empty_like(around)
+    sender[place] = place[around]
+    weight = np.full(sender.shape, 1 / sender.shape[1], np.float32)
+    return NeighbourList(jnp.asarray(sender, jnp.int32), jnp.asarray(weight), jnp.int32(degree + 1))
+
+
+def mixing() -> list[dict[str, Any]]:
+    """Averaging over eight neighbours, d = 10,000: dense, lists made from the dense matrix, and lists as given."""
+    rows, per_client = [], {}
+    dense_jit, listed_jit, auto_jit = jax.jit(mix_dense), jax.jit(mix_listed), jax.jit(partial(mix, bound=9))
+    make_jit = jax.jit(partial(neighbour_list, bound=9))
+    for num_clients in (20, 64, 100, 300, 1000, 3000, 10_000):
+        lists, models = _ring(num_clients, 8), jnp.ones((num_clients, 10_000))
+        calls: dict[str, Callable[[], Any]] = {"listed": partial(listed_jit, lists, models)}
+        if num_clients <= 3000:
+            everyone = jnp.arange(num_clients)[:, None]
+            weights = jnp.zeros((num_clients, num_clients)).at[everyone, lists.sender].set(lists.weight)
+            calls["lists made of the matrix"] = partial(make_jit, weights)
+            calls["mix, which chooses"] = partial(auto_jit, weights, models)
+        if num_clients <= 1000:
+            calls["dense"] = partial(dense_jit, weights, models)
+        seconds_of = measure.interleaved(calls)
+        per_client[num_clients] = float(np.median(seconds_of["listed"])) / num_clients
+        for name, seconds in seconds_of.items():
+            row: dict[str, Any] = {
+                "variant": f"N = {num_clients}, {name}",
+                "seconds_per_round": measure.spread(seconds),
+            }
+            row |= {
+                "num_clients": num_clients,
+                "microseconds_per_client": 1e6 * float(np.median(seconds)) / num_clients,
+            }
+            if num_clients == 10_000:
+                row["ratio"] = per_client[10_000] / per_client[1000]
+            rows.append(row)
+    return rows
+
+
+def mobility() -> list[dict[str, Any]]:
+    """Steps of DAM and DCM movement, N to 10,000 and G to 200; half of the clients move, and all but 100 at most."""
+    rows = []
+    for num_clients, size in (
+        (20, 18),
+        (1000, 50),
+        (1000, 100),
+        (1000, 200),
+        (10_000, 50),
+        (10_000, 100),
+        (10_000, 200),
+    ):
+        grid = grid_points(size)
+        key = jax.random.key(0)
+        world = GridWorld(
+            grid=grid,
+            start=jax.random.randint(key, (num_clients,), 0, len(grid), jnp.int32),
+            is_mobile=jnp.arange(num_clients) < num_clients - min(num_clients // 2, 100),
+            label_counts=jax.random.randint(key, (num_clients, 10), 0, 50),
+            radius=jnp.float32(3.0),
+            max_step=jnp.float32(5.0),
+        )
+        calls: dict[str, Callable[[], Any]] = {}
+        for name in ("dam", "dcm"):
+            rule = MOBILITIES[name]()
+            state = jax.jit(rule.init)(key, world)
+            calls[name] = partial(jax.jit(rule.step), key, world, state)
+        seconds_of = measure.interleaved(calls, 7)
+        for name, seconds in seconds_of.items():
+            row: dict[str, Any] = {"variant": f"{name}, N = {num_clients}, G = {size}"}
+            row["seconds_per_round"] = measure.spread(seconds)
+            row |= {
+                "num_clients": num_clients,
+                "microseconds_per_client": 1e6 * float(np.median(seconds)) / num_clients,
+            }
+            rows.append(row)
+    return rows
+
+
+def monte_carlo_suite() -> list[dict[str, Any]]:
+    """The demo with eight seeds of one point: one program against eight processes of one seed, two at a time."""
+    flags = ["--config=configs/digits.py", "--config.sweep=network.mobility=dcm", "--config.baseline=", "--noreport"]
+    with tempfile.TemporaryDirectory() as folder:
+        cache = f"--cache={folder}/cache"
+
+        def command(seeds: int, first: int) -> list[str]:
+            return [sys.executable, "-m", "launch.sweep", *flags, cache, f"--workdir={folder}/{seeds}-{first}",
+                    f"--config.seeds={seeds}", f"--config.first_seed={first}", "--overwrite"]  # fmt: skip
+
+        def run(commands: list[list[str]], at_once: int) -> float:
+            begin, waiting = time.perf_counter(), list(commands)
+            running: list[subprocess.Popen] = []
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    running.append(
+                        subprocess.Popen(waiting.pop(0), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    )
+                running[0].wait()
+                if running.pop(0).returncode:
+                    raise SystemExit("a run of the monte_carlo suite failed")
+            return time.perf_counter() - begin
+
+        together, apart = [command(8, 0)], [command(1, seed) for seed in range(8)]
+        run(together, 1), run(apart[:1], 1)  # fill the compilation cache
+        found: dict[str, list[float]] = {"one program, 8 seeds": [], "8 processes, two at a time": []}
+        for _ in range(3):
+            found["one program, 8 seeds"].append(run(together, 1))
+            found["8 processes, two at a time"].append(run(apart, 2))
+    base = np.array(found["8 processes, two at a time"])
+    return [
+        {"variant": name, "seconds": measure.spread(s), "ratio": float(np.median(np.array(s) / base))}
+        for name, s in found.items()
+    ]
+
+
+def convolution_forms() -> list[dict[str, Any]]:
+    """One convolution of stacked clients, forward and both gradients, in each form and several shapes."""
+    shapes = {
+        "5x5, 1 -> 16, 28 x 28": (5, 1, 16, 28, 16),
+        "5x5, 16 -> 32, 14 x 14": (5, 16, 32, 14, 16),
+        "3x3, 16 -> 32, 4 x 4": (3, 16, 32, 4, 64),
+        "5x5, 32 -> 32, 16 x 16": (5, 32, 32, 16, 8),
+        "5x5, 32 -> 64, 8 x 8": (5, 32, 64, 8, 8),
+    }
+    dtypes = {"float32": "highest"} if jax.default_backend() == "cpu" else {
+        "float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}  # fmt: skip
+    clients = 2 if jax.default_backend() == "cpu" else 64
+    rows = []
+    for shape, (size, channels, features, side, samples) in shapes.items():
+        for dtype, precision in dtypes.items():
+            kind = jnp.bfloat16 if dtype == "bfloat16" else jnp.float32
+            keys = jax.random.split(jax.random.key(0), 3)
+            x = jax.random.normal(keys[0], (clients, channels, side, side, samples), kind)
+            kernel = jax.random.normal(keys[1], (clients, size, size, channels, features), kind)
+            dy = jax.random.normal(keys[2], (clients, features, side, side, samples), kind)
+            calls: dict[str, Callable[[], Any]] = {}
+            for form in FORMS:
+
+                def gradients(x: Any, kernel: Any, dy: Any, form: str = form) -> Any:
+                    def one(x: Any, kernel: Any, dy: Any) -> Any:
+                        y, back = jax.vjp(lambda x, kernel: convolution(x, kernel, form), x, kernel)
+                        return y, back(dy)
+
+                    return jax.vmap(one)(x, kernel, dy)
+
+                with jax.default_matmul_precision(precision):
+                    calls[form] = partial(jax.jit(gradients).lower(x, kernel, dy).compile(), x, kernel, dy)
+            seconds_of = measure.interleaved(calls)
+            flops = 6 * x.size * features * size * size
+            for form, seconds in seconds_of.items():
+                median = float(np.median(seconds))
+                row: dict[str, Any] = {
+                    "variant": f"{shape}, {form}",
+                    "dtype": dtype,
+                    "seconds_per_round": measure.spread(seconds),
+                }
+                row |= {"gflop_per_second": flops / median / 1e9, "clients": clients, "samples": samples}
+                row["ratio"] = float(np.median(np.divide(seconds, seconds_of["patches"])))
+                rows.append(row)
+    return rows
+
+
+def startup() -> list[dict[str, Any]]:
+    """From the command to the end of the first round, whole process, with a cold and a warm compilation cache."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(4):
+            workdir = Path(folder) / "run"
+            command = [sys.executable, "-m", "launch.sweep", "--config=configs/digits.py", "--noreport", "--overwrite",
+                       f"--workdir={workdir}", f"--cache={folder}/cache", "--config.rounds=1",
+                       "--config.eval_every=1"]  # fmt: skip
+            begin = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            seconds = time.perf_counter() - begin
+            made = json.loads((workdir / "config.json").read_text())
+            variant = "warm cache" if i else "cold cache"
+            rows.append({"variant": variant, "seconds": seconds, "compile_seconds": made["compile_seconds"]})
+    return rows

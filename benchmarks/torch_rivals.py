@@ -1,0 +1,222 @@
+"""What a researcher would write by hand in PyTorch: a loop over clients, two processes of one thread, torch.func.
+
+Each makes the same round as ours: every client takes its local SGD steps on minibatches drawn from its own samples,
+then all models are averaged with a given matrix. PyTorch is an optional extra of the benchmarks.
+"""
+
+import copy
+import itertools
+import multiprocessing as mp
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Setting(NamedTuple):
+    """One suite's sizes.
+
+    Attributes:
+      num_clients: N.
+      batch: samples of a minibatch.
+      steps: local steps a round.
+      side: images are side x side.
+      channels: of the images.
+      model: 'cnn' or 'gn_lenet'.
+      widths: of the convolutions.
+      kernel: their size.
+      hidden: width of the dense layer (cnn).
+    """
+
+    num_clients: int
+    batch: int
+    steps: int
+    side: int
+    channels: int
+    model: str
+    widths: tuple[int, ...]
+    kernel: int
+    hidden: int
+
+
+def network(setting: Setting) -> Any:
+    """The model as a torch module."""
+    from torch import nn
+
+    layers: list[Any] = []
+    channels, side = setting.channels, setting.side
+    for width in setting.widths:
+        layers.append(nn.Conv2d(channels, width, setting.kernel, padding=setting.kernel // 2))
+        layers += [nn.GroupNorm(2, width)] if setting.model == "gn_lenet" else []
+        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+        channels, side = width, side // 2
+    layers.append(nn.Flatten())
+    features = channels * side * side
+    if setting.model == "cnn":
+        layers += [nn.Linear(features, setting.hidden), nn.ReLU()]
+        features = setting.hidden
+    return nn.Sequential(*layers, nn.Linear(features, 10))
+
+
+class Loop:
+    """The plain loop: for every client its steps, then the average through one flat [N, d] matrix."""
+
+    def __init__(self, setting: Setting, clients: range, device: str = "cpu", samples: int = 300):
+        import torch
+
+        self.setting, self.clients, self.device, self.samples = setting, clients, device, samples
+        torch.manual_seed(0)
+        model = network(setting)
+        self.models = [copy.deepcopy(model).to(device) for _ in clients]
+        self.optimizers = [torch.optim.SGD(m.parameters(), lr=0.01) for m in self.models]
+        shape = (len(clients), samples, setting.channels, setting.side, setting.side)
+        self.images = torch.randint(0, 255, shape, dtype=torch.uint8, device=device)
+        self.labels = torch.randint(0, 10, (len(clients), samples), device=device)
+
+    def train(self) -> None:
+        """Every client's local steps."""
+        import torch
+        from torch.nn import functional
+
+        for i, (model, optimizer) in enumerate(zip(self.models, self.optimizers)):
+            for _ in range(self.setting.steps):
+                drawn = torch.randint(0, self.samples, (self.setting.batch,), device=self.device)
+                images = (self.images[i, drawn].float() - 127.0) / 64.0
+                optimizer.zero_grad(set_to_none=True)
+                functional.cross_entropy(model(images), self.labels[i, drawn]).backward()
+                optimizer.step()
+
+    def flat(self) -> Any:
+        """[clients, d]."""
+        import torch
+
+        vectors = [torch.nn.utils.parameters_to_vector(m.parameters()).detach() for m in self.models]
+        return torch.stack(vectors)
+
+    def load(self, rows: Any) -> None:
+        """Takes models back from a matrix."""
+        import torch
+
+        for model, row in zip(self.models, rows):
+            torch.nn.utils.vector_to_parameters(row, model.parameters())
+
+    def round(self, mix: Any) -> None:
+        """One round of all clients."""
+        self.train()
+        self.load(mix @ self.flat())
+        if self.device != "cpu":
+            import torch
+
+            torch.cuda.synchronize()
+
+
+class Stacked:
+    """torch.func: vmap of grad over stacked parameters, the average as one product a tensor."""
+
+    def __init__(self, setting: Setting, device: str = "cpu", samples: int = 300):
+        import torch
+        from torch.func import functional_call, grad, stack_module_state, vmap
+        from torch.nn import functional
+
+        self.setting, self.samples, self.device = setting, samples, device
+        models = [network(setting).to(device) for _ in range(setting.num_clients)]
+        params, _ = stack_module_state(models)
+        self.params = {name: value.detach() for name, value in params.items()}
+        skeleton = copy.deepcopy(models[0]).to("meta")
+        shape = (setting.num_clients, samples, setting.channels, setting.side, setting.side)
+        self.images = torch.randint(0, 255, shape, dtype=torch.uint8, device=device)
+        self.labels = torch.randint(0, 10, (setting.num_clients, samples), device=device)
+
+        def loss(params: Any, images: Any, labels: Any) -> Any:
+            return functional.cross_entropy(functional_call(skeleton, params, (images,)), labels)
+
+        self.gradients = vmap(grad(loss))
+
+    def round(self, mix: Any) -> None:
+        """One round of all clients."""
+        import torch
+
+        clients = torch.arange(self.setting.num_clients, device=self.device)[:, None]
+        for _ in range(self.setting.steps):
+            drawn = torch.randint(0, self.samples, (self.setting.num_clients, self.setting.batch), device=self.device)
+            images = (self.images[clients, drawn].float() - 127.0) / 64.0
+            gradients = self.gradients(self.params, images, self.labels[clients, drawn])
+            self.params = {name: value - 0.01 * gradients[name] for name, value in self.params.items()}
+        self.params = {name: torch.einsum("ij,j...->i...", mix, value) for name, value in self.params.items()}
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def _worker(setting: Setting, clients: range, mix: np.ndarray, shared: Any, barrier: Any, stop: Any) -> None:
+    """A process of one thread with its share of the clients; all models meet in shared memory for the average."""
+    import torch
+
+    torch.set_num_threads(1)
+    mine = Loop(setting, clients)
+    rows = torch.as_tensor(mix[clients.start : clients.stop])
+    barrier.wait()
+    while True:
+        barrier.wait()
+        if stop.value:
+            return
+        mine.train()
+        shared[clients.start : clients.stop] = mine.flat()
+        barrier.wait()  # everybody's models are there
+        mine.load(rows @ shared)
+        barrier.wait()
+
+
+class Processes:
+    """Processes of one thread each, which share the clients and meet in shared memory."""
+
+    def __init__(self, setting: Setting, mix: np.ndarray, count: int):
+        import torch
+        import torch.multiprocessing as tmp
+
+        parameters = sum(p.numel() for p in network(setting).parameters())
+        shared = torch.zeros(setting.num_clients, parameters).share_memory_()
+        context = tmp.get_context("spawn")
+        self.barrier, self.stop = context.Barrier(count + 1), context.Value("b", 0)
+        cuts = np.linspace(0, setting.num_clients, count + 1).astype(int)
+        shares = [range(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
+        self.workers: list[mp.process.BaseProcess] = [
+            context.Process(target=_worker, args=(setting, share, mix, shared, self.barrier, self.stop), daemon=True)
+            for share in shares
+        ]
+        for worker in self.workers:
+            worker.start()
+        self.barrier.wait()
+
+    def round(self) -> None:
+        """One round of all clients."""
+        for _ in range(3):
+            self.barrier.wait()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self.stop.value = 1
+        self.barrier.wait()
+        for worker in self.workers:
+            worker.join()
+
+
+def rivals(setting: Setting, mix: np.ndarray, threads: int) -> tuple[dict[str, Callable[[], None]], Callable[[], None]]:
+    """The rivals' rounds by name, and what ends them.
+
+    Args:
+      setting: the suite's sizes.
+      mix: [N, N] weights.
+      threads: of the loop and of torch.func, and the number of processes.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    weights = torch.as_tensor(mix, device=device)
+    loop, stacked = Loop(setting, range(setting.num_clients), device), Stacked(setting, device)
+    calls = {"torch loop": lambda: loop.round(weights), "torch.func vmap": lambda: stacked.round(weights)}
+    if device != "cpu":
+        return calls, lambda: None
+    processes = Processes(setting, mix, threads)
+    calls[f"torch, {threads} processes of one thread"] = processes.round
+    return calls, processes.close

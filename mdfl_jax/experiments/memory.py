@@ -1,0 +1,226 @@
+"""What a study will take, from its compiled programs: parameters, FLOPs a round, bytes by part, seeds that fit."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build import build_simulation, hparams_of
+from mdfl_jax.experiments.study import Group, Study
+from mdfl_jax.montecarlo import monte_carlo
+from mdfl_jax.simulation import Simulation
+
+MIB = 2**20
+SHARE = 0.9  # of a device's memory that a study may plan with; the rest is the allocator's and the runtime's
+
+
+class Need(NamedTuple):
+    """Bytes on one device, as the compiler's analysis of a program gives them.
+
+    Attributes:
+      data: the data set.
+      state: what lies between rounds (models, optimiser, world) of all its runs, arguments and results.
+      temporary: activations, gradients and copies while it runs.
+    """
+
+    data: int
+    state: int
+    temporary: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.data + self.state + self.temporary
+
+
+class Footprint(NamedTuple):
+    """A group's plan.
+
+    Attributes:
+      num_params: d, of one client.
+      flops_per_round: of a run: two for every multiplication of its matrix products and convolutions.
+      models: bytes of the models of a run.
+      optimiser: bytes of the rest of the algorithm's state of a run.
+      need: of one run on a device.
+      most_runs: runs that fit on all devices together.
+      limit: bytes of a device that may be planned with.
+    """
+
+    num_params: int
+    flops_per_round: float
+    models: int
+    optimiser: int
+    need: Need
+    most_runs: int
+    limit: int
+
+
+def device_limit(bound_mib: int = 0) -> int:
+    """Bytes of one device that a study may take: the user's bound, or `SHARE` of what the device has.
+
+    The devices of a CPU share the machine's memory.
+    """
+    if bound_mib:
+        return bound_mib * MIB
+    device = jax.local_devices()[0]
+    if device.platform == "cpu":
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(SHARE * machine) // len(jax.local_devices())
+    return int(SHARE * (device.memory_stats() or {}).get("bytes_limit", 16 * 2**30))
+
+
+def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
+    """FLOPs of the products and convolutions of a traced program, loops multiplied out.
+
+    The compiler's own count takes a loop's body once. Of a ``cond`` the dearest branch counts.
+    """
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    total = 0.0
+    for equation in inner.eqns:
+        name, params = equation.primitive.name, equation.params
+        shapes: list[Any] = [v.aval for v in equation.invars]
+        out: Any = equation.outvars[0].aval if equation.outvars else None
+        if name == "dot_general":
+            contracted = params["dimension_numbers"][0][0]
+            total += 2.0 * out.size * math.prod(shapes[0].shape[axis] for axis in contracted)
+        elif name == "conv_general_dilated":
+            features = shapes[1].shape[params["dimension_numbers"].rhs_spec[0]]
+            total += 2.0 * out.size * shapes[1].size / features
+        else:
+            inside = [count_flops(sub) for sub in _sub_programs(params)]
+            times = params["length"] if name == "scan" else 1
+            devices = params["mesh"].size if name == "shard_map" else 1  # its program is one device's share
+            total += times * devices * (max(inside) if name == "cond" else sum(inside)) if inside else 0.0
+    return total
+
+
+def _sub_programs(params: dict[str, Any]) -> list[Jaxpr | ClosedJaxpr]:
+    found = []
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Jaxpr | ClosedJaxpr):
+                found.append(item)
+    return found
+
+
+def need(group: Group, runs: int, at_once: int) -> Need:
+    """Bytes on a device for a batch of runs, from the compiled program.
+
+    Args:
+      group: the points of a program.
+      runs: of the batch.
+      at_once: as `mdfl_jax.montecarlo.monte_carlo`.
+    """
+    mc = monte_carlo(group.simulation, runs, at_once)
+    batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
+    carry = jax.eval_shape(mc.init, mc.data, *batch)[0]
+    analysis = mc.advance.lower(mc.data, *batch, carry).compile().memory_analysis()
+    devices = 1 if group.simulation.mesh else len(jax.tree.leaves(mc.data)[0])
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(mc.data)) // devices
+    arguments = analysis.argument_size_in_bytes
+    results = analysis.output_size_in_bytes - analysis.alias_size_in_bytes
+    return Need(data, max(arguments - data, 0) + results, analysis.temp_size_in_bytes)
+
+
+def footprint(study: Study, group: Group) -> Footprint:
+    """Compiles a group's program for one run a device and for two, and tells what it takes."""
+    engine = study.experiment.engine
+    simulation: Simulation = group.simulation
+    key = jax.random.key(0)
+    carry = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], key)[0]
+    traced = jax.make_jaxpr(simulation.round)(simulation.data, group.hparams[0], key, carry)
+    num_clients = carry.messages.shape[0]
+    models = 4 * simulation.num_params * num_clients
+    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry.algorithm))
+    devices = 1 if simulation.mesh else len(jax.local_devices())
+    one = need(group, devices, engine.runs_at_once)
+    two = need(group, 2 * devices, engine.runs_at_once)
+    limit = device_limit(engine.memory_mib)
+    a_run = max(two.total - one.total, 1)
+    most = devices * (1 + (limit - one.total) // a_run) if one.total <= limit else 0
+    return Footprint(simulation.num_params, count_flops(traced), models, algorithm - models, one, most, limit)
+
+
+def fit(study: Study, log: Callable[[str], None]) -> Study:
+    """The study with batches that fit the devices; a line where one had to be split.
+
+    Programs are compiled for it only where the memory is bounded or a rough count comes near the devices'.
+
+    Args:
+      study: from `make_study`.
+      log: takes lines for the user.
+
+    Raises:
+      UserError: where not even one run fits; it tells what one client needs.
+    """
+    engine = study.experiment.engine
+    limit, devices = device_limit(engine.memory_mib), len(jax.local_devices())
+    groups = []
+    for group in study.groups:
+        if engine.memory_mib or _rough(group, devices) > limit / 2:
+            plan = footprint(study, group)
+            if not plan.most_runs:
+                raise _too_small(study, group, plan)
+            if plan.most_runs < group.runs_per_batch:
+                num_runs = len(group.points) * len(study.seeds)
+                size = -(-num_runs // -(-num_runs // plan.most_runs))
+                log(
+                    f"{group.runs_per_batch} runs at once would not fit {plan.limit / MIB:.0f} MiB a device: "
+                    f"split into batches of {size}"
+                )
+                group = group._replace(runs_per_batch=size)
+        groups.append(group)
+    return study._replace(groups=groups)
+
+
+def _rough(group: Group, devices: int) -> int:
+    """Bytes a device from shapes alone: the data, and four times the state of each run (results, gradients, copies)."""
+    simulation = group.simulation
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((carry.algorithm, carry.clients)))
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(simulation.data))
+    return data + 4 * state * -(-group.runs_per_batch // (1 if simulation.mesh else devices))
+
+
+def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
+    """Names the bound, what one run needs, and what one client alone needs with one block in flight."""
+    member = study.points[group.points[0]].experiment
+    alone = dataclasses.replace(
+        member,
+        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0),
+        engine=dataclasses.replace(member.engine, mapping="scan"),
+    )
+    patterns = [member.network.mobility]
+    single = group._replace(
+        simulation=build_simulation(alone, group.dataset, patterns), hparams=[hparams_of(alone, patterns)], points=[0]
+    )
+    client = need(single, 1, 1)
+    set_by = "engine.memory_mib" if study.experiment.engine.memory_mib else "the memory of a device, in MiB,"
+    return UserError(
+        f"{set_by} is {plan.limit // MIB}; one run of {member.network.num_clients} clients needs "
+        f"{plan.need.total / MIB:.1f} (data {plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations "
+        f"and gradients {plan.need.temporary / MIB:.1f}), one client alone {client.total / MIB:.1f}"
+    )
+
+
+def describe(study: Study) -> str:
+    """The plan of every group, for ``launch.sweep --dry_run``."""
+    lines = []
+    for group in study.groups:
+        plan = footprint(study, group)
+        lines += [
+            f"  {'; '.join(study.points[i].id for i in group.points)}",
+            f"    parameters a client  {plan.num_params:>16,}",
+            f"    GFLOP a round        {plan.flops_per_round / 1e9:>16,.3f}",
+            f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
+            f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
+            f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
+            f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:.0f}",
+            f"    seeds (runs) that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}",
+        ]
+    return "\n".join(lines)
