@@ -17,7 +17,8 @@ def draw_radii(key: jax.Array, radius: jax.Array, spread: jax.Array, num_clients
       [N].
     """
     factor = 1 + spread * jax.random.uniform(key, (num_clients,), minval=-1.0, maxval=1.0)
-    return jnp.asarray(radius, jnp.float32) * factor
+    radius = jnp.asarray(radius, jnp.float32)
+    return jnp.where(jnp.isinf(radius), radius, radius * factor)  # infinity times 0 is no radius
 
 
 def failure_probability(
