@@ -32,6 +32,6 @@ def gauss_markov() -> Mobility:
         del plan
         alpha, noise = world.motion.alpha, world.motion.speed_std * jax.random.normal(key, (2,))
         free = alpha * client.memory + (1 - alpha) * mean(world) + jnp.sqrt(1 - alpha**2) * noise
-        return client._replace(velocity=client.facing * free, time_left=world.motion.dt, memory=free)
+        return client._replace(velocity=client.facing * free, memory=free)
 
-    return plane_mobility(turn, start)
+    return plane_mobility(turn, start, each_round=True)

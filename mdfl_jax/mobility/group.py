@@ -56,6 +56,6 @@ def group() -> Mobility:
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
         way = _near(key, reference(client, world, points), world) - client.position
-        return client._replace(velocity=way / world.motion.dt, time_left=world.motion.dt)
+        return client._replace(velocity=way / world.motion.dt)
 
-    return plane_mobility(turn, start, prepare, advance)
+    return plane_mobility(turn, start, prepare, advance, each_round=True)

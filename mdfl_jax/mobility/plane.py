@@ -18,6 +18,7 @@ from mdfl_jax.rng import per_client
 BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)
 MAX_EVENTS = 16
+SHORTEST = 1e-4  # share of a round; what is left of a leg below it is dropped
 
 
 class Motion(NamedTuple):
@@ -107,7 +108,7 @@ class PlaneClient(NamedTuple):
       id: int32 which client it is.
       position: [2] metres.
       velocity: [2] metres a second, after reflection.
-      time_left: seconds to the end of the leg.
+      time_left: seconds to the end of the leg; ``inf`` where it lasts until the world ends it.
       facing: [2] 1 or -1 an axis: whether reflections have turned it round since the start.
       memory: whatever the rule keeps, a pytree of arrays; its structure and types never change.
     """
@@ -230,12 +231,15 @@ def travel(
         moved = jnp.where(is_last, ended, moved)
         sign = jnp.where(is_last, sign, 1.0)
 
+        # A wall reached just before the leg's end, by rounding, must not turn the client for what is left of it.
+        rest = client.time_left - use
+        rest = jnp.where(rest < SHORTEST * dt, 0.0, rest)
         left = r.left - use
         path = _write(r.path, jumps, r.last + 1, (dt - r.left) / dt, place)
         slot = r.last + 1 + jumps
         path = _write(path, active, slot, (dt - left) / dt, moved)
         new = client._replace(
-            position=moved, velocity=velocity * sign, facing=facing * sign, time_left=client.time_left - use
+            position=moved, velocity=velocity * sign, facing=facing * sign, time_left=rest
         )
         return _Round(
             event=r.event + 1,
@@ -257,6 +261,7 @@ def plane_mobility(
     prepare: Callable[[jax.Array, PlaneWorld], Any] = lambda key, world: None,
     advance: Callable[[jax.Array, PlaneWorld, Any], Any] = lambda key, world, plan: plan,
     everyone: bool = False,
+    each_round: bool = False,
     max_events: int = MAX_EVENTS,
 ) -> Mobility:
     """The movement of all clients from the rule of one.
@@ -268,6 +273,7 @@ def plane_mobility(
       prepare: (key, world) -> plan, made once before the first round.
       advance: (key, world, plan) -> plan at the beginning of each round's movement.
       everyone: whether the clients that are not mobile move too.
+      each_round: whether a leg ends with its round, so that ``turn`` is asked once a round; it leaves ``time_left``.
       max_events: legs and walls of a client in a round; see `travel` for what happens beyond.
     """
 
@@ -275,8 +281,15 @@ def plane_mobility(
         key_plan, key_turn = jax.random.split(key)
         plan = advance(key_plan, world, state.plan)
         moves = jnp.ones_like(world.is_mobile) if everyone else world.is_mobile
-        motion, one = world.motion, lambda k, client: turn(k, client, world, plan)
-        clients, path = travel(key_turn, state.clients, one, moves, world.size, motion.dt, motion.boundary, max_events)
+        motion, clients = world.motion, state.clients
+
+        def one(k: jax.Array, client: PlaneClient) -> PlaneClient:
+            turned = turn(k, client, world, plan)
+            return turned._replace(time_left=jnp.full_like(client.time_left, jnp.inf)) if each_round else turned
+
+        if each_round:
+            clients = clients._replace(time_left=jnp.zeros_like(clients.time_left))
+        clients, path = travel(key_turn, clients, one, moves, world.size, motion.dt, motion.boundary, max_events)
         return PlaneState(clients, plan, path)
 
     def init(key: jax.Array, world: PlaneWorld) -> PlaneState:

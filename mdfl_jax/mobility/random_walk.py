@@ -70,7 +70,7 @@ def bounce(
         id=jnp.arange(num_clients, dtype=jnp.int32),
         position=position,
         velocity=velocity,
-        time_left=jnp.ones(num_clients),
+        time_left=jnp.full(num_clients, jnp.inf),
         facing=jnp.ones_like(position),
         memory=None,
     )
@@ -101,6 +101,6 @@ def random_walk() -> Mobility:
         del plan
         direction = jnp.array([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])
         heading = direction[sample_index(key, world.motion.directions)]
-        return client._replace(velocity=client.memory * heading, time_left=world.motion.dt)
+        return client._replace(velocity=client.memory * heading)
 
-    return plane_mobility(turn, start, everyone=True, max_events=MAX_BOUNCES + 1)
+    return plane_mobility(turn, start, everyone=True, each_round=True, max_events=MAX_BOUNCES + 1)

@@ -24,7 +24,7 @@ def static_plane() -> Mobility:
     """Nobody moves, at uniform places in the plane."""
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
-        del key, plan
-        return client._replace(time_left=world.motion.dt)
+        del key, world, plan
+        return client
 
-    return plane_mobility(turn, max_events=1)
+    return plane_mobility(turn, each_round=True, max_events=1)
