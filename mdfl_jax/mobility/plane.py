@@ -158,7 +158,9 @@ def fold(boundary: jax.Array, size: jax.Array, place: jax.Array) -> tuple[jax.Ar
     mirrored = jnp.where(phase > size, -1.0, 1.0)
     reflected = size - jnp.abs(phase - size)
     choices = [reflected, jnp.mod(place, size), jnp.clip(place, 0, size)]
-    return jnp.select([boundary == b for b in range(3)], choices), jnp.where(boundary == REFLECT, mirrored, 1.0)
+    beyond = (place < 0) | (place > size)  # inside, the place is as it was to the last bit
+    ended = jnp.where(beyond, jnp.select([boundary == b for b in range(3)], choices), place)
+    return ended, jnp.where(beyond & (boundary == REFLECT), mirrored, 1.0)
 
 
 def _where(mask: jax.Array, new: Any, old: Any) -> Any:
@@ -238,9 +240,7 @@ def travel(
         path = _write(r.path, jumps, r.last + 1, (dt - r.left) / dt, place)
         slot = r.last + 1 + jumps
         path = _write(path, active, slot, (dt - left) / dt, moved)
-        new = client._replace(
-            position=moved, velocity=velocity * sign, facing=facing * sign, time_left=rest
-        )
+        new = client._replace(position=moved, velocity=velocity * sign, facing=facing * sign, time_left=rest)
         return _Round(
             event=r.event + 1,
             clients=_where(active, new, client),

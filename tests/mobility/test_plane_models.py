@@ -37,7 +37,7 @@ def make_world(motion, num_mobile):
 
 @functools.cache
 def program(name):
-    """(motion, M, key) -> the first state, then positions, velocities and paths over the rounds; compiled once a model."""
+    """(M, seed, changes) -> the first state, then clients, paths and plans of the rounds; compiled once a model."""
     rule = MOBILITIES[name]()
 
     @jax.jit
@@ -189,13 +189,15 @@ def test_levy_flights_have_the_tail_they_are_told():
     draws = jax.vmap(lambda k: truncated_pareto(k, exponent, low, high))(jax.random.split(jax.random.key(0), 4000))
     law = lambda x: (1 - (x / low) ** -exponent) / (1 - (high / low) ** -exponent)  # noqa: E731
     assert stats.kstest(np.asarray(draws), law).pvalue > SMALLEST_P
-    first, clients, _, _ = program("levy_walk")(
+    _, clients, _, _ = program("levy_walk")(
         flight_exponent=exponent, flight_max=high, speed_min=10.0, speed_max=10.0, boundary=1
     )
     # The flight under way after a round is longer than what is left of it; a length-biased draw at uniform progress.
     left = clients.time_left[-1] * 10
     grid = np.linspace(low, high, 4001)
-    density = np.where(grid > 0, exponent * low**exponent * grid ** -(1 + exponent) / (1 - (high / low) ** -exponent), 0)
+    density = np.where(
+        grid > 0, exponent * low**exponent * grid ** -(1 + exponent) / (1 - (high / low) ** -exponent), 0
+    )
     mean = np.trapezoid(grid * density, grid)
     survive = lambda u: 1 - law(np.clip(u, low, high))  # noqa: E731
     steps = np.linspace(0, high, 3001)

@@ -14,6 +14,8 @@ from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours
 
 JIT_SWEPT = jax.jit(swept)
 JIT_CLOSEST = jax.jit(closest_squared)
+JIT_DISC = jax.jit(disc)
+JIT_LISTS = jax.jit(swept_neighbours, static_argnums=3), jax.jit(disc_neighbours, static_argnums=2)
 
 
 def random_paths(seed, n=6, k=4, size=100.0, jumps=False):
@@ -108,14 +110,14 @@ def test_clients_that_stand_still_meet_as_in_the_disc(k):
     times = np.broadcast_to(np.linspace(0, 1, k, dtype=np.float32), (20, k))
     points = np.repeat(position[:, None], k, axis=1)
     for radius in (0.0, 2.0, float(np.sqrt(5)), np.inf):
-        np.testing.assert_array_equal(swept(times, points, radius), disc(position, radius))
+        np.testing.assert_array_equal(JIT_SWEPT(times, points, radius), JIT_DISC(position, radius))
 
 
 def test_a_radius_a_client_links_where_both_hear():
     times, points = random_paths(5, n=8)
     radius = np.random.default_rng(1).uniform(5, 60, 8).astype(np.float32)
     expected = np.asarray(JIT_CLOSEST(times, points)) <= np.minimum.outer(radius, radius) ** 2
-    got = np.asarray(swept(times, points, radius))
+    got = np.asarray(JIT_SWEPT(times, points, radius))
     np.testing.assert_array_equal(got, expected & ~np.eye(8, dtype=bool))
     np.testing.assert_array_equal(got, got.T)
     position = points[:, 0]
@@ -144,12 +146,12 @@ def test_neighbour_lists_say_the_same(n, size):
     times, points = random_paths(n, n=n, size=60.0)
     points = points + rng.uniform(0, size, (n, 1, 2)).astype(np.float32)
     radius = rng.uniform(10, 80, n).astype(np.float32)
-    dense = np.asarray(swept(times, points, radius))
-    matrix, degree = as_matrix(jax.jit(swept_neighbours, static_argnums=3)(times, points, radius, 64), n)
+    dense = np.asarray(JIT_SWEPT(times, points, radius))
+    matrix, degree = as_matrix(JIT_LISTS[0](times, points, radius, 64), n)
     np.testing.assert_array_equal(matrix, dense)
     np.testing.assert_array_equal(degree, dense.sum(1))
     dense = np.asarray(disc(points[:, 0], radius))
-    matrix, degree = as_matrix(jax.jit(disc_neighbours, static_argnums=2)(points[:, 0], radius, 64), n)
+    matrix, degree = as_matrix(JIT_LISTS[1](points[:, 0], radius, 64), n)
     np.testing.assert_array_equal(matrix, dense)
 
 
@@ -157,11 +159,11 @@ def test_a_list_too_short_tells_the_true_degree():
     position = jnp.asarray(np.random.default_rng(0).uniform(0, 100, (60, 2)), jnp.float32)
     dense = np.asarray(disc(position, 40.0))
     assert dense.sum(1).max() > 4
-    matrix, degree = as_matrix(disc_neighbours(position, 40.0, 4), 60)
+    matrix, degree = as_matrix(JIT_LISTS[1](position, 40.0, 4), 60)
     np.testing.assert_array_equal(degree, dense.sum(1))
     np.testing.assert_array_equal(matrix.sum(1), np.minimum(degree, 4))
     assert (dense | ~matrix).all()
-    matrix, _ = as_matrix(disc_neighbours(position, jnp.inf, 59), 60)
+    matrix, _ = as_matrix(JIT_LISTS[1](position, jnp.inf, 59), 60)
     np.testing.assert_array_equal(matrix, ~np.eye(60, dtype=bool))
     with pytest.raises(UserError, match="max_degree is 0; it must be at least 1"):
         disc_neighbours(position, 1.0, 0)

@@ -1,5 +1,7 @@
 """The plane in plain NumPy, float64: where a path is at a time, how near two paths come, where a wall sends one."""
 
+import itertools
+
 import numpy as np
 
 
@@ -33,7 +35,7 @@ def exact_distance(times, points):
     for i in range(n):
         for j in range(n):
             cuts = np.unique(np.concatenate([times[i], times[j]]).astype(float))
-            for a, b in zip(cuts[:-1], cuts[1:]):
+            for a, b in itertools.pairwise(cuts):
                 inner = [a + (b - a) / 4, a + 3 * (b - a) / 4]  # away from jumps at the ends
                 first, last = (place_at(times[i], points[i], inner) - place_at(times[j], points[j], inner)) * 1.0
                 slope = (last - first) / (inner[1] - inner[0])
