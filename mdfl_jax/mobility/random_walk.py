@@ -58,8 +58,8 @@ def bounce(
       UserError: for velocities that are not finite, or need more than 1000 bounces, where they are not traced.
 
     >>> times, points = bounce(jnp.array([[1.0, 2.0]]), jnp.array([[12.0, 0.0]]), jnp.array([5.0, 5.0]))
-    >>> times[0, :4].round(3).tolist(), points[0, :4, 0].tolist()
-    ([0.0, 0.3330000042915344, 0.75, 1.0], [1.0, 5.0, 0.0, 3.0])
+    >>> [[round(float(x), 3) for x in row[0, :4]] for row in (times, points[..., 0])]
+    [[0.0, 0.333, 0.75, 1.0], [1.0, 5.0, 0.0, 3.0]]
     """
     if max_bounces is None:
         is_traced = any(isinstance(x, jax.core.Tracer) for x in (velocity, size))

@@ -299,12 +299,17 @@ def _moves(run: Run, p: int) -> np.ndarray:
     return (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
 
 
+def in_plane(path: np.ndarray | None) -> bool:
+    """Whether places [R + 1, N, 2] are of the plane: those of a grid are whole numbers."""
+    return path is not None and bool(np.any(path != np.round(path)))
+
+
 def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
     """One point's map: discs of the clients that stay, paths of those that move, all clients' first places."""
     path, moves = run.array(p, "position"), _moves(run, p)
     assert path is not None
     path = path[: rounds + 1].astype(float)
-    plane = bool(np.any(path != np.round(path)))  # places on a grid are whole numbers
+    plane = in_plane(path)
     size = (
         [run.value(p, f"motion.{side}") for side in ("width", "height")] if plane else run.value(p, "network.grid_size")
     )
