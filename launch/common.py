@@ -57,7 +57,7 @@ def check_config_flags(argv: Sequence[str]) -> str:
                 raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
         elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
             name = key.group(1)
-            sections = {"data", "model", "network", "algorithm", "engine"}
+            sections = {"data", "model", "network", "motion", "algorithm", "engine"}
             if name in sections:
                 raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.FIELD=VALUE")
             check_key(name)

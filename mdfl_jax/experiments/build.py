@@ -12,8 +12,10 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config import DataConfig, Experiment
+from mdfl_jax.experiments.config import DataConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
+from mdfl_jax.mobility import BOUNDARIES, Motion
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule as RunSchedule
@@ -97,8 +99,29 @@ def build_simulation(
         mixing_bound=engine.mixing_bound,
     )
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
-    world = spatial(network.num_clients, network.grid_size, patterns, network.mixing)
+    world = spatial(
+        network.num_clients,
+        network.grid_size,
+        patterns,
+        mixing=network.mixing,
+        contact=network.contact,
+        links_fail=network.link_failure > 0 or network.link_fading > 0,
+    )
     return build(task, world, algorithm, schedule)
+
+
+def _motion(config: MotionConfig) -> Motion:
+    """The numbers of the plane as NumPy scalars and arrays of fixed type."""
+    kinds: dict[Any, Any] = {int: np.int32, bool: np.bool_, float: np.float32}
+    values = {
+        name: kinds[type(v)](v) for name, v in vars(config).items() if name in Motion._fields and type(v) in kinds
+    }
+    return Motion(
+        **values,
+        boundary=np.int32(BOUNDARIES.index(config.boundary)),
+        directions=np.array([config.up, config.down, config.left, config.right], np.float32),
+        loop=np.array(parse_loop(config.loop), np.float32),
+    )
 
 
 def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
@@ -117,6 +140,11 @@ def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
             radius=number(network.radius),
             max_step=number(network.max_step),
             pattern=np.int32(patterns.index(network.mobility)),
+            radius_spread=number(network.radius_spread),
+            link_failure=number(network.link_failure),
+            link_fading=number(network.link_fading),
+            ratio=number(network.ratio),
+            motion=_motion(experiment.motion),
         ),
         algorithm=OptimizerParams(
             lr=number(algorithm.lr), momentum=number(algorithm.momentum), weight_decay=number(algorithm.weight_decay)

@@ -18,10 +18,12 @@ from ml_collections import ConfigDict
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.world_checks import check_world
 from mdfl_jax.gradients import MAPPINGS
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
+from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import PRECISIONS
 
@@ -66,10 +68,68 @@ class NetworkConfig:
     num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
     num_mobile: int = _field(5, "M of the N clients move", at_least=0, traced=True)
     grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
-    radius: float = _field(3.0, "communication radius Rc, in grid units; inf: everybody", at_least=0, traced=True)
+    radius: float = _field(
+        3.0, "communication radius Rc, in grid units or metres; inf: everybody", at_least=0, traced=True
+    )
+    radius_spread: float = _field(
+        0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
+    )
     max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
     mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
+    contact: str = _field(
+        "disc", "in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
+    )
+    link_failure: float = _field(
+        0.0, "probability that a link fails, a round and a direction", at_least=0, at_most=1, traced=True
+    )
+    link_fading: float = _field(
+        0.0, "probability added to it at the edge of the radius", at_least=0, at_most=1, traced=True
+    )
     mixing: str = _field("metropolis_hastings", "weights of the averaging", names=MIXINGS)
+    ratio: float = _field(0.5, "weight of the speeds in the mixing speed_aware", at_least=0, at_most=1, traced=True)
+
+
+def _metres(default: float, doc: str, **rules: Any) -> Any:
+    return _field(default, doc, finite=True, traced=True, **rules)
+
+
+@dataclass(frozen=True)
+class MotionConfig:
+    """The plane [0, width] x [0, height] and how clients move in it: metres, seconds, metres a second."""
+
+    width: float = _metres(500.0, "of the rectangle", above=0)
+    height: float = _metres(500.0, "of the rectangle", above=0)
+    dt: float = _metres(1.0, "seconds of a round", above=0)
+    boundary: str = _field("reflect", "what a wall does to a leg", names=BOUNDARIES, traced=True)
+    warm_up: int = _field(0, "rounds moved before the first one", at_least=0, traced=True)
+    speed_min: float = _metres(1.0, "smallest speed drawn", at_least=0)
+    speed_max: float = _metres(50.0, "largest speed drawn; of the slow clients under random_walk", at_least=0)
+    beta: float = _metres(1.75, "random_walk: fast clients have beta to 2 beta times speed_max", at_least=0)
+    up: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    down: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    left: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    right: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    pause_min: float = _metres(0.0, "shortest pause between legs", at_least=0)
+    pause_max: float = _metres(0.0, "longest pause between legs, 0: none", at_least=0)
+    steady_start: bool = _field(True, "random_waypoint, group: start in the stationary law", traced=True)
+    leg_time: float = _metres(10.0, "random_direction: mean seconds of a leg", above=0)
+    alpha: float = _field(
+        0.75, "gauss_markov: memory of the velocity from round to round", at_least=0, at_most=1, traced=True
+    )
+    mean_speed: float = _metres(0.0, "gauss_markov: speed of the mean velocity", at_least=0)
+    mean_direction: float = _metres(
+        0.0, "gauss_markov: its direction, degrees counterclockwise from east", at_least=-360, at_most=360
+    )
+    speed_std: float = _metres(10.0, "gauss_markov: deviation of each component of the velocity", at_least=0)
+    block: float = _metres(100.0, "manhattan: metres between two streets", above=0)
+    turn: float = _field(0.5, "manhattan: probability of turning off at a crossing", at_least=0, at_most=1, traced=True)
+    flight_exponent: float = _metres(1.0, "levy_walk: density of flight lengths is l^-(1 + exponent)", above=0)
+    flight_min: float = _metres(10.0, "levy_walk: shortest flight", above=0)
+    flight_max: float = _metres(500.0, "levy_walk: longest flight", above=0)
+    pause_exponent: float = _metres(1.0, "levy_walk: density of pauses is t^-(1 + exponent)", above=0)
+    groups: int = _field(4, "group: how many groups", at_least=1, traced=True)
+    group_radius: float = _metres(50.0, "group: farthest of a member from its reference point", at_least=0)
+    loop: str = _field("50,50; 450,50; 450,450; 50,450", "patrol: waypoints 'x,y; x,y; ...' in metres")
 
 
 @dataclass(frozen=True)
@@ -127,6 +187,7 @@ class Experiment:
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
 
@@ -265,6 +326,7 @@ def check_together(experiment: Experiment) -> None:
             f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
             f"which is {network.num_clients}"
         )
+    check_world(network, experiment.motion)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config import Experiment, all_fields, check_key, check_together, check_value
+from mdfl_jax.mobility import MOBILITIES
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
 STUDY_WIDE = ("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title", "target")
@@ -166,7 +167,12 @@ def static_key(experiment: Experiment) -> Experiment:
     # Without momentum its memory and arithmetic are left out, which is a matter of the program.
     if experiment.algorithm.momentum > 0:
         key = replace(key, "algorithm.momentum", 0.5)
-    return replace(replace(key, "network.mobility", ""), "sweep", "")
+    # So are the draws of links that never fail.
+    if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
+        key = replace(key, "network.link_failure", 0.5)
+    # Rules of one world stand in one program.
+    world = MOBILITIES[experiment.network.mobility]().world
+    return replace(replace(key, "network.mobility", world), "sweep", "")
 
 
 def group_points(all_points: list[Point]) -> list[list[int]]:

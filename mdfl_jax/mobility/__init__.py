@@ -1,26 +1,53 @@
 """How clients move. Importing the package registers every rule."""
 
-from mdfl_jax.mobility import distribution_aware, random_movement, static
+from mdfl_jax.mobility import (
+    distribution_aware,
+    gauss_markov,
+    group,
+    levy_walk,
+    manhattan,
+    patrol,
+    random_direction,
+    random_movement,
+    random_walk,
+    random_waypoint,
+    static,
+)
 from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
-    Mobility,
     grid_mobility,
     nearest_within,
     reachable,
     sample_index,
 )
+from mdfl_jax.mobility.plane import BOUNDARIES, Motion, PlaneClient, PlaneWorld, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility, Path
 
 __all__ = [
+    "BOUNDARIES",
     "MOBILITIES",
     "GridClient",
     "GridWorld",
     "Mobility",
+    "Motion",
+    "Path",
+    "PlaneClient",
+    "PlaneWorld",
     "distribution_aware",
+    "gauss_markov",
     "grid_mobility",
+    "group",
+    "levy_walk",
+    "manhattan",
     "nearest_within",
+    "patrol",
+    "plane_mobility",
+    "random_direction",
     "random_movement",
+    "random_walk",
+    "random_waypoint",
     "reachable",
     "sample_index",
     "static",

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.clustering import cluster_centres
-from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility, nearest_within, sample_index
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, nearest_within, sample_index
 from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
 
 
 def counts_in_range(

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import squared_distance, within
+from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
 
 
@@ -47,20 +48,6 @@ class GridClient(NamedTuple):
     location: jax.Array
     destination: jax.Array
     label_counts: jax.Array
-
-
-class Mobility(NamedTuple):
-    """A way of moving, as pure functions over all clients.
-
-    Attributes:
-      init: (key, world) -> state.
-      step: (key, world, state) -> state after one round's movement; ``key`` belongs to that round.
-      position: (world, state) -> [N, 2] places.
-    """
-
-    init: Callable[[jax.Array, GridWorld], Any]
-    step: Callable[[jax.Array, GridWorld, Any], Any]
-    position: Callable[[GridWorld, Any], jax.Array]
 
 
 def grid_points(size: int) -> jax.Array:
@@ -118,4 +105,4 @@ def grid_mobility(
     def position(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
         return world.grid[state[0].location]
 
-    return Mobility(init, step, position)
+    return Mobility(init, step, position, world="grid")

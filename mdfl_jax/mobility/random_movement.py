@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility, reachable, sample_index
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, reachable, sample_index
 from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
 
 
 @MOBILITIES.register("random_movement")

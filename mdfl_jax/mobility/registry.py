@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mdfl_jax.mobility.grid import Mobility
+from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.registry import Registry
 
 MOBILITIES: Registry[Callable[[], Mobility]] = Registry("mobility")

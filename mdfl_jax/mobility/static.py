@@ -2,8 +2,10 @@
 
 import jax
 
-from mdfl_jax.mobility.grid import GridClient, GridWorld, Mobility, grid_mobility
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
 
 
 @MOBILITIES.register("static")
@@ -15,3 +17,14 @@ def static() -> Mobility:
         return client
 
     return grid_mobility(move)
+
+
+@MOBILITIES.register("static_plane")
+def static_plane() -> Mobility:
+    """Nobody moves, at uniform places in the plane."""
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del key, world, plan
+        return client
+
+    return plane_mobility(turn, each_round=True, max_events=1)

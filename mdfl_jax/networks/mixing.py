@@ -1,17 +1,44 @@
 """Mixing: the weights with which a client averages what it hears.
 
 ``mix[i, j]`` is the weight that receiver i gives to sender j. Rows sum to one; a client without a neighbour keeps its
-own model. Every rule takes what it needs of (adjacency, num_samples) and is listed in `MIXINGS`.
+own model. A rule listed in `MIXINGS` takes a `Heard`; the functions below take what they need of it.
+
+Links that fail in one direction make ``adjacency`` asymmetric. Rows sum to one all the same: fedavg, uniform and
+speed_aware share the weight out among those heard; metropolis_hastings weighs by the contacts, whose degrees both ends
+know, and the weight of a model that does not arrive goes to the receiver's own. Columns then no longer sum to one, so
+metropolis_hastings is doubly stochastic only while no link fails; the others never are.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.registry import Registry
 
-MixingRule = Callable[[jax.Array, jax.Array], jax.Array]
+
+class Heard(NamedTuple):
+    """What a mixing rule may use.
+
+    Attributes:
+      adjacency: [N, N] bool, [i, j] where i hears j; no self loops.
+      contact: [N, N] bool, symmetric: who is in whose range, failed links included.
+      num_samples: [N] samples that each client holds.
+      speed: [N] distance that each client moved in the last round.
+      radius: communication radius in the unit of the speed, one for all or [N].
+      ratio: in [0, 1], weight of the speeds in speed_aware.
+    """
+
+    adjacency: jax.Array
+    contact: jax.Array
+    num_samples: jax.Array
+    speed: jax.Array
+    radius: jax.Array
+    ratio: jax.Array
+
+
+MixingRule = Callable[[Heard], jax.Array]
 MIXINGS: Registry[MixingRule] = Registry("mixing")
 
 
@@ -51,10 +78,111 @@ def fedavg(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
     return jnp.where(total > 0, held / jnp.where(total > 0, total, 1.0), own.astype(jnp.float32))
 
 
+def uniform(adjacency: jax.Array) -> jax.Array:
+    """Plain averaging (thesis 5.3): W[i, j] = 1 / |M_i| over the closed neighbourhood M_i.
+
+    Args:
+      adjacency: [N, N] bool, no self loops.
+
+    Returns:
+      mix: [N, N] float32, row-stochastic.
+
+    >>> uniform(jnp.array([[False, True], [False, False]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    closed = _closed(adjacency)
+    return closed / jnp.sum(closed, axis=1, keepdims=True)
+
+
+def speed_aware(adjacency: jax.Array, speed: jax.Array, ratio: jax.Array | float) -> jax.Array:
+    """Weights that grow with the sender's speed (thesis 5.4): W[i, j] = 1 / |M_i| + a (X_ij - 1 / |M_i|).
+
+    X_ij = s_j / sum of s over the closed neighbourhood M_i; where that sum is zero, X_ij = 1 / |M_i|. The ratio a = 0
+    is `uniform`, a = 1 is X.
+
+    Args:
+      adjacency: [N, N] bool, no self loops.
+      speed: [N] speeds, at least 0, in any unit.
+      ratio: a in [0, 1], one for all or one a receiver, [N].
+
+    Returns:
+      mix: [N, N] float32, row-stochastic.
+
+    >>> speed_aware(jnp.array([[False, True], [True, False]]), jnp.array([1.0, 3.0]), 1.0).tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+    even, held = uniform(adjacency), _closed(adjacency) * speed[None, :]
+    total = jnp.sum(held, axis=1, keepdims=True)
+    by_speed = jnp.where(total > 0, held / jnp.where(total > 0, total, 1), even)
+    ratio = jnp.broadcast_to(jnp.asarray(ratio, even.dtype), speed.shape)[:, None]
+    return (1 - ratio) * even + ratio * by_speed
+
+
+def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | float) -> jax.Array:
+    """The ratio of `speed_aware`, a receiver, that comes nearest to weighing models by what went into them.
+
+    Derivation. Take the model of client j for the mean of m_j independent ones, those that it met in the last round;
+    its variance around the consensus is then in proportion to 1 / m_j, and the unbiased average of least variance has
+    W_j = m_j / sum m. Among clients of density rho, a disc of radius R that moves at the relative speed v for a round
+    sweeps over pi R^2 + 2 R v, so m_j = 2 R rho (c + v_j) with c = pi R / 2. For directions independent of each other
+    v_j = sqrt(s_j^2 + q_i), where q_i is the mean square speed in M_i. The nearest member of the family
+    1 / n + a (X_j - 1 / n) in least squares has the coefficient of the regression of W on X,
+
+        a_i = cov(v, s) / var(s) * mean(s) / (c + mean(v))      (moments over M_i),
+
+    which lies in [0, 1]: v grows with s at a slope of at most 1, and c + mean(v) >= mean(s). A slow client among fast
+    ones meets nearly as many as they do, for v is nearly q^(1/2) for it: this is what made the thesis's fixed ratios
+    fail where most clients are fast. A long radius makes a small too. Equal speeds give a = 0, all the same then.
+
+    Args:
+      adjacency: [N, N] bool, no self loops.
+      speed: [N] distance that each client moves in a round.
+      radius: R in the unit of the speed, the receiver's, one for all or [N]; ``inf``, where all meet all, gives 0.
+
+    Returns:
+      ratio: [N] in [0, 1].
+    """
+    weight = uniform(adjacency)
+    mean = lambda x: jnp.sum(weight * x, axis=1, keepdims=True)  # noqa: E731
+    speed = speed[None, :]
+    relative = jnp.sqrt(jnp.square(speed) + mean(jnp.square(speed)))
+    deviation = speed - mean(speed)
+    variance, both = mean(jnp.square(deviation)), mean(deviation * relative)
+    slope = jnp.where(variance > 0, both / jnp.where(variance > 0, variance, 1), 0)
+    swept = jnp.asarray(radius, weight.dtype)[..., None] * (jnp.pi / 2) + mean(relative)
+    ratio = slope * mean(speed) / jnp.maximum(swept, jnp.finfo(weight.dtype).tiny)
+    return jnp.clip(ratio, 0, 1)[:, 0]
+
+
+def _closed(adjacency: jax.Array) -> jax.Array:
+    """[N, N] float32, one where j is in the closed neighbourhood of i."""
+    return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(jnp.float32)
+
+
 @MIXINGS.register("metropolis_hastings")
-def _metropolis_hastings(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
-    del num_samples
-    return metropolis_hastings(adjacency)
+def _metropolis_hastings(heard: Heard) -> jax.Array:
+    mix = metropolis_hastings(heard.contact)
+    lost = jnp.where(heard.contact & ~heard.adjacency, mix, 0.0)
+    return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
 
 
-MIXINGS.register("fedavg")(fedavg)
+@MIXINGS.register("fedavg")
+def _fedavg(heard: Heard) -> jax.Array:
+    return fedavg(heard.adjacency, heard.num_samples)
+
+
+@MIXINGS.register("uniform")
+def _uniform(heard: Heard) -> jax.Array:
+    return uniform(heard.adjacency)
+
+
+@MIXINGS.register("speed_aware")
+def _speed_aware(heard: Heard) -> jax.Array:
+    return speed_aware(heard.adjacency, heard.speed, heard.ratio)
+
+
+@MIXINGS.register("speed_aware_auto")
+def _speed_aware_auto(heard: Heard) -> jax.Array:
+    """`speed_aware` with the `automatic_ratio`."""
+    ratio = automatic_ratio(heard.adjacency, heard.speed, heard.radius)
+    return speed_aware(heard.adjacency, heard.speed, ratio)

@@ -1,4 +1,4 @@
-"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV)."""
+"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, the thesis 4 and 5)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,28 +6,46 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.grid import GridWorld, Mobility, grid_points
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.geometry import squared_distance, squared_reach
+from mdfl_jax.mobility.grid import GridWorld
+from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.networks.contact import disc
-from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
+from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
+from mdfl_jax.networks.mixing import MIXINGS, Heard
+from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
+from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import Clients, Links, Network, Places
+
+BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the link stream that no round has
 
 
 class SpatialParams(NamedTuple):
     """Traced numbers of a spatial network.
 
     Attributes:
-      num_mobile: how many clients move, M; they are the first M.
-      radius: communication radius Rc, in grid units; ``inf`` connects everybody.
-      max_step: largest distance moved in a round, Rm; ``inf`` is unconstrained.
+      num_mobile: how many clients move, M; they are the first M. Under random_walk all move, and these are the fast.
+      radius: communication radius Rc, in grid units or metres, one for all or [N]; ``inf`` connects everybody.
+      max_step: largest distance moved in a round on the grid, Rm; ``inf`` is unconstrained.
       pattern: which of the network's mobility rules moves them.
+      radius_spread: radii are drawn in [1 - spread, 1 + spread] times ``radius``, before the first round.
+      link_failure: probability that a link fails, a round and a direction.
+      link_fading: what is added to it at the edge of the radius, growing with the squared distance.
+      ratio: of the mixing speed_aware.
+      motion: the numbers of the plane; the grid has none.
     """
 
     num_mobile: Any = 5
     radius: Any = 3.0
     max_step: Any = 5.0
     pattern: Any = 0
+    radius_spread: Any = 0.0
+    link_failure: Any = 0.0
+    link_fading: Any = 0.0
+    ratio: Any = 0.5
+    motion: Any = Motion()
 
 
 class SpatialState(NamedTuple):
@@ -37,11 +55,17 @@ class SpatialState(NamedTuple):
       world: what the mobility rules know.
       rules: the state of each mobility rule; the one in use moves, the others stand by.
       places: where the clients are, and how far they have moved.
+      radius: [N] communication radii.
+      speed: [N] distance moved in the last round.
+      path: how they moved in it; None where contact does not ask.
     """
 
-    world: GridWorld
+    world: GridWorld | PlaneWorld
     rules: tuple[Any, ...]
     places: Places
+    radius: jax.Array
+    speed: jax.Array
+    path: Path | None
 
 
 def spatial(
@@ -49,57 +73,90 @@ def spatial(
     grid_size: int = 18,
     mobility: Sequence[str] = ("random_movement",),
     mixing: str = "metropolis_hastings",
+    contact: str = "disc",
+    links_fail: bool = False,
 ) -> Network:
-    """Clients on a G x G grid that hear each other within a disc.
+    """Clients that move on a G x G grid or in the plane, whichever their mobility rules live in.
 
-    Several mobility rules make ONE program: ``hparams.network.pattern`` says which of them moves a run.
+    Several mobility rules of one world make ONE program: ``hparams.network.pattern`` says which of them moves a run.
 
     Args:
       num_clients: N >= 1.
-      grid_size: G >= 1.
+      grid_size: G >= 1, of the grid.
       mobility: names of `mdfl_jax.mobility.MOBILITIES`.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
+      contact: disc, who is within the radius at the beginning of the round, or swept, who came within it at any time of
+        the movement since the last round (nobody before the first one, thesis 4).
+      links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say; else these are not looked at.
 
     Raises:
-      UserError: for an unknown name.
+      UserError: for an unknown name, or rules of several worlds.
     """
+    if contact not in CONTACTS:
+        raise UserError(unknown_name("contact", contact, CONTACTS))
     rules: list[Mobility] = [MOBILITIES[name]() for name in mobility]
-    weigh = MIXINGS[mixing]
+    kind, weigh, sweeps = world_of(rules, mobility), MIXINGS[mixing], contact == "swept"
 
     def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
-        grid = grid_points(grid_size)
         key_start, key_plan = jax.random.split(stream(key, "placement"))
-        start = jax.random.randint(key_start, (num_clients,), 0, grid.shape[0], jnp.int32)
-        world = GridWorld(
-            grid=grid,
-            start=start,
-            is_mobile=jnp.arange(num_clients) < params.num_mobile,
-            label_counts=clients.label_counts,
-            radius=jnp.asarray(params.radius, jnp.float32),
-            max_step=jnp.asarray(params.max_step, jnp.float32),
-        )
+        world = make_world(kind, params, key_start, clients, num_clients, grid_size)
         states = tuple(rule.init(key_plan, world) for rule in rules)
-        return SpatialState(world, states, Places(grid[start], jnp.zeros(num_clients), world.is_mobile))
+        position = jnp.stack([rule.position(world, state) for rule, state in zip(rules, states)])[params.pattern]
+        paths = [rule.path(world, state) for rule, state in zip(rules, states) if rule.path]
+        still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
+        zero = jnp.zeros(num_clients)
+        return SpatialState(
+            world=world,
+            rules=states,
+            places=Places(position, zero, world.is_mobile),
+            radius=draw_radii(
+                stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
+            ),
+            speed=zero,
+            path=still if sweeps else None,
+        )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
         def use(k: int) -> Any:
-            def step(states: tuple[Any, ...]) -> tuple[tuple[Any, ...], jax.Array]:
-                moved = rules[k].step(key, state.world, states[k])
-                return (*states[:k], moved, *states[k + 1 :]), rules[k].position(state.world, moved)
+            def step(states: tuple[Any, ...]) -> tuple[tuple[Any, ...], jax.Array, jax.Array, Path | None]:
+                rule = rules[k]
+                moved = rule.step(key, state.world, states[k])
+                position = rule.position(state.world, moved)
+                walked = rule.path(state.world, moved) if rule.path else straight(state.places.position, position)
+                path = padded(walked, state.path.times.shape[1]) if state.path is not None else None
+                return (*states[:k], moved, *states[k + 1 :]), position, path_length(walked), path
 
             return step
 
-        states, position = jax.lax.switch(params.pattern, [use(k) for k in range(len(rules))], state.rules)
-        moved = jnp.sqrt(jnp.sum(jnp.square(position - state.places.position), axis=-1))
-        places = state.places._replace(position=position, distance_moved=state.places.distance_moved + moved)
-        return state._replace(rules=states, places=places)
+        states, position, length, path = jax.lax.switch(
+            params.pattern, [use(k) for k in range(len(rules))], state.rules
+        )
+        places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
+        return state._replace(rules=states, places=places, speed=length, path=path)
+
+    def meet(round_index: jax.Array, state: SpatialState) -> tuple[jax.Array, jax.Array | None]:
+        """Who is in whose range [N, N], and the squared distances where they are asked for."""
+        if state.path is None:
+            position = state.places.position
+            return disc(position, state.radius), squared_distance(position, position) if links_fail else None
+        if not links_fail:
+            return swept(*state.path, state.radius) & (round_index > 0), None
+        nearest = closest_squared(*state.path)
+        near = nearest <= squared_reach(pair_radius(state.radius), nearest.dtype)
+        return near & ~jnp.eye(num_clients, dtype=bool) & (round_index > 0), nearest
 
     def step(
         params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
     ) -> tuple[SpatialState, Links]:
-        adjacency = disc(state.places.position, state.world.radius)
-        links = Links(adjacency, weigh(adjacency, clients.num_samples))
-        return move(params, stream_at(key, "mobility", round_index), state), links
+        in_range, squared = meet(round_index, state)
+        adjacency = in_range
+        if squared is not None:
+            fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
+            adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
+        heard = Heard(
+            adjacency, in_range, clients.num_samples, state.speed, state.radius, jnp.asarray(params.ratio, jnp.float32)
+        )
+        return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
 
     return Network(
         num_clients=num_clients,

@@ -299,13 +299,22 @@ def _moves(run: Run, p: int) -> np.ndarray:
     return (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
 
 
+def in_plane(path: np.ndarray | None) -> bool:
+    """Whether places [R + 1, N, 2] are of the plane: those of a grid are whole numbers."""
+    return path is not None and bool(np.any(path != np.round(path)))
+
+
 def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
     """One point's map: discs of the clients that stay, paths of those that move, all clients' first places."""
     path, moves = run.array(p, "position"), _moves(run, p)
     assert path is not None
     path = path[: rounds + 1].astype(float)
-    size = run.value(p, "network.grid_size")
-    width, height = np.broadcast_to(path.max((0, 1)) if size is None else size, 2)
+    plane = in_plane(path)
+    size = (
+        [run.value(p, f"motion.{side}") for side in ("width", "height")] if plane else run.value(p, "network.grid_size")
+    )
+    known = np.all([value is not None for value in np.atleast_1d(np.array(size, object))])
+    width, height = np.broadcast_to(np.asarray(size, float) if known else path.max((0, 1)), 2)
     radius, numbered = _radius(run.value(p, "network.radius")), path.shape[1] <= 40
     stays, lines = path[0, ~moves], np.swapaxes(path[:, moves], 0, 1)
     if np.isfinite(radius):
@@ -320,9 +329,10 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
         axes.scatter(*places.T, s=100 if numbered else 18, color=fill, zorder=4, **rim)
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
-    axes.set(xlim=(0.3, width + 0.7), ylim=(0.3, height + 0.7), aspect="equal")
-    axes.set_xticks(np.arange(1, width + 0.5, max(1, round(width / 6))))
-    axes.set_yticks(np.arange(1, height + 0.5, max(1, round(height / 6))))
+    first, margin = (0.0, 0.02 * max(width, height)) if plane else (1.0, 0.7)
+    axes.set(xlim=(first - margin, width + margin), ylim=(first - margin, height + margin), aspect="equal")
+    axes.set_xticks(np.arange(first, width + 0.5, max(1, round(width / 6))))
+    axes.set_yticks(np.arange(first, height + 0.5, max(1, round(height / 6))))
 
 
 def _radius(value: Any) -> float:

@@ -93,7 +93,7 @@ def test_distribution_aware_law(name, radius, max_step, seed):
         assert_law(places[:, i], law)
 
 
-@pytest.mark.parametrize("name", list(MOBILITIES))
+@pytest.mark.parametrize("name", [name for name in MOBILITIES if MOBILITIES[name]().world == "grid"])
 def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
     w, rule = world(num_mobile=3, max_step=2.0, num_clients=8), MOBILITIES[name]()
 

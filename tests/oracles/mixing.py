@@ -39,3 +39,45 @@ def fedavg(adjacency, num_samples):
         for j in closed:
             mix[i, j] = float(num_samples[j]) / total
     return mix
+
+
+def uniform(adjacency):
+    """Plain averaging over the closed neighbourhood (thesis 5.3).
+
+    >>> uniform([[0, 1], [0, 0]]).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    return speed_aware(adjacency, [1.0] * len(adjacency), [0.0] * len(adjacency))
+
+
+def speed_aware(adjacency, speed, ratio):
+    """Weights by speed (thesis 5.4), a ratio a receiver; a neighbourhood at rest is averaged plainly.
+
+    >>> speed_aware([[0, 1], [1, 0]], [1, 3], [1.0, 0.0]).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    n = len(adjacency)
+    mix = np.zeros((n, n))
+    for i in range(n):
+        closed = [j for j in range(n) if j == i or adjacency[i][j]]
+        total = sum(float(speed[j]) for j in closed)
+        for j in closed:
+            even = 1 / len(closed)
+            share = float(speed[j]) / total if total > 0 else even
+            mix[i, j] = even + ratio[i] * (share - even)
+    return mix
+
+
+def automatic_ratio(adjacency, speed, radius):
+    """The ratio whose speed-aware weights are nearest to m / sum m, m = pi R / 2 + sqrt(s^2 + q), by least squares."""
+    n = len(adjacency)
+    ratio = np.zeros(n)
+    for i in range(n):
+        closed = [j for j in range(n) if j == i or adjacency[i][j]]
+        s = np.array([float(speed[j]) for j in closed])
+        wanted = np.pi * radius / 2 + np.sqrt(s**2 + np.mean(s**2))
+        if s.sum() == 0 or np.ptp(s) == 0:
+            continue
+        direction = s / s.sum() - 1 / len(s)
+        ratio[i] = direction @ (wanted / wanted.sum() - 1 / len(s)) / (direction @ direction)
+    return ratio

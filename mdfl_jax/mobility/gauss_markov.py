@@ -1,0 +1,37 @@
+"""Gauss-Markov: a velocity with memory.
+
+Liang and Haas, "Predictive distance-based mobility management for PCS networks", IEEE INFOCOM 1999, eq. 4, for both
+components of the velocity; Camp, Boleng and Davies, "A survey of mobility models for ad hoc network research", 2002.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, plane_mobility, unit
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+@MOBILITIES.register("gauss_markov")
+def gauss_markov() -> Mobility:
+    """v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w standard normal, once a round.
+
+    The mean velocity is ``mean_speed`` in the direction ``mean_direction``. The velocity starts, and stays, normal
+    around it with standard deviation ``speed_std`` in each component and an autocorrelation of alpha^k over k rounds.
+    The process knows no walls: a reflected client sees its process, mean included, in the mirror.
+    """
+
+    def mean(world: PlaneWorld) -> jax.Array:
+        return world.motion.mean_speed * unit(jnp.deg2rad(world.motion.mean_direction))
+
+    def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        return client._replace(memory=mean(world) + world.motion.speed_std * jax.random.normal(key, (2,)))
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        alpha, noise = world.motion.alpha, world.motion.speed_std * jax.random.normal(key, (2,))
+        free = alpha * client.memory + (1 - alpha) * mean(world) + jnp.sqrt(1 - alpha**2) * noise
+        return client._replace(velocity=client.facing * free, memory=free)
+
+    return plane_mobility(turn, start, each_round=True)

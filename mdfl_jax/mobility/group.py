@@ -1,0 +1,61 @@
+"""Reference-point group mobility: clients that stay near the moving centre of their group.
+
+Hong, Gerla, Pei and Chiang, "A group mobility model for ad hoc wireless networks", ACM MSWiM 1999.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, plane_mobility, travel, unit
+from mdfl_jax.mobility.random_waypoint import waypoint_start, waypoint_turn
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.rng import per_client
+
+
+def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
+    """A place drawn uniformly in the disc of the group around its centre; outside the world it is moved to the wall."""
+    key_angle, key_distance = jax.random.split(key)
+    distance = world.motion.group_radius * jnp.sqrt(jax.random.uniform(key_distance))
+    return jnp.clip(centre + distance * unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi)), 0, world.size)
+
+
+@MOBILITIES.register("group")
+def group() -> Mobility:
+    """``groups`` reference points under random waypoint; a member aims at a new place near its own each round.
+
+    Client i is of group i mod ``groups``. At the end of a round a member is in the disc of ``group_radius`` around
+    where its reference point is then; it runs straight there. Its speed is therefore that of the reference point, give
+    or take 2 group_radius / dt, and not bounded by speed_max.
+    """
+
+    def everywhere(world: PlaneWorld) -> PlaneWorld:
+        return world._replace(is_mobile=jnp.ones_like(world.is_mobile))
+
+    def prepare(key: jax.Array, world: PlaneWorld) -> PlaneClient:
+        """The reference points, one a client, of which the first ``groups`` lead."""
+        num_clients = world.start.shape[0]
+        key_place, key_start = jax.random.split(key)
+        place = jax.random.uniform(key_place, (num_clients, 2)) * world.size
+        zero, index = jnp.zeros_like(place), jnp.arange(num_clients, dtype=jnp.int32)
+        points = PlaneClient(index, place, zero, zero[:, 0], jnp.ones_like(zero), None)
+        begin = lambda k, point: waypoint_start(k, point, everywhere(world))  # noqa: E731
+        return jax.vmap(begin)(per_client(key_start, num_clients), points)
+
+    def advance(key: jax.Array, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
+        motion, moves = world.motion, jnp.ones_like(world.is_mobile)
+        turn_point = lambda k, point: waypoint_turn(k, point, world)  # noqa: E731
+        return travel(key, points, turn_point, moves, world.size, motion.dt, motion.boundary, MAX_EVENTS)[0]
+
+    def reference(client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> jax.Array:
+        return points.position[client.id % world.motion.groups]
+
+    def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
+        place = _near(key, reference(client, world, points), world)
+        return client._replace(position=jnp.where(world.is_mobile[client.id], place, client.position))
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
+        way = _near(key, reference(client, world, points), world) - client.position
+        return client._replace(velocity=way / world.motion.dt)
+
+    return plane_mobility(turn, start, prepare, advance, each_round=True)

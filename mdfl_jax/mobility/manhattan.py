@@ -1,0 +1,69 @@
+"""Manhattan: streets in a square grid, with turns at the crossings.
+
+ETSI TR 101 112 (UMTS 30.03), "Selection procedures for the choice of radio transmission technologies", 1998, annex B;
+Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility", IEEE INFOCOM 2003.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.grid import sample_index
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+def num_blocks(world: PlaneWorld) -> jax.Array:
+    """[2] whole blocks along width and height; the streets are at 0, block, ..., num_blocks * block."""
+    return jnp.floor(world.size / world.motion.block + 1e-4)
+
+
+@MOBILITIES.register("manhattan")
+def manhattan() -> Mobility:
+    """Streets ``block`` metres apart; at a crossing left or right with probability ``turn`` / 2 each, else straight on.
+
+    The ways that lead out of the streets are left out, the rest in proportion; where none is left, back. The speed of a
+    section is U(speed_min, speed_max). Clients start uniformly along the streets, those that do not move too.
+    """
+
+    def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        key_axis, key_street, key_along, key_way, key_speed = jax.random.split(key, 5)
+        blocks, block = num_blocks(world), world.motion.block
+        # Streets along x: blocks[1] + 1 of them, each blocks[0] long; and the other way round.
+        length = blocks * (blocks[::-1] + 1)
+        axis = sample_index(key_axis, length)
+        street = jnp.floor(jax.random.uniform(key_street) * (blocks[1 - axis] + 1))
+        along = jax.random.uniform(key_along) * blocks[axis]
+        way = jnp.where(jax.random.bernoulli(key_way), 1.0, -1.0)
+        is_along = jnp.arange(2) == axis
+        heading = jnp.where(is_along, way, 0.0)
+        rest = jnp.where(way > 0, jnp.floor(along) + 1 - along, along - jnp.floor(along))
+        speed = between(key_speed, world.motion.speed_min, world.motion.speed_max)
+        return client._replace(
+            position=jnp.where(is_along, along, street) * block,
+            velocity=speed * heading,
+            time_left=rest * block / speed,
+            memory=heading,
+        )
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        key_way, key_speed = jax.random.split(key)
+        crossing, heading = jnp.round(client.position / world.motion.block), client.memory
+        left = jnp.array([-1.0, 1.0]) * heading[::-1]
+        ways = jnp.stack([heading, left, -left, -heading])
+        side = world.motion.turn / 2
+        inside = jnp.all((crossing + ways >= 0) & (crossing + ways <= num_blocks(world)), axis=1)
+        weight = jnp.where(inside, jnp.stack([1 - side * 2, side, side, jnp.zeros(())]), 0.0)
+        weight = jnp.where(jnp.sum(weight) > 0, weight, jnp.array([0.0, 0.0, 0.0, 1.0]))
+        heading = ways[sample_index(key_way, weight)]
+        speed = between(key_speed, world.motion.speed_min, world.motion.speed_max)
+        return client._replace(
+            position=crossing * world.motion.block,  # legs end at crossings, up to rounding
+            velocity=speed * heading,
+            time_left=world.motion.block / speed,
+            memory=heading,
+        )
+
+    return plane_mobility(turn, start)

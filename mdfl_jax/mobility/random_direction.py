@@ -1,0 +1,38 @@
+"""Random direction: legs of random direction, speed and duration, reflected or wrapped at the walls.
+
+Nain, Towsley, Liu and Liu, "Properties of random direction models", IEEE INFOCOM 2005: with reflecting and with
+wrapping walls the places stay uniform and the directions too. (Royer's variant of 2001, which runs to the wall, is
+another model: its clients crowd at the walls.)
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility, unit
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+@MOBILITIES.register("random_direction")
+def random_direction() -> Mobility:
+    """Legs at a speed U(speed_min, speed_max) for an exponential time of mean ``leg_time``, with pauses in between.
+
+    Pauses are U(pause_min, pause_max); durations without memory make the start stationary where there are none.
+    """
+
+    def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del key, world, plan
+        return client._replace(memory=jnp.bool_(False))
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        motion = world.motion
+        key_angle, key_speed, key_time, key_pause = jax.random.split(key, 4)
+        heading = unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi))
+        pauses = client.memory & (motion.pause_max > 0)
+        speed = jnp.where(pauses, 0.0, between(key_speed, motion.speed_min, motion.speed_max))
+        time = jax.random.exponential(key_time) * motion.leg_time
+        pause = between(key_pause, motion.pause_min, motion.pause_max)
+        return client._replace(velocity=speed * heading, time_left=jnp.where(pauses, pause, time), memory=~pauses)
+
+    return plane_mobility(turn, start)

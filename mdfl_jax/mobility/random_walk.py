@@ -1,0 +1,106 @@
+"""Random walk with bouncing in two speed groups: the movement of the thesis on mobility in decentralized learning.
+
+Each round a client draws up, down, left or right and travels at its own constant speed, bouncing off the walls.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.mobility.grid import sample_index
+from mdfl_jax.mobility.plane import REFLECT, PlaneClient, PlaneWorld, between, plane_mobility, travel
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+MAX_BOUNCES = 15  # in a round of the model, and of `bounce` where it is traced
+LARGEST_BOUNCES = 1000
+
+
+def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
+    """Walls met by the busiest client in one unit of time, one too many at most an axis.
+
+    Raises:
+      UserError: for numbers that are not finite, or more walls than a path can be held for.
+    """
+    ratio = np.abs(np.asarray(velocity, np.float64)) / np.asarray(size, np.float64)
+    if not np.isfinite(ratio).all():
+        raise UserError("velocity and size must be finite, and size above 0")
+    needed = math.ceil(np.max(np.sum(np.ceil(ratio), axis=-1), initial=0))
+    if needed > LARGEST_BOUNCES:
+        raise UserError(f"a client meets {needed} walls in a unit of time; they must be at most {LARGEST_BOUNCES}")
+    return needed
+
+
+def bounce(
+    position: jax.Array, velocity: jax.Array, size: jax.Array, max_bounces: int | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """Straight movement in [0, w] x [0, h] with bouncing, for one unit of time (thesis eqs. 1 and 2).
+
+    A wall turns the component of the velocity that runs into it; speed is constant. The thesis turns the velocity at
+    the sampled instant that would be outside; here it is turned at the wall, the limit of fine sampling.
+
+    Args:
+      position: [N, 2] metres, inside.
+      velocity: [N, 2] metres a unit of time.
+      size: [2] width and height.
+      max_bounces: walls that a client may meet. Where it meets more, the path is cut short after as many, straight to
+        the true end. None: as many as these velocities need, or 15 where they are traced, which is enough for
+        ceil(|vx| / w) + ceil(|vy| / h) <= 15.
+
+    Returns:
+      times: [N, K] in [0, 1], from 0 to 1, K = 2 max_bounces + 3, the ends padded by repeating the last time.
+      points: [N, K, 2] places at those times, the ends padded by repeating the last one.
+
+    Raises:
+      UserError: for velocities that are not finite, or need more than 1000 bounces, where they are not traced.
+
+    >>> times, points = bounce(jnp.array([[1.0, 2.0]]), jnp.array([[12.0, 0.0]]), jnp.array([5.0, 5.0]))
+    >>> [[round(float(x), 3) for x in row[0, :4]] for row in (times, points[..., 0])]
+    [[0.0, 0.333, 0.75, 1.0], [1.0, 5.0, 0.0, 3.0]]
+    """
+    if max_bounces is None:
+        is_traced = any(isinstance(x, jax.core.Tracer) for x in (velocity, size))
+        max_bounces = MAX_BOUNCES if is_traced else _bounces_needed(velocity, size)
+    position, velocity, size = (jnp.asarray(x, jnp.float32) for x in (position, velocity, size))
+    num_clients = position.shape[0]
+    clients = PlaneClient(
+        id=jnp.arange(num_clients, dtype=jnp.int32),
+        position=position,
+        velocity=velocity,
+        time_left=jnp.full(num_clients, jnp.inf),
+        facing=jnp.ones_like(position),
+        memory=None,
+    )
+    everyone = jnp.ones(num_clients, bool)
+    never = lambda key, client: client  # noqa: E731  # the leg lasts all the time
+    _, path = travel(jax.random.key(0), clients, never, everyone, size, 1.0, REFLECT, max_bounces + 1)
+    return path.times, path.points
+
+
+@MOBILITIES.register("random_walk")
+def random_walk() -> Mobility:
+    """The thesis's random walk (section 4): everybody moves; the mobile clients are the fast ones.
+
+    Speeds are constant, U(0, speed_max) for the low-mobility clients and U(beta speed_max, 2 beta speed_max) for the
+    mobile ones. Directions up, down, left, right are drawn each round with the probabilities ``directions``. With equal
+    probabilities and reflecting or wrapping walls the places stay uniform.
+    """
+
+    def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        motion = world.motion
+        fast = motion.beta * motion.speed_max
+        low = jnp.where(world.is_mobile[client.id], fast, 0.0)
+        high = jnp.where(world.is_mobile[client.id], 2 * fast, motion.speed_max)
+        return client._replace(memory=between(key, low, high))
+
+    def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
+        del plan
+        direction = jnp.array([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])
+        heading = direction[sample_index(key, world.motion.directions)]
+        return client._replace(velocity=client.memory * heading)
+
+    return plane_mobility(turn, start, everyone=True, each_round=True, max_events=MAX_BOUNCES + 1)

@@ -1,0 +1,96 @@
+"""Random waypoint: straight to a uniform place at a uniform speed, a pause, and again.
+
+Johnson and Maltz, "Dynamic source routing in ad hoc wireless networks", 1996; the steady state is that of Navidi and
+Camp, "Stationary distributions for the random waypoint mobility model", IEEE Transactions on Mobile Computing, 2004.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+def mean_distance(size: jax.Array) -> jax.Array:
+    """Mean distance of two uniform places in a rectangle [0, w] x [0, h] (Ghosh 1951); size: [2].
+
+    >>> round(float(mean_distance(jnp.array([1.0, 1.0]))), 5)
+    0.52141
+    """
+    a, b = size
+    d = jnp.hypot(a, b)
+    ends = a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2)
+    return (ends + 2.5 * (b**2 / a * jnp.log((a + d) / b) + a**2 / b * jnp.log((b + d) / a))) / 15
+
+
+def _towards(client: PlaneClient, target: jax.Array, speed: jax.Array) -> PlaneClient:
+    way = target - client.position
+    time = jnp.sqrt(jnp.sum(way * way)) / speed
+    return client._replace(velocity=jnp.where(time > 0, way / jnp.where(time > 0, time, 1), 0), time_left=time)
+
+
+def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
+    """At a waypoint a pause, if there are any; after it the next waypoint. ``memory`` is whether the client moves."""
+    del plan
+    motion = world.motion
+    key_target, key_speed, key_pause = jax.random.split(key, 3)
+    target = jax.random.uniform(key_target, (2,)) * world.size
+    goes = _towards(client, target, between(key_speed, motion.speed_min, motion.speed_max))
+    goes = goes._replace(memory=jnp.bool_(True))
+    pause = between(key_pause, motion.pause_min, motion.pause_max)
+    stays = client._replace(velocity=jnp.zeros(2), time_left=pause, memory=jnp.bool_(False))
+    return jax.tree.map(lambda a, b: jnp.where(client.memory & (motion.pause_max > 0), a, b), stays, goes)
+
+
+def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
+    """Two places whose density is in proportion to their distance, by rejection: [2, 2]."""
+
+    def draw(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        trial = state[0] + 1
+        key_places, key_accept = jax.random.split(jax.random.fold_in(key, trial))
+        places = jax.random.uniform(key_places, (2, 2)) * size
+        distance = jnp.hypot(*(places[1] - places[0]))
+        return trial, places, distance >= jax.random.uniform(key_accept) * jnp.hypot(*size)
+
+    start = (jnp.int32(0), jnp.zeros((2, 2)), jnp.bool_(False))
+    return jax.lax.while_loop(lambda state: ~state[2], draw, start)[1]
+
+
+def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
+    """The state before the first round, from the stationary law where ``steady_start`` is set (Navidi and Camp).
+
+    A moving client's way has a density in proportion to its length, its place is uniform on it and its speed has a
+    density in proportion to 1 / v; a pausing one's place is uniform, and its pause under way is drawn by its length.
+    The share of pausing ones is E[pause] / (E[pause] + E[distance] E[1 / v]).
+    """
+    del plan
+    motion = world.motion
+    key_moves, key_way, key_on, key_speed, key_pause, key_left = jax.random.split(key, 6)
+    low, high = motion.speed_min, motion.speed_max
+    span = jnp.where(high > low, high - low, 1.0)
+    per_speed = jnp.where(high > low, jnp.log(high / low) / span, 1 / low)
+    travel, pause = mean_distance(world.size) * per_speed, (motion.pause_min + motion.pause_max) / 2
+    moves = jax.random.uniform(key_moves) * (travel + pause) < travel
+
+    begin, end = _long_way(key_way, world.size)
+    place = begin + jax.random.uniform(key_on) * (end - begin)
+    speed = low * (high / low) ** jax.random.uniform(key_speed)
+    moving = _towards(client._replace(position=place), end, speed)
+    square = between(key_pause, motion.pause_min**2, motion.pause_max**2)  # a pause met is drawn by its length
+    left = jnp.sqrt(square) * jax.random.uniform(key_left)
+    pausing = client._replace(time_left=left)
+    steady = jax.tree.map(lambda a, b: jnp.where(moves, a, b), moving, pausing)
+    steady = jax.tree.map(lambda a, b: jnp.where(motion.steady_start, a, b), steady, client)
+    start = jax.tree.map(lambda a, b: jnp.where(world.is_mobile[client.id], a, b), steady, client)
+    return start._replace(memory=moves & motion.steady_start)
+
+
+@MOBILITIES.register("random_waypoint")
+def random_waypoint() -> Mobility:
+    """Random waypoint: speeds U(speed_min, speed_max) with speed_min > 0, pauses U(pause_min, pause_max).
+
+    Starts in its steady state where ``steady_start`` is set, else at uniform places with a new waypoint each. The
+    stationary places crowd in the middle.
+    """
+    return plane_mobility(waypoint_turn, waypoint_start)

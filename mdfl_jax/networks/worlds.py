@@ -1,0 +1,70 @@
+"""The worlds that mobility rules live in, made from a network's numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.mobility.grid import GridWorld, grid_points
+from mdfl_jax.mobility.plane import Motion, PlaneWorld
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility, WorldKind
+from mdfl_jax.types import Clients
+
+INTEGERS = ("boundary", "warm_up", "groups")
+
+
+def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
+    """The world that all of some rules live in.
+
+    Raises:
+      UserError: where they live in several, or there is none.
+    """
+    if not rules:
+        raise UserError(f"mobility is empty; it must name one rule or more of {', '.join(MOBILITIES)}")
+    kinds = {rule.world for rule in rules}
+    if len(kinds) > 1:
+        lives = ", ".join(f"{name} in the {rule.world}" for name, rule in zip(names, rules))
+        raise UserError(f"the mobility rules of one network must live in one world: {lives}")
+    return rules[0].world
+
+
+def typed(motion: Motion) -> Motion:
+    """The numbers as arrays of fixed types."""
+    return Motion(
+        **{
+            name: jnp.asarray(
+                value, jnp.int32 if name in INTEGERS else jnp.bool_ if name == "steady_start" else jnp.float32
+            )
+            for name, value in motion._asdict().items()
+        }
+    )
+
+
+def make_world(
+    kind: WorldKind, params: Any, key: jax.Array, clients: Clients, num_clients: int, grid_size: int
+) -> GridWorld | PlaneWorld:
+    """The world before the first round, with clients at uniform places.
+
+    Args:
+      kind: which world.
+      params: the network's `mdfl_jax.networks.spatial.SpatialParams`.
+      key: of the places.
+      clients: who holds what.
+      num_clients: N.
+      grid_size: G of the grid.
+    """
+    shared: dict[str, Any] = {
+        "is_mobile": jnp.arange(num_clients) < params.num_mobile,
+        "label_counts": clients.label_counts,
+        "radius": jnp.max(jnp.asarray(params.radius, jnp.float32)),
+    }
+    if kind == "grid":
+        grid = grid_points(grid_size)
+        start = jax.random.randint(key, (num_clients,), 0, grid.shape[0], jnp.int32)
+        return GridWorld(grid=grid, start=start, max_step=jnp.asarray(params.max_step, jnp.float32), **shared)
+    motion = typed(params.motion)
+    size = jnp.stack([motion.width, motion.height])
+    return PlaneWorld(size=size, start=jax.random.uniform(key, (num_clients, 2)) * size, motion=motion, **shared)

@@ -1,0 +1,158 @@
+"""Mixing over neighbour lists against the dense product: values and gradients, and never a sender cut off."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.exchange import gossip
+from mdfl_jax.exchange.gossip import DEFAULT_BOUND, DENSE_UP_TO, mix, mix_dense, mix_listed, neighbour_list
+from mdfl_jax.networks.mixing import fedavg, metropolis_hastings
+
+CASES = settings(deadline=None, max_examples=60, derandomize=True)
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+BOUNDS = {5: (1, 2, 4), 12: (1, 3, 5, 11)}  # few, so that few programs are compiled
+MIX = jax.jit(mix, static_argnums=2)
+DENSE = jax.jit(mix_dense)
+LIST = jax.jit(neighbour_list, static_argnums=1)
+LISTED = jax.jit(lambda weights, params, bound: mix_listed(neighbour_list(weights, bound), params), static_argnums=2)
+RULES = {"metropolis_hastings": jax.jit(lambda a, n: metropolis_hastings(a)), "fedavg": jax.jit(fedavg)}
+
+
+def circulant(n, degree):
+    """Adjacency in which everybody hears the ``degree`` / 2 next on either side."""
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n))
+    near = np.minimum(apart, n - apart)
+    return (near > 0) & (near <= degree // 2)
+
+
+def models(n, seed=0, dtype=np.float32):
+    """A tree of leaves with no, one and two axes besides the clients'."""
+    rng = np.random.default_rng(seed)
+    return {name: jnp.asarray(rng.normal(size=(n, *s)), dtype) for name, s in {"a": (3, 2), "b": (4,), "c": ()}.items()}
+
+
+def assert_equal(ours, theirs, **tolerance):
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, **(tolerance or TOLERANCE))
+
+
+@st.composite
+def mixes(draw):
+    """Weights [N, N] of a random graph: thinned circulants of any degree, relabelled; some clients without samples."""
+    n = draw(st.sampled_from(sorted(BOUNDS)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    keep = np.triu(rng.random((n, n)) < draw(st.sampled_from([0.3, 0.8, 1.0])), 1)
+    order = rng.permutation(n)
+    adjacency = (circulant(n, draw(st.integers(0, n))) & (keep | keep.T))[order][:, order]
+    num_samples = rng.integers(0, 4, n).astype(np.int32)
+    return RULES[draw(st.sampled_from(sorted(RULES)))](adjacency, num_samples)
+
+
+@given(mixes(), st.integers(0, 99))
+@CASES
+def test_lists_and_choice_equal_the_dense_product(weights, seed):
+    """`mix` at bounds below, at and above the degree; the lists by themselves wherever they hold every sender."""
+    n, heard = len(weights), np.count_nonzero(weights, axis=1)
+    params = models(n, seed)
+    exact = jax.tree.map(lambda x: np.einsum("ij,j...->i...", np.asarray(weights, float), np.asarray(x, float)), params)
+    assert_equal(DENSE(weights, params), exact)
+    for bound in BOUNDS[n]:
+        neighbours = LIST(weights, bound)
+        assert int(neighbours.most) == heard.max()
+        assert neighbours.sender.shape == neighbours.weight.shape == (n, bound)
+        np.testing.assert_array_equal(np.count_nonzero(neighbours.weight, axis=1), np.minimum(heard, bound))
+        assert_equal(MIX(weights, params, bound), exact)
+        if heard.max() <= bound:
+            np.testing.assert_allclose(neighbours.weight.sum(axis=1), 1.0, **TOLERANCE)
+            assert_equal(LISTED(weights, params, bound), exact)
+    for bound in (n, n + 2):
+        assert_equal(LISTED(weights, params, bound), exact)
+
+
+@given(mixes())
+@CASES
+def test_equal_models_stay_equal_and_doubly_stochastic_weights_keep_the_mean(weights):
+    n = len(weights)
+    params = models(n)
+    same = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), params)
+    doubly = np.allclose(weights.sum(axis=0), 1.0, atol=1e-6)
+    for bound in BOUNDS[n]:
+        assert_equal(MIX(weights, same, bound), same)
+        if doubly:
+            mean = lambda tree: jax.tree.map(lambda x: x.mean(axis=0), tree)  # noqa: E731
+            assert_equal(mean(MIX(weights, params, bound)), mean(params), rtol=0, atol=1e-6)
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """Which kernel `mix` took, in place of what it gives: 1 for the lists, 2 for the dense product."""
+    mark = lambda value: lambda _, params: jax.tree.map(lambda x: jnp.full_like(x, value), params)  # noqa: E731
+    monkeypatch.setattr(gossip, "mix_listed", mark(1.0))
+    monkeypatch.setattr(gossip, "mix_dense", mark(2.0))
+    return lambda adjacency, bound: float(mix(metropolis_hastings(adjacency), jnp.zeros(len(adjacency)), bound)[0])
+
+
+@pytest.mark.parametrize(("bound", "taken"), [(1, 2.0), (4, 2.0), (5, 1.0), (6, 1.0), (11, 1.0), (12, 2.0), (99, 2.0)])
+def test_lists_are_taken_where_a_round_fits_them(marked, bound, taken):
+    """Twelve clients of degree four: five senders each, the receiver included; from N on the product is no larger."""
+    assert marked(circulant(12, 4), bound) == taken
+
+
+def test_kernel_by_default(marked):
+    many = DENSE_UP_TO + 1
+    assert marked(circulant(DENSE_UP_TO, 2), 0) == 2.0
+    assert marked(circulant(many, 2), 0) == 1.0
+    assert marked(circulant(many, DEFAULT_BOUND - 2), 0) == 1.0
+    assert marked(circulant(many, DEFAULT_BOUND), 0) == 2.0
+    star = np.zeros((many, many), bool)
+    star[0, 1:] = star[1:, 0] = True
+    assert marked(star, 0) == 2.0  # one client alone that does not fit
+
+
+@pytest.mark.parametrize("degree", [2, 8, DEFAULT_BOUND, 2 * DENSE_UP_TO])
+def test_default_equals_the_dense_product_for_many_clients(degree):
+    weights = metropolis_hastings(circulant(DENSE_UP_TO + 5, degree))
+    params = models(DENSE_UP_TO + 5)
+    assert_equal(MIX(weights, params, 0), DENSE(weights, params))
+
+
+def test_lists_alone_drop_what_lies_beyond_them():
+    """What `mix` guards against is real: lists that are too short differ, and say so by ``most``."""
+    weights, params = metropolis_hastings(circulant(12, 6)), models(12)
+    assert int(LIST(weights, 3).most) == 7
+    assert float(jnp.max(jnp.abs(LISTED(weights, params, 3)["a"] - DENSE(weights, params)["a"]))) > 0.1
+
+
+@pytest.mark.parametrize("bound", [0, 3, 5])
+@pytest.mark.parametrize("degree", [2, 4, 6])
+def test_gradient_through_mix_is_the_transposed_product(degree, bound):
+    """Lists that fit with room, that just fit, and the dense path behind lists that do not."""
+    weights, params, upstream = RULES["fedavg"](circulant(12, degree), np.arange(12)), models(12), models(12, seed=1)
+    _, back = jax.vjp(lambda p: MIX(weights, p, bound), params)
+    transposed = jax.tree.map(lambda x: np.einsum("ij,i...->j...", weights, x), upstream)
+    assert_equal(back(upstream)[0], transposed)
+
+
+def test_mix_maps_over_runs():
+    """Under vmap, with runs that fit the lists and runs that do not in one batch."""
+    weights = jnp.stack([metropolis_hastings(circulant(12, d)) for d in (0, 2, 4, 8, 11)])
+    params = jax.tree.map(lambda *x: jnp.stack(x), *(models(12, seed) for seed in range(5)))
+    fits = np.count_nonzero(weights, axis=2).max(axis=1) <= 5
+    assert fits.any()
+    assert not fits.all()
+    assert_equal(jax.jit(jax.vmap(lambda w, p: mix(w, p, 5)))(weights, params), jax.vmap(mix_dense)(weights, params))
+
+
+@pytest.mark.parametrize("bound", [0, 3, 9])
+def test_bfloat16_models_keep_their_type_and_are_summed_in_float32(bound):
+    """Nine senders, off by the rounding of the result alone: 2^-9 of it (half a unit in eight bits)."""
+    weights, params = metropolis_hastings(circulant(12, 8)), models(12, dtype=jnp.bfloat16)
+    mixed = MIX(weights, params, bound)
+    for name, leaf in mixed.items():
+        assert leaf.dtype == jnp.bfloat16
+        wide = np.asarray(params[name].astype(jnp.float32), float)
+        exact = np.einsum("ij,j...->i...", np.asarray(weights, float), wide)
+        np.testing.assert_allclose(leaf.astype(jnp.float32), exact, rtol=2**-9 * 1.01, atol=1e-6)

@@ -1,0 +1,159 @@
+"""The spatial network in the plane: what contact, radios and failing links make of a run."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import plane_world
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.mobility import Motion
+from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+
+N, ROUNDS = 12, 5
+MOTION = Motion(width=200.0, height=200.0, speed_max=20.0)
+
+
+class Holdings(NamedTuple):
+    num_samples: np.ndarray
+    label_counts: np.ndarray
+
+
+CLIENTS = Holdings(np.full(N, 4, np.int32), np.full((N, 2), 2, np.int32))
+
+
+@functools.cache
+def program(network, rounds):
+    @jax.jit
+    def whole(params, key):
+        start = network.init(params, key, CLIENTS)
+
+        def body(state, t):
+            after, links = network.step(params, key, t, state, CLIENTS)
+            return after, (state, links)
+
+        return jax.lax.scan(body, start, jnp.arange(rounds))[1]
+
+    return whole
+
+
+def run(network, params, rounds=ROUNDS):
+    """States, with places and paths, and links round by round."""
+    return jax.tree.map(np.asarray, program(network, rounds)(params, jax.random.key(0)))
+
+
+def test_swept_contact_is_of_the_movement_since_the_last_round():
+    network = spatial(N, mobility=("random_walk",), mixing="speed_aware", contact="swept")
+    states, links = run(network, SpatialParams(3, 40.0, motion=MOTION, ratio=1.0))
+    assert not links.adjacency[0].any()  # nobody before the first movement
+    np.testing.assert_array_equal(links.mix[0], np.eye(N))
+    assert links.adjacency[1:].any()
+    for t in range(1, ROUNDS):
+        np.testing.assert_allclose(states.path.points[t, :, 0], states.places.position[t - 1], atol=1e-5)
+        np.testing.assert_allclose(states.path.points[t, :, -1], states.places.position[t], atol=1e-5)
+        distance = plane_world.exact_distance(states.path.times[t], states.path.points[t])
+        clear = np.abs(distance - 40) > 1e-2
+        expected = (distance <= 40) & ~np.eye(N, dtype=bool)
+        np.testing.assert_array_equal(links.adjacency[t][clear], expected[clear])
+        closed = links.adjacency[t] | np.eye(N, dtype=bool)
+        speed = np.where(closed, states.speed[t], 0)
+        np.testing.assert_allclose(links.mix[t], speed / speed.sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(states.places.distance_moved[-1], states.speed[1:].sum(0), rtol=1e-4)
+    assert (links.adjacency.sum() > run(spatial(N, mobility=("random_walk",)), SpatialParams(3, 40.0, motion=MOTION))[
+        1
+    ].adjacency[1:].sum())  # fmt: skip
+
+
+def test_the_grid_can_be_swept_too_straight_from_place_to_place():
+    states, links = run(spatial(N, 6, contact="swept"), SpatialParams(6, 1.0, 5.0))
+    for t in range(1, ROUNDS):
+        path = np.stack([states.places.position[t - 1], states.places.position[t]], axis=1)
+        distance = plane_world.exact_distance(np.tile([0.0, 1.0], (N, 1)), path)
+        clear = np.abs(distance - 1) > 1e-4
+        np.testing.assert_array_equal(links.adjacency[t][clear], ((distance <= 1) & ~np.eye(N, dtype=bool))[clear])
+
+
+@pytest.mark.parametrize("contact", ["disc", "swept"])
+def test_rules_of_the_plane_share_a_program_and_a_start(contact):
+    rules = ("static_plane", "random_walk", "random_waypoint")
+    network = spatial(N, mobility=rules, contact=contact)
+    traces = 0
+
+    @jax.jit
+    def first(params, key):
+        nonlocal traces
+        traces += 1
+        state = network.init(params, key, CLIENTS)
+        return state.places.position, network.step(params, key, jnp.int32(0), state, CLIENTS)[0].places.position
+
+    found = [first(SpatialParams(5, 30.0, pattern=np.int32(p), motion=MOTION), jax.random.key(0)) for p in range(3)]
+    assert traces == 1
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][0], found[0][1])
+    moved = np.linalg.norm(np.asarray(found[2][1] - found[2][0]), axis=1) > 0
+    assert moved[:5].any()
+    assert not moved[5:].any()
+    np.testing.assert_array_equal(found[2][0][5:], found[0][0][5:])
+
+
+def test_links_fail_by_direction_and_only_within_contact():
+    network = spatial(N, mobility=("random_walk",), links_fail=True)
+    params = SpatialParams(0, 90.0, motion=MOTION)
+    whole = run(spatial(N, mobility=("random_walk",)), params, rounds=40)[1].adjacency
+    for failure, low, high in ((0.0, 0, 0), (0.3, 0.25, 0.35), (1.0, 1, 1)):
+        links = run(network, params._replace(link_failure=failure), rounds=40)[1]
+        assert not (links.adjacency & ~whole).any()
+        lost = 1 - links.adjacency.sum() / whole.sum()
+        assert low <= lost <= high
+        np.testing.assert_allclose(links.mix.sum(-1), 1, rtol=1e-5)
+        if failure == 0.3:
+            assert (links.adjacency != np.swapaxes(links.adjacency, 1, 2)).any()
+            assert (links.adjacency[1] != links.adjacency[2]).any()
+    swept_links = run(
+        spatial(N, mobility=("random_walk",), contact="swept", links_fail=True), params._replace(link_failure=0.0)
+    )[1]
+    same = run(spatial(N, mobility=("random_walk",), contact="swept"), params)[1]
+    np.testing.assert_array_equal(swept_links.adjacency, same.adjacency)
+
+
+def test_fading_grows_with_the_squared_distance():
+    squared = jnp.array([[0.0, 25.0, 100.0, 400.0]])
+    np.testing.assert_allclose(failure_probability(squared, jnp.float32(10), 0.1, 0.4), [[0.1, 0.2, 0.5, 0.5]])
+    np.testing.assert_allclose(failure_probability(squared, jnp.inf, 0.1, 0.4), [[0.1] * 4])
+    np.testing.assert_allclose(failure_probability(squared[:, :1], jnp.float32(0), 0.9, 0.4), [[0.9]])
+    all_on = surviving(
+        jax.random.key(0), jnp.ones((300, 300), bool), failure_probability(squared[0, 1], 10.0, 0.1, 0.4)
+    )
+    assert abs(float(all_on.mean()) - 0.8) < 0.01
+
+
+def test_radii_are_drawn_once_in_their_range():
+    states, links = run(
+        spatial(N, mobility=("static_plane",)), SpatialParams(3, 80.0, radius_spread=0.5, motion=MOTION)
+    )
+    radius = states.radius
+    assert (radius == radius[0]).all()
+    assert len(np.unique(radius[0])) == N
+    assert (np.abs(radius - 80) <= 40).all()
+    place = states.places.position[0]
+    far = np.linalg.norm(place[:, None] - place[None], axis=-1)
+    expected = (far <= np.minimum.outer(radius[0], radius[0])) & ~np.eye(N, dtype=bool)
+    np.testing.assert_array_equal(links.adjacency[0], expected)
+    given = np.linspace(10, 120, N).astype(np.float32)
+    states, _ = run(spatial(N, mobility=("static_plane",)), SpatialParams(3, given, motion=MOTION))
+    np.testing.assert_array_equal(states.radius[0], given)
+    endless = draw_radii(jax.random.key(0), jnp.inf, jnp.float32(1.0), 500)
+    assert np.isinf(endless).all()
+
+
+def test_worlds_do_not_mix_and_names_are_known():
+    with pytest.raises(UserError, match="must live in one world: static in the grid, random_walk in the plane"):
+        spatial(N, mobility=("static", "random_walk"))
+    with pytest.raises(UserError, match="mobility is empty"):
+        spatial(N, mobility=())
+    with pytest.raises(UserError, match=r"unknown contact 'swep' \(did you mean 'swept'\?\)"):
+        spatial(N, contact="swep")
