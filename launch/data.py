@@ -14,8 +14,8 @@ from mdfl_jax.traces.describe import describe
 
 _TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
 _FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
-_RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.")
-_DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.")
+_RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
+_DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
 
 
 def main() -> int:

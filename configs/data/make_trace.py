@@ -7,6 +7,7 @@ of each quarter leave for a while and come back. The file is the same at every c
 """
 
 import gzip
+import itertools
 import random
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def drive(rng: random.Random, vehicle: int) -> list[tuple[float, float, float]]:
 
 def place(way: list[tuple[float, float, float]], time: float) -> tuple[float, float]:
     """Where a vehicle is on its way."""
-    for (begin, x, y), (end, to_x, to_y) in zip(way, way[1:]):
+    for (begin, x, y), (end, to_x, to_y) in itertools.pairwise(way):
         if begin <= time <= end:
             share = (time - begin) / (end - begin)
             return x + share * (to_x - x), y + share * (to_y - y)

@@ -10,9 +10,9 @@ from scipy.spatial import cKDTree
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.traces.contacts import contact_table
-from mdfl_jax.traces.resample import places_at, round_times
+from mdfl_jax.traces.resample import longest_gap, places_at, round_times
 from mdfl_jax.traces.types import Contacts, Trace
-from mdfl_jax.traces.vehicles import chunks, presence
+from mdfl_jax.traces.vehicles import chunks, presence, spacing
 
 INSTANTS = 100  # how many rounds, evenly spaced, the contacts are taken of
 _BINS_PER_MS = 100
@@ -102,8 +102,8 @@ def describe(loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0) -
     Args:
       loaded: places, or a contact list.
       radius: metres within which two are in contact; a contact list has its own.
-      dt: seconds a round; 0 takes the median time between two instants, and of a contact list in seconds a hundredth
-        of its length.
+      dt: seconds a round; 0 takes the median time between two samples of an id, and of a contact list in seconds a
+        hundredth of its length.
 
     Raises:
       UserError: a radius or ``dt`` out of range.
@@ -119,24 +119,24 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
     begin, end = float(trace.times[0]), float(trace.times[-1])
     pace = speeds(trace)
     first, last = presence(trace)
-    spacing = float(np.median(np.diff(trace.times))) if len(trace.times) > 1 else 0.0
+    between = spacing(trace)
     still = int((pace.metres == 0).sum())
     lines = [
         ("format", trace.format),
         ("ids", f"{len(trace.ids):,} ({_some(trace.ids)})"),
         ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
-        ("time", f"{begin:g} to {end:g} s, instants {spacing:g} s apart (median)"),
+        ("time", f"{begin:g} to {end:g} s, a sample of an id every {between:g} s (median)"),
         ("area", _area(trace)),
         ("speed", f"mean {pace.mean:.2f}, median {pace.median:.2f}, largest {pace.largest:.2f} m/s"),
         ("still", f"{still:,} ids never move"),
         ("presence", "always, by waypoints" if trace.waypoints else f"median {np.median(last - first):g} s an id"),
     ]
-    dt = dt or spacing
+    dt = dt or between
     if end - begin < dt or not dt:
-        return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s")]
+        return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s" if dt else "none")]
     when = round_times(trace, dt)
     picked = when[np.unique(np.linspace(0, len(when) - 1, INSTANTS).astype(int))]
-    position, known, held = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids))
+    position, known, held = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids), longest_gap(trace))
     there = known | held if trace.waypoints else known
     stats = []
     for place, present in zip(position, there):

@@ -173,7 +173,7 @@ def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
     metres = math.radians(1.0) * EARTH_RADIUS
     x = (trace.x - np.float32(mean_x)) * np.float32(metres * math.cos(math.radians(origin[1])))
     y = (trace.y - np.float32(mean_y)) * np.float32(metres)
-    return trace._replace(x=x, y=y, origin=origin)
+    return trace._replace(x=x, y=y, origin=origin, format=f"{trace.format}_geo")
 
 
 def _sample(trace: Trace, index: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.traces.types import Trace, TraceTable
-from mdfl_jax.traces.vehicles import CHUNK, assign
+from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
 
 GAPS = ("hold", "absent")
 MAX_ROUNDS = 10_000_000  # a mistyped dt should be told, not end as a want of memory
@@ -19,7 +19,7 @@ def resample(
     num_clients: int = 0,
     start: float | None = None,
     gaps: str = "hold",
-    max_gap: float = np.inf,
+    max_gap: float | None = None,
     vehicles: str | Sequence[str] = "longest",
 ) -> TraceTable:
     """The places of N clients at the times ``start + k dt``, k from 0 to R.
@@ -36,7 +36,7 @@ def resample(
       start: seconds of round 0; None is the trace's first instant.
       gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there;
         ``absent``: it meets nobody.
-      max_gap: seconds.
+      max_gap: seconds, above 0; None is three times the median time between two samples of a vehicle.
       vehicles: which vehicles the clients are. ``longest``: the N that are there for longest between round 0 and R,
         in the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
         another, the next to enter after its former one left (the client longest free takes it); who finds no client
@@ -50,11 +50,9 @@ def resample(
     """
     when = round_times(trace, dt, rounds, start)
     _check(gaps, max_gap, num_clients)
-    if trace.waypoints:
-        max_gap = np.inf
     num_clients = num_clients or len(trace.ids)
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
-    position, known, held = places_at(trace, when, slot, num_clients, max_gap)
+    position, known, held = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
     present = known | held if gaps == "hold" or trace.waypoints else known
     return TraceTable(position, present, float(when[0]), float(dt))
 
@@ -87,17 +85,24 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
     return when
 
 
-def _check(gaps: str, max_gap: float, num_clients: int) -> None:
+def longest_gap(trace: Trace, max_gap: float | None = None) -> float:
+    """Seconds between two samples of a vehicle up to which it is taken to have gone straight, see `resample`."""
+    if trace.waypoints:
+        return np.inf
+    return 3 * spacing(trace) if max_gap is None else max_gap
+
+
+def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
     if gaps not in GAPS:
         raise UserError(unknown_name("rule for gaps", gaps, GAPS))
-    if not max_gap > 0:
+    if max_gap is not None and not max_gap > 0:
         raise UserError(f"max_gap is {max_gap}; it must be above 0 seconds")
     if num_clients < 0:
         raise UserError(f"num_clients is {num_clients}; it must be at least 0")
 
 
 def places_at(
-    trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float = np.inf
+    trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where the clients are at some times, and whether the trace says so.
 

@@ -83,7 +83,7 @@ def read_csv(path: str | Path, geographic: bool | None = None) -> Trace:
                 if field != "id":
                     number(path, line, field, text)
             raise
-    return columns.trace("csv_geo" if columns.geographic else "csv")
+    return columns.trace("csv")
 
 
 def read_contacts(path: str | Path) -> Contacts:

@@ -31,6 +31,16 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
         yield trace.times[instant], trace.node[part], part
 
 
+def spacing(trace: Trace) -> float:
+    """Median seconds between two samples of a node that follow each other, of the first half million; 0 without any."""
+    for time, node, _ in chunks(trace):
+        order = np.argsort(node, kind="stable")
+        same = node[order][1:] == node[order][:-1]
+        between = np.diff(time[order])[same]
+        return float(np.median(between)) if len(between) else 0.0
+    return 0.0
+
+
 def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin: float, end: float) -> np.ndarray:
     """Which client each vehicle is between two times, by the rules of `mdfl_jax.traces.resample`.
 
