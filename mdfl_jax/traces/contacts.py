@@ -54,9 +54,11 @@ def contact_table(
     line = np.repeat(np.arange(len(count)), count)
     at = first[line] + np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
     i, j = contacts.pair[line].T.astype(np.int64)
+    code = (at * num_clients + i) * num_clients + j
     if not directed:
-        at, i, j = np.tile(at, 2), np.append(i, j), np.append(j, i)
-    code = np.unique((at * num_clients + i) * num_clients + j)
+        code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
+    code.sort()
+    code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
     at, pair = np.divmod(code, num_clients**2)
     edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
     return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)

@@ -8,7 +8,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.traces.types import Trace
 
 VEHICLES = ("longest", "first", "reuse")
-CHUNK = 1 << 19  # samples looked at together, so that a large trace needs little beside itself
+CHUNK = 1 << 16  # samples looked at together, so that a large trace needs little beside itself
 
 
 def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +32,7 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
 
 
 def spacing(trace: Trace) -> float:
-    """Median seconds between two samples of a node that follow each other, of the first half million; 0 without any."""
+    """Median seconds between two samples of a node that follow each other, of the first 65,536; 0 without any."""
     for time, node, _ in chunks(trace):
         order = np.argsort(node, kind="stable")
         same = node[order][1:] == node[order][:-1]

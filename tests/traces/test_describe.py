@@ -145,3 +145,9 @@ def test_the_town_is_what_its_script_makes():
     spec.loader.exec_module(module)
     assert gzip.decompress(TOWN.read_bytes()) == module.make()
     assert TOWN.stat().st_size < 300_000
+
+
+def test_describing_does_without_jax():
+    """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
+    code = "import sys, launch.data; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
