@@ -2,7 +2,7 @@
 
 For each format, a file of that many vehicles and steps of one second is made in a temporary folder and read in a fresh
 process, alone: once for the seconds of `mdfl_jax.traces.load` and the process's largest resident memory, and once more
-for `resample` to rounds of 10 s. `baseline_mb` is what the process holds before it reads (Python, JAX, NumPy, SciPy).
+for `resample` to rounds of 10 s. `baseline_mb` is what the process holds before it reads (Python and NumPy).
 Vehicles go to and fro on streets; SUMO's lines are as long as SUMO writes them by default (about 145 bytes).
 """
 
