@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import jax
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
@@ -43,8 +42,6 @@ def check_config_flags(argv: Sequence[str]) -> str:
     Raises:
       UserError: for an absent file or an unknown key.
     """
-    from mdfl_jax.experiments.config import check_key
-
     given = ""
     for i, arg in enumerate(argv):
         if file := re.fullmatch(r"--?config(?:=(.*))?", arg):
@@ -56,6 +53,8 @@ def check_config_flags(argv: Sequence[str]) -> str:
                     raise UserError(f"--config needs a file; known: {', '.join(known)}")
                 raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
         elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
+            from mdfl_jax.experiments.config import check_key  # brings JAX, which not every launcher needs
+
             name = key.group(1)
             sections = {"data", "model", "network", "motion", "algorithm", "engine"}
             if name in sections:
@@ -115,7 +114,7 @@ def call(main: Callable[[], int]) -> int:
         return main()
     except UserError as error:
         fail(error)
-    except jax.errors.JaxRuntimeError as error:
+    except RuntimeError as error:  # JaxRuntimeError is one; launchers that compile nothing do not import JAX
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         fail(f"not enough memory: {str(error).splitlines()[0]}")
@@ -140,6 +139,8 @@ def setup_jax(cache: str) -> None:
     Raises:
       UserError: where the cache is something else than a directory.
     """
+    import jax
+
     if os.path.exists(cache) and not os.path.isdir(cache):
         raise UserError(f"--cache={cache}: it is not a directory")
     if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "") and not os.environ.get(

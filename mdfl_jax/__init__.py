@@ -1,8 +1,22 @@
 """A JAX-accelerated, vectorised simulator of decentralized federated learning among moving clients."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from mdfl_jax.errors import UserError
-from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.types import Algorithm, Hparams, Links, Network, Task
+
+if TYPE_CHECKING:
+    from mdfl_jax.simulation import Schedule, simulate
+    from mdfl_jax.types import Algorithm, Hparams, Links, Network, Task
 
 __all__ = ["Algorithm", "Hparams", "Links", "Network", "Schedule", "Task", "UserError", "simulate"]
 __version__ = "0.1.0"
+
+_HOMES = {"Schedule": "simulation", "simulate": "simulation"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is asked for, so that the parts without JAX (traces, reports) do without it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'types')}"), name)

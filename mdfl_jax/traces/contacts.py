@@ -1,0 +1,64 @@
+"""From a contact list to the links of each round."""
+
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.traces.types import Contacts, ContactTable
+
+
+def contact_table(
+    contacts: Contacts,
+    num_clients: int,
+    rounds: int = 0,
+    dt: float = 1.0,
+    start: float | None = None,
+    directed: bool = False,
+) -> ContactTable:
+    """The links of R rounds, from a contact list; a link that the list gives several times in a round counts once.
+
+    Round k lasts from ``start + k dt`` until just before ``start + (k + 1) dt`` and has the contacts that were on at
+    some instant of it. Of a list by rounds, ``dt`` counts rounds of the list, and ``start`` is its first (None: 0).
+
+    Args:
+      contacts: the list.
+      num_clients: N.
+      rounds: R; 0 takes them until the last contact's end. Contacts outside of the rounds are left out.
+      dt: seconds a round, above 0.
+      start: seconds of round 0; None is the first contact's start.
+      directed: ``i,j`` says only that i hears j; else they hear each other.
+
+    Raises:
+      UserError: a number out of range; a contact of a client that does not exist.
+    """
+    if num_clients < 1:
+        raise UserError(f"num_clients is {num_clients}; it must be at least 1")
+    if not (np.isfinite(dt) and dt > 0):
+        raise UserError(f"dt is {dt}; it must be above 0")
+    if rounds < 0:
+        raise UserError(f"rounds is {rounds}; it must be at least 0")
+    if contacts.pair.max() >= num_clients:
+        row = int(np.argmax(contacts.pair.max(axis=1)))
+        named = contacts.pair[row].tolist()
+        unit = "in round" if contacts.in_rounds else "at time"
+        raise UserError(
+            f"trace {contacts.source!r}: the contact {named[0]},{named[1]} {unit} {contacts.start[row]:g} names client"
+            f" {max(named)}; there are {num_clients} clients, 0 to {num_clients - 1}"
+        )
+    begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
+    first = np.floor((contacts.start - begin) / dt + 1e-9).astype(np.int64)
+    # A contact ends just before its end, but lasts an instant at least.
+    last = np.maximum(np.ceil((contacts.end - begin) / dt - 1e-9).astype(np.int64) - 1, first)
+    rounds = rounds or max(int(last.max()) + 1, 1)
+    first, last = first.clip(0), last.clip(-1, rounds - 1)
+    count = (last - first + 1).clip(0)
+    line = np.repeat(np.arange(len(count)), count)
+    at = first[line] + np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
+    i, j = contacts.pair[line].T.astype(np.int64)
+    code = (at * num_clients + i) * num_clients + j
+    if not directed:
+        code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
+    code.sort()
+    code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
+    at, pair = np.divmod(code, num_clients**2)
+    edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
+    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)

@@ -1,0 +1,199 @@
+"""What a trace is like: speeds, presence, and the contacts that a radius makes of it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.traces.contacts import contact_table
+from mdfl_jax.traces.resample import longest_gap, places_at, round_times
+from mdfl_jax.traces.types import Contacts, Trace
+from mdfl_jax.traces.vehicles import chunks, presence, spacing
+
+INSTANTS = 100  # how many rounds, evenly spaced, the contacts are taken of
+_BINS_PER_MS = 100
+_TOP_SPEED = 1000  # m/s, above which speeds share a bin of the median
+
+
+class Speeds(NamedTuple):
+    """Speeds between samples that follow one another, in m/s, weighted by the time between them.
+
+    Attributes:
+      mean: all metres over all seconds.
+      median: to 0.01 m/s.
+      largest: of any two samples.
+      metres: [M] float64 length of each node's way.
+    """
+
+    mean: float
+    median: float
+    largest: float
+    metres: np.ndarray
+
+
+def speeds(trace: Trace) -> Speeds:
+    """Measures the speeds of a trace, a bounded number of samples at once."""
+    num_nodes = len(trace.ids)
+    last = np.full((3, num_nodes), np.nan)  # time, x and y of each node's sample before
+    histogram = np.zeros(_BINS_PER_MS * _TOP_SPEED + 1)
+    metres, seconds, largest = np.zeros(num_nodes), 0.0, 0.0
+    for time, node, part in chunks(trace):
+        order = np.argsort(node, kind="stable")
+        owner = node[order]
+        now = np.stack([time[order], trace.x[part][order].astype(float), trace.y[part][order].astype(float)])
+        opening = np.concatenate([[True], owner[1:] != owner[:-1]])
+        before = np.roll(now, 1, axis=1)
+        before[:, opening] = last[:, owner[opening]]
+        closing = np.append(opening[1:], True)
+        last[:, owner[closing]] = now[:, closing]
+        follows = ~np.isnan(before[0])
+        step = (now - before)[:, follows]
+        way = np.hypot(step[1], step[2])
+        speed = way / step[0]
+        metres += np.bincount(owner[follows], weights=way, minlength=num_nodes)
+        seconds += float(step[0].sum())
+        largest = max(largest, float(speed.max(initial=0.0)))
+        bins = (speed * _BINS_PER_MS + 0.5).clip(max=len(histogram) - 1).astype(int)
+        histogram += np.bincount(bins, weights=step[0], minlength=len(histogram))
+    running = np.cumsum(histogram)
+    median = int(np.searchsorted(running, running[-1] / 2)) / _BINS_PER_MS if seconds else 0.0
+    return Speeds(float(metres.sum()) / seconds if seconds else 0.0, median, largest, metres)
+
+
+class LinkStats(NamedTuple):
+    """Of one instant.
+
+    Attributes:
+      present: clients that are there.
+      contacts: pairs in contact.
+      alone: clients there without a neighbour.
+      components: connected components of the clients there.
+      largest: clients in the largest one.
+    """
+
+    present: int
+    contacts: int
+    alone: int
+    components: int
+    largest: int
+
+
+def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
+    """Degrees and components of a graph: ``pairs`` [E, 2] of nodes from 0 to ``num_present`` - 1, each once.
+
+    >>> link_stats(np.array([[0, 1], [1, 2]]), 5)
+    LinkStats(present=5, contacts=2, alone=2, components=3, largest=3)
+    """
+    if not num_present:
+        return LinkStats(0, 0, 0, 0, 0)
+    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(num_present, num_present))
+    count, member = connected_components(graph, directed=False)
+    size = np.bincount(member)
+    return LinkStats(num_present, len(pairs), int((size == 1).sum()), int(count), int(size.max()))
+
+
+def describe(loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0) -> list[tuple[str, str]]:
+    """A trace in words, as (what, value) pairs.
+
+    Args:
+      loaded: places, or a contact list.
+      radius: metres within which two are in contact; a contact list has its own.
+      dt: seconds a round; 0 takes the median time between two samples of an id, and of a contact list in seconds a
+        hundredth of its length.
+
+    Raises:
+      UserError: a radius or ``dt`` out of range.
+    """
+    if not radius >= 0:
+        raise UserError(f"radius is {radius:g}; it must be at least 0 metres")
+    if not (np.isfinite(dt) and dt >= 0):
+        raise UserError(f"dt is {dt:g}; it must be at least 0 seconds")
+    return _of_contacts(loaded, dt) if isinstance(loaded, Contacts) else _of_trace(loaded, radius, dt)
+
+
+def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
+    begin, end = float(trace.times[0]), float(trace.times[-1])
+    pace = speeds(trace)
+    first, last = presence(trace)
+    between = spacing(trace)
+    still = int((pace.metres == 0).sum())
+    lines = [
+        ("format", trace.format),
+        ("ids", f"{len(trace.ids):,} ({_some(trace.ids)})"),
+        ("samples", f"{len(trace.node):,} at {len(trace.times):,} instants"),
+        ("time", f"{begin:g} to {end:g} s, a sample of an id every {between:g} s (median)"),
+        ("area", _area(trace)),
+        ("speed", f"mean {pace.mean:.2f}, median {pace.median:.2f}, largest {pace.largest:.2f} m/s"),
+        ("still", f"{still:,} ids never move"),
+        ("presence", "always, by waypoints" if trace.waypoints else f"median {np.median(last - first):g} s an id"),
+    ]
+    dt = dt or between
+    if end - begin < dt or not dt:
+        return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s" if dt else "none")]
+    when = round_times(trace, dt)
+    picked = when[np.unique(np.linspace(0, len(when) - 1, INSTANTS).astype(int))]
+    position, known, held = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids), longest_gap(trace))
+    there = known | held if trace.waypoints else known
+    stats = []
+    for place, present in zip(position, there):
+        pairs = cKDTree(place[present]).query_pairs(radius, output_type="ndarray")
+        stats.append(link_stats(pairs, int(present.sum())))
+    rounds = f"{len(when) - 1:,} of {dt:g} s; contacts at radius {radius:g} m, at {len(picked)} of their beginnings:"
+    return [*lines, ("rounds", rounds), *_of_links(stats)]
+
+
+def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
+    begin, end = float(contacts.start.min()), float(contacts.end.max())
+    num_clients = int(contacts.pair.max()) + 1
+    unit = "rounds" if contacts.in_rounds else "s"
+    last = end - 1 if contacts.in_rounds else end
+    dt = dt or (1.0 if contacts.in_rounds else (end - begin) / 100 or 1.0)
+    table = contact_table(contacts, num_clients, dt=dt)
+    picked = np.unique(np.linspace(0, len(table.offsets) - 2, INSTANTS).astype(int))
+    stats = []
+    for k in picked:
+        edges = table.edges[table.offsets[k] : table.offsets[k + 1]]
+        stats.append(link_stats(edges[edges[:, 0] < edges[:, 1]], num_clients))
+    rounds = f"{len(table.offsets) - 1:,} of {dt:g} {unit}; contacts in {len(picked)} of them:"
+    return [
+        ("format", "contacts"),
+        ("ids", f"{len(np.unique(contacts.pair)):,}, from {contacts.pair.min()} to {contacts.pair.max()}"),
+        ("samples", f"{len(contacts.pair):,} contacts"),
+        ("time", f"{begin:g} to {last:g} {unit}"),
+        ("rounds", rounds),
+        *_of_links(stats),
+    ]
+
+
+def _of_links(stats: Sequence[LinkStats]) -> list[tuple[str, str]]:
+    present, contacts, alone, components, largest = np.array(stats, float).T
+    clients = max(present.sum(), 1.0)
+    return [
+        ("there", f"mean {present.mean():.1f}, largest {present.max():.0f} ids at once"),
+        ("contacts", f"mean {contacts.mean():.1f}, largest {contacts.max():.0f} pairs a round"),
+        ("degree", f"mean {2 * contacts.sum() / clients:.2f}; without a neighbour {alone.sum() / clients:.1%}"),
+        ("components", f"mean {components.mean():.1f}; the largest holds {largest.sum() / clients:.1%} of those there"),
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _area(trace: Trace) -> str:
+    low, high = (np.array([f(trace.x), f(trace.y)], float) for f in (np.min, np.max))
+    width, height = high - low
+    if trace.format.endswith("_geo"):
+        return f"{width:,.1f} x {height:,.1f} m about longitude {trace.origin[0]:.5f}, latitude {trace.origin[1]:.5f}"
+    x, y = low + trace.origin
+    hint = "; degrees? then give the format with _geo" if _like_degrees(width, height, x, y) else ""
+    return f"{width:,.1f} x {height:,.1f} m from x = {x:,.1f}, y = {y:,.1f}{hint}"
+
+
+def _like_degrees(width: float, height: float, x: float, y: float) -> bool:
+    """Whether places given as metres look like longitude and latitude: all within a metre or two, away from zero."""
+    return max(width, height) < 2 and 2 < max(abs(x), abs(y)) <= 180

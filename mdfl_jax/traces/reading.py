@@ -1,0 +1,181 @@
+"""What the readers share: opening plain and gzip files, columns that grow, and errors of one line."""
+
+import gzip
+import io
+import math
+import os
+import zlib
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NoReturn, cast
+
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.traces.types import Trace
+
+EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
+# Beyond it float32 resolves less than 4 mm, and places are taken from an origin near the first sample.
+FAR = 65_536.0
+
+
+def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
+    """Raises the `UserError` of a trace file, with the line where one is known."""
+    raise UserError(f"trace {str(path)!r}{f', line {line}' if line else ''}: {text}")
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed where they begin as gzip does, whatever the file is called.
+
+    Raises:
+      UserError: missing, empty, not a file, not to be read, damaged or cut off; the errors of decoding that arise
+        while the caller reads are told here too.
+    """
+    if not os.path.isfile(path):
+        wrong(path, "it is not a file" if os.path.exists(path) else "there is no such file")
+    try:
+        with open(path, "rb") as raw:
+            magic = raw.peek(2)[:2]
+            if not magic:
+                wrong(path, "the file is empty")
+            if magic == b"\x1f\x8b":
+                with gzip.GzipFile(fileobj=raw) as stream:
+                    yield cast(IO[bytes], stream)
+            else:
+                yield raw
+    except EOFError:
+        wrong(path, "the file is cut off: its gzip stream has no end")
+    except (gzip.BadGzipFile, zlib.error) as error:
+        wrong(path, f"the gzip stream is damaged ({error})")
+    except UnicodeDecodeError as error:
+        wrong(path, f"it is not text: byte 0x{error.object[error.start]:02x} is not UTF-8")
+    except OSError as error:
+        wrong(path, f"it cannot be read ({error.strerror or error})")
+
+
+def text_of(stream: IO[bytes]) -> io.TextIOWrapper:
+    """The stream as text, without a byte order mark."""
+    return io.TextIOWrapper(stream, encoding="utf-8-sig")
+
+
+def number(path: str | Path, line: int, name: str, text: str) -> float:
+    """The finite number that a text holds, or a `UserError` that says which it is not."""
+    try:
+        value = float(text)
+    except ValueError:
+        wrong(path, f"{name} is {text!r}; it must be a number", line)
+    if not math.isfinite(value):
+        wrong(path, f"{name} is {text}; it must be finite", line)
+    return value
+
+
+def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
+    """From where places are measured while a file is read, by its first sample.
+
+    >>> origin_near(120.5, 80.0, False), origin_near(691_608.4, 5_334_760.2, False)
+    ((0.0, 0.0), (691000.0, 5334000.0))
+    """
+    if geographic:
+        return x, y
+    if max(abs(x), abs(y)) < FAR or not (math.isfinite(x) and math.isfinite(y)):
+        return 0.0, 0.0
+    return math.floor(x / 1000) * 1000.0, math.floor(y / 1000) * 1000.0
+
+
+class Columns:
+    """Samples of a file in which each has its own time, as compact columns that grow, checked one by one.
+
+    Args:
+      path: the file, for messages.
+      geographic: places are degrees of longitude and latitude.
+    """
+
+    def __init__(self, path: str | Path, geographic: bool = False):
+        self.path, self.geographic = path, geographic
+        self.ids: dict[str, int] = {}
+        self.last: list[float] = []
+        self.time, self.node = array("d"), array("i")
+        self.x, self.y = array("f"), array("f")
+        self.origin = (0.0, 0.0)
+
+    def add(self, line: int, name: str, time: float, x: float, y: float) -> None:
+        """Adds a sample.
+
+        Raises:
+          UserError: a time that is not finite, or not later than the node's last one.
+        """
+        node = self.ids.get(name)
+        if node is None:
+            if not self.ids:
+                self.origin = origin_near(x, y, self.geographic)
+            node = self.ids[name] = len(self.last)
+            self.last.append(-math.inf)
+        if not self.last[node] < time < math.inf:
+            if not math.isfinite(time):
+                wrong(self.path, f"time is {time}; it must be finite", line)
+            if time == self.last[node]:
+                wrong(self.path, f"id {name!r} has a second sample at time {time:g}", line)
+            wrong(self.path, f"id {name!r} goes back from time {self.last[node]:g} to {time:g}; times must grow", line)
+        self.last[node] = time
+        self.time.append(time)
+        self.node.append(node)
+        self.x.append(x - self.origin[0])
+        self.y.append(y - self.origin[1])
+
+    def trace(self, format_name: str, waypoints: bool = False) -> Trace:
+        """The samples as a `Trace`, brought into order of time.
+
+        Raises:
+          UserError: no samples; places that are not finite, or not on the globe.
+        """
+        time, node = np.frombuffer(self.time), np.frombuffer(self.node, np.int32)
+        x, y = np.frombuffer(self.x, np.float32), np.frombuffer(self.y, np.float32)
+        if len(time) and np.any(time[1:] < time[:-1]):
+            order = np.argsort(time, kind="stable")
+            time, node, x, y = time[order], node[order], x[order], y[order]
+        first = np.flatnonzero(np.concatenate([[True], time[1:] > time[:-1]])) if len(time) else np.zeros(0, int)
+        offsets = np.append(first, len(time))
+        trace = Trace(tuple(self.ids), time[first], offsets, node, x, y, self.origin, waypoints, format_name)
+        return settled(self.path, trace, self.geographic)
+
+
+def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
+    """A trace as read, checked; degrees become metres.
+
+    Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
+    y = R (lat - mean lat), angles in radians. Within 100 km of the mean it errs by about 1 % at middle latitudes; an
+    area across the 180th meridian is not one area here.
+
+    Raises:
+      UserError: no samples; places that are not finite, or not on the globe.
+    """
+    if not len(trace.node):
+        wrong(path, "it holds no samples")
+    names = ("longitude", "latitude") if geographic else ("x", "y")
+    for name, column, start, limit in zip(names, (trace.x, trace.y), trace.origin, (180.0, 90.0)):
+        low, high = float(column.min()), float(column.max())  # both NaN where one sample is
+        if not (math.isfinite(low) and math.isfinite(high)):
+            worst = int(np.argmin(np.isfinite(column)))
+            wrong(path, f"{_sample(trace, worst)}: {name} is {column[worst]}; it must be finite")
+        # The offset has been rounded to float32, which must not push a pole off the globe.
+        if geographic and (start + low < -limit - 1e-5 or start + high > limit + 1e-5):
+            worst = int(np.argmax(np.abs(column + start)))
+            swapped = "; are longitude and latitude swapped?" if name == "latitude" else ""
+            value = start + float(column[worst])
+            wrong(path, f"{_sample(trace, worst)}: {name} {value:.6g} is outside -{limit:g} to {limit:g}{swapped}")
+    if not geographic:
+        return trace
+    mean_x, mean_y = float(trace.x.mean(dtype=np.float64)), float(trace.y.mean(dtype=np.float64))
+    origin = (trace.origin[0] + mean_x, trace.origin[1] + mean_y)
+    metres = math.radians(1.0) * EARTH_RADIUS
+    x = (trace.x - np.float32(mean_x)) * np.float32(metres * math.cos(math.radians(origin[1])))
+    y = (trace.y - np.float32(mean_y)) * np.float32(metres)
+    return trace._replace(x=x, y=y, origin=origin, format=f"{trace.format}_geo")
+
+
+def _sample(trace: Trace, index: int) -> str:
+    instant = int(np.searchsorted(trace.offsets, index, side="right")) - 1
+    return f"id {trace.ids[trace.node[index]]!r} at time {trace.times[instant]:g}"

@@ -1,0 +1,157 @@
+"""From samples to rounds: which vehicle a client is, where it is when a round begins, and whether it is there."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.traces.types import Trace, TraceTable
+from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
+
+GAPS = ("hold", "absent")
+MAX_ROUNDS = 10_000_000  # a mistyped dt should be told, not end as a want of memory
+
+
+def resample(
+    trace: Trace,
+    dt: float,
+    rounds: int = 0,
+    num_clients: int = 0,
+    start: float | None = None,
+    gaps: str = "hold",
+    max_gap: float | None = None,
+    vehicles: str | Sequence[str] = "longest",
+) -> TraceTable:
+    """The places of N clients at the times ``start + k dt``, k from 0 to R.
+
+    Between two samples of a vehicle its place is interpolated linearly, but where they are more than ``max_gap`` apart
+    there is a gap, as there is before a vehicle's first sample and after its last. Vehicles of waypoint traces
+    (BonnMotion, ns-2) have no gaps: they stand before their first waypoint and after their last.
+
+    Args:
+      trace: where the vehicles were.
+      dt: seconds a round, above 0.
+      rounds: R; 0 takes as many as the trace is long.
+      num_clients: N; 0 takes as many as there are vehicles. Clients beyond the vehicles are never present.
+      start: seconds of round 0; None is the trace's first instant.
+      gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there;
+        ``absent``: it meets nobody.
+      max_gap: seconds, above 0; None is three times the median time between two samples of a vehicle.
+      vehicles: which vehicles the clients are. ``longest``: the N that are there for longest between round 0 and R,
+        in the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
+        another, the next to enter after its former one left (the client longest free takes it); who finds no client
+        free is left out. Names: these vehicles, client by client.
+
+    Returns:
+      TraceTable: position [R + 1, N, 2] float32, present [R + 1, N] bool.
+
+    Raises:
+      UserError: a number out of range; a trace that is shorter than the rounds; an unknown rule or vehicle.
+    """
+    when = round_times(trace, dt, rounds, start)
+    _check(gaps, max_gap, num_clients)
+    num_clients = num_clients or len(trace.ids)
+    slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
+    position, known, held = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
+    present = known | held if gaps == "hold" or trace.waypoints else known
+    return TraceTable(position, present, float(when[0]), float(dt))
+
+
+def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:
+    """The times of rounds 0 to R, [R + 1] float64; an instant of the trace within 1e-6 dt is taken exactly.
+
+    Raises:
+      UserError: ``dt`` or ``rounds`` out of range; a trace that ends before.
+    """
+    if not (np.isfinite(dt) and dt > 0):
+        raise UserError(f"dt is {dt}; it must be above 0 seconds")
+    if rounds < 0:
+        raise UserError(f"rounds is {rounds}; it must be at least 0")
+    first, last = float(trace.times[0]), float(trace.times[-1])
+    begin = first if start is None else float(start)
+    if not first <= begin <= last:
+        raise UserError(f"start is {begin:g}; the trace is from {first:g} to {last:g} s")
+    fit = int(np.floor((last - begin) / dt + 1e-6))
+    wanted = rounds or max(fit, 1)
+    # Nodes of a waypoint trace stay after their last waypoint, for as many rounds as are asked for.
+    if wanted > fit and not (trace.waypoints and rounds):
+        raise UserError(f"{wanted} rounds of {dt:g} s from {begin:g} s: the trace ends at {last:g} s, after {fit}")
+    if wanted > MAX_ROUNDS:
+        raise UserError(f"dt is {dt:g}, which makes {wanted:,} rounds; at most {MAX_ROUNDS:,} are allowed")
+    when = begin + dt * np.arange(wanted + 1)
+    right = np.searchsorted(trace.times, when).clip(0, len(trace.times) - 1)
+    for near in (right, (right - 1).clip(0)):
+        when = np.where(np.abs(trace.times[near] - when) <= 1e-6 * dt, trace.times[near], when)
+    return when
+
+
+def longest_gap(trace: Trace, max_gap: float | None = None) -> float:
+    """Seconds between two samples of a vehicle up to which it is taken to have gone straight, see `resample`."""
+    if trace.waypoints:
+        return np.inf
+    return 3 * spacing(trace) if max_gap is None else max_gap
+
+
+def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
+    if gaps not in GAPS:
+        raise UserError(unknown_name("rule for gaps", gaps, GAPS))
+    if max_gap is not None and not max_gap > 0:
+        raise UserError(f"max_gap is {max_gap}; it must be above 0 seconds")
+    if num_clients < 0:
+        raise UserError(f"num_clients is {num_clients}; it must be at least 0")
+
+
+def places_at(
+    trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the clients are at some times, and whether the trace says so.
+
+    Args:
+      trace: the samples.
+      when: [K] float64 increasing times.
+      slot: [M] client of each node, -1 for none.
+      num_clients: N.
+      max_gap: seconds between two samples up to which places are interpolated.
+
+    Returns:
+      position [K, N, 2] float32; known [K, N] bool, at a sample or interpolated; held [K, N] bool, in a gap, at the
+      last sample before it, or at the first one where there is none before.
+    """
+    before = np.full((len(when), num_clients), -1, np.int32 if len(trace.node) < 2**31 else np.int64)
+    after = before.copy()
+    until = trace.offsets[np.searchsorted(trace.times, when, side="right")]
+    since = trace.offsets[np.searchsorted(trace.times, when, side="left")]
+    held = np.full(num_clients, -1, before.dtype)
+    for k, (low, high) in enumerate(zip(np.append(0, until[:-1]), until)):
+        _mark(held, trace.node, slot, low, high, 1)
+        before[k] = held
+    held[:] = -1
+    for k, (low, high) in reversed(list(enumerate(zip(since, np.append(since[1:], len(trace.node)))))):
+        _mark(held, trace.node, slot, low, high, -1)
+        after[k] = held
+    position = np.empty((len(when), num_clients, 2), np.float32)
+    known = np.zeros((len(when), num_clients), bool)
+    corner = np.array([trace.x.min(), trace.y.min()], np.float32)
+    for k, time in enumerate(when):
+        a, b = before[k], after[k]
+        a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # one side only: both are the sample that is there
+        start, end = _time_of(trace, a), _time_of(trace, b)
+        between = (start <= time) & (time <= end) & (trace.node[a] == trace.node[b]) & (end - start <= max_gap)
+        known[k] = between & (a >= 0)
+        share = np.where(between & (end > start), (time - start) / np.where(end > start, end - start, 1.0), 0.0)
+        for axis, column in enumerate((trace.x, trace.y)):
+            place = column[a] + share * (column[b].astype(np.float64) - column[a])
+            position[k, :, axis] = np.where(a >= 0, place, corner[axis])
+    return position, known, ~known & ((before >= 0) | (after >= 0))
+
+
+def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: int, step: int) -> None:
+    """Notes, by client, the last (step 1) or first (step -1) of the samples low to high."""
+    for at in range(low, high, CHUNK) if step > 0 else reversed(range(low, high, CHUNK)):
+        client = slot[node[at : min(at + CHUNK, high)]][::step]
+        index = np.arange(at, at + len(client))[::step]
+        held[client[client >= 0]] = index[client >= 0]
+
+
+def _time_of(trace: Trace, index: np.ndarray) -> np.ndarray:
+    return trace.times[np.searchsorted(trace.offsets, index.clip(0), side="right") - 1]

@@ -1,0 +1,145 @@
+"""Traces of SUMO: floating car data (FCD) in XML."""
+
+from array import array
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+
+from mdfl_jax.traces.reading import number, opened, origin_near, settled, wrong
+from mdfl_jax.traces.types import Trace
+
+CHUNK = 1 << 18
+MOVING = ("vehicle", "person", "container")
+KNOWN = ("fcd-export", "timestep", *MOVING)
+
+
+class _Reader:
+    """The handlers of one file. Vehicles, persons and containers are nodes alike.
+
+    expat calls back once an element, with the attributes as a list, which is a quarter faster than as a dict; nothing
+    of the document is kept but the columns.
+    """
+
+    def __init__(self, path: str | Path, geographic: bool):
+        self.path, self.geographic = path, geographic
+        self.ids: dict[str, int] = {}
+        self.last: list[int] = []  # per node the instant of its last sample, to find a second one
+        self.times, self.offsets = array("d"), array("q")
+        self.node, self.x, self.y = array("i"), array("f"), array("f")
+        self.origin = (0.0, 0.0)
+        self.instant = -1
+        self.parser = expat.ParserCreate()
+        self.parser.ordered_attributes = True
+        self.parser.StartElementHandler = self.root
+        self.parser.StartDoctypeDeclHandler = self.refuse
+
+    def refuse(self, *_: object) -> None:
+        wrong(self.path, "a document type (DOCTYPE, entities) is refused; FCD files have none", self.line)
+
+    @property
+    def line(self) -> int:
+        return self.parser.CurrentLineNumber
+
+    def root(self, tag: str, _: list[str]) -> None:
+        if tag != "fcd-export":
+            wrong(self.path, f"the root element is <{tag}>; FCD output of SUMO has <fcd-export>", self.line)
+        self.parser.StartElementHandler = self.element
+
+    def element(self, tag: str, attributes: list[str]) -> None:
+        if tag == "timestep":
+            self.timestep(attributes)
+            return
+        if attributes[0:5:2] == ["id", "x", "y"]:  # SUMO's own order
+            name, x_text, y_text = attributes[1], attributes[3], attributes[5]
+        else:
+            name, x_text, y_text = self.look_up(tag, attributes)
+        if tag not in MOVING or self.instant < 0:
+            self.misplaced(tag)
+        try:
+            x, y = float(x_text), float(y_text)
+        except ValueError:
+            x, y = number(self.path, self.line, "x", x_text), number(self.path, self.line, "y", y_text)
+        node = self.ids.get(name)
+        if node is None:
+            if not self.ids:
+                self.origin = origin_near(x, y, self.geographic)
+            node = self.ids[name] = len(self.last)
+            self.last.append(-1)
+        if self.last[node] == self.instant:
+            time = self.times[self.instant]
+            wrong(self.path, f"id {name!r} has a second sample at time {time:g}", self.line)
+        self.last[node] = self.instant
+        self.node.append(node)
+        self.x.append(x - self.origin[0])
+        self.y.append(y - self.origin[1])
+
+    def timestep(self, attributes: list[str]) -> None:
+        given = dict(zip(attributes[::2], attributes[1::2]))
+        if "time" not in given:
+            wrong(self.path, "<timestep> has no attribute time", self.line)
+        time = number(self.path, self.line, "time", given["time"])
+        if self.times and time <= self.times[-1]:
+            wrong(self.path, f"time goes from {self.times[-1]:g} to {time:g}; times must grow", self.line)
+        self.times.append(time)
+        self.offsets.append(len(self.node))
+        self.instant += 1
+
+    def look_up(self, tag: str, attributes: list[str]) -> tuple[str, str, str]:
+        if tag not in MOVING:
+            self.misplaced(tag)
+        given = dict(zip(attributes[::2], attributes[1::2]))
+        if not self.ids and "lon" in given and "x" not in given:
+            self.geographic = True
+        names = ("id", "lon", "lat") if "lon" in given and "x" not in given else ("id", "x", "y")
+        if missing := [name for name in names if name not in given]:
+            wrong(self.path, f"<{tag}> has no attribute {missing[0]}", self.line)
+        return given[names[0]], given[names[1]], given[names[2]]
+
+    def misplaced(self, tag: str) -> None:
+        if tag not in KNOWN:
+            wrong(self.path, f"unknown element <{tag}>; known: {', '.join(KNOWN)}", self.line)
+        wrong(self.path, f"<{tag}> stands outside of a <timestep>", self.line)
+
+
+def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
+    """Reads SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
+
+    ``<timestep time="..">`` elements hold ``<vehicle>``, ``<person>`` and ``<container>`` elements with the attributes
+    id, x and y, in any order; others are passed over. Attributes lon and lat in place of x and y make the file
+    geographic.
+
+    Args:
+      path: the file.
+      geographic: x and y are degrees of longitude and latitude, as ``--fcd-output.geo`` writes them; the file itself
+        does not say so.
+
+    Raises:
+      UserError: a file that is not such, that is damaged or cut off, that declares a document type, whose times do
+        not grow, or in which an id stands twice in a time step.
+    """
+    reader = _Reader(path, geographic)
+    final = False
+    try:
+        with opened(path) as stream:
+            while chunk := stream.read(CHUNK):
+                reader.parser.Parse(chunk, False)
+        final = True
+        reader.parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        if final:
+            wrong(path, "the file is cut off: it ends within an element", error.lineno)
+        wrong(path, f"it is not XML ({expat.ErrorString(error.code)})", error.lineno)
+    reader.offsets.append(len(reader.node))
+    trace = Trace(
+        ids=tuple(reader.ids),
+        times=np.frombuffer(reader.times),
+        offsets=np.frombuffer(reader.offsets, np.int64),
+        node=np.frombuffer(reader.node, np.int32),
+        x=np.frombuffer(reader.x, np.float32),
+        y=np.frombuffer(reader.y, np.float32),
+        origin=reader.origin,
+        waypoints=False,
+        format="sumo",
+    )
+    return settled(path, trace, reader.geographic)

@@ -1,0 +1,153 @@
+"""What launch.data says of a trace, against plain loops, and how it says it."""
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.traces import load_trace
+from mdfl_jax.traces import vehicles as vehicles_module
+from mdfl_jax.traces.describe import describe, link_stats, speeds
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "tests" / "data" / "traces"
+TOWN = ROOT / "configs" / "data" / "town.fcd.xml.gz"
+
+
+def test_speeds_equal_the_loop(monkeypatch):
+    """Also where a node's samples fall into different parts of those looked at together."""
+    trace = load_trace(TOWN)
+    steps = []
+    for node in range(len(trace.ids)):
+        mine = trace.node == node
+        way = list(zip(trace.sample_times[mine], trace.x[mine].astype(float), trace.y[mine].astype(float)))
+        steps += [(b[0] - a[0], math.dist(a[1:], b[1:]), node) for a, b in itertools.pairwise(way)]
+    seconds, metres, owner = map(np.array, zip(*steps))
+    speed = metres / seconds
+    order = np.argsort(speed)
+    middle = speed[order][np.searchsorted(np.cumsum(seconds[order]), seconds.sum() / 2)]
+    for chunk in (1 << 19, 101):
+        monkeypatch.setattr(vehicles_module, "CHUNK", chunk)
+        got = speeds(trace)
+        assert got.mean == pytest.approx(metres.sum() / seconds.sum())
+        assert got.median == pytest.approx(middle, abs=0.011)
+        assert got.largest == pytest.approx(speed.max())
+        np.testing.assert_allclose(got.metres, np.bincount(owner, weights=metres))
+
+
+def test_link_stats_by_hand():
+    assert link_stats(np.zeros((0, 2), int), 0) == (0, 0, 0, 0, 0)
+    assert link_stats(np.zeros((0, 2), int), 3) == (3, 0, 3, 3, 1)
+    assert link_stats(np.array([[0, 1], [1, 2], [0, 2], [4, 5]]), 7) == (7, 4, 2, 4, 3)
+
+
+def test_a_small_trace_in_words():
+    """crossing.fcd.xml: three are there at each of three instants; at the last, one has left and one come."""
+    lines = dict(describe(load_trace(FILES / "crossing.fcd.xml"), radius=50))
+    assert lines == {
+        "format": "sumo",
+        "ids": "4 (east, north, walker, late)",
+        "samples": "9 at 3 instants",
+        "time": "0 to 2 s, a sample of an id every 1 s (median)",
+        "area": "100.0 x 100.0 m from x = 0.0, y = 0.0",
+        # 10 m/s for 2 s and 1 s, and 2 s at rest
+        "speed": "mean 6.00, median 10.00, largest 10.00 m/s",
+        "still": "2 ids never move",
+        "presence": "median 1.5 s an id",
+        "rounds": "2 of 1 s; contacts at radius 50 m, at 3 of their beginnings:",
+        "there": "mean 3.0, largest 3 ids at once",
+        # 0 s: walker with both; 1 s: walker with both; 2 s: east and walker
+        "contacts": "mean 1.7, largest 2 pairs a round",
+        "degree": "mean 1.11; without a neighbour 11.1%",
+        "components": "mean 1.3; the largest holds 88.9% of those there",
+    }
+
+
+def test_waypoints_contact_lists_and_the_globe_in_words():
+    from mdfl_jax.traces import load
+
+    assert dict(describe(load(FILES / "pair.movements"), dt=1))["presence"] == "always, by waypoints"
+    assert dict(describe(load(FILES / "pair.movements"), dt=1))["there"] == "mean 2.0, largest 2 ids at once"
+    rounds = dict(describe(load(FILES / "rounds.csv")))
+    assert rounds["time"] == "0 to 2 rounds"
+    assert rounds["ids"] == "3, from 0 to 2"
+    assert rounds["contacts"] == "mean 1.0, largest 2 pairs a round"
+    assert rounds["components"] == "mean 2.0; the largest holds 66.7% of those there"
+    spans = dict(describe(load(FILES / "spans.csv"), dt=10))
+    assert spans["time"] == "0 to 30.5 s"
+    assert spans["rounds"] == "4 of 10 s; contacts in 4 of them:"
+    assert "about longitude 16.38000, latitude 48.20500" in dict(describe(load(FILES / "globe.csv")))["area"]
+
+
+def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("0,a,16.4,48.2\n1,a,16.4,48.3\n")
+    assert "degrees? then give the format with _geo" in dict(describe(load_trace(path)))["area"]
+    assert "degrees?" not in dict(describe(load_trace(FILES / "places.csv")))["area"]
+
+
+def test_a_single_instant_has_no_rounds(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("5,a,1,2\n5,b,3,4\n")
+    assert dict(describe(load_trace(path)))["rounds"] == "none"
+    assert "shorter than a round of 9 s" in dict(describe(load_trace(path), dt=9))["rounds"]
+
+
+@pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
+def test_numbers_out_of_range(wrong):
+    with pytest.raises(UserError, match="it must be at least 0"):
+        describe(load_trace(FILES / "places.csv"), **wrong)
+
+
+def run_data(*args):
+    """`python -m launch.data`, as a user runs it."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "launch.data", *args]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_launcher_prints_aligned_lines():
+    done = run_data(f"--trace={TOWN}", "--dt=3", "--radius=150")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["trace", str(TOWN)]
+    assert any(line.startswith("rounds      300 of 3 s; contacts at radius 150 m") for line in lines)
+    assert {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines} == {12}
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ([], "--trace=FILE is missing"),
+        (["--trace=launch/data.py"], "its format is not known from its beginning"),
+        ([f"--trace={TOWN}", "--radius=-3"], "radius=-3"),
+    ],
+)
+def test_the_launcher_tells_a_mistake_in_one_line(args, expected):
+    done = run_data(*args)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("error: ")
+    assert expected in done.stderr
+
+
+def test_the_town_is_what_its_script_makes():
+    import gzip
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("make_trace", ROOT / "configs" / "data" / "make_trace.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert gzip.decompress(TOWN.read_bytes()) == module.make()
+    assert TOWN.stat().st_size < 300_000
+
+
+def test_describing_does_without_jax():
+    """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
+    code = "import sys, launch.data; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0

@@ -1,0 +1,257 @@
+"""From samples to rounds: interpolation, gaps, who is which client, and contact lists, against plain loops."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.traces import Contacts, Trace, contact_table, resample, vehicles, write_csv
+from mdfl_jax.traces.load import load_trace
+from mdfl_jax.traces.vehicles import presence, spacing
+
+
+def trace_of(samples, waypoints=False):
+    """A trace of {id: [(time, x, y), ...]}."""
+    rows = sorted((time, node, x, y) for node, way in enumerate(samples.values()) for time, x, y in way)
+    times, first = np.unique([row[0] for row in rows], return_index=True)
+    _, node, x, y = (np.array(column) for column in zip(*rows))
+    offsets = np.append(first, len(rows))
+    x, y, node = x.astype(np.float32), y.astype(np.float32), node.astype(np.int32)
+    return Trace(tuple(samples), times.astype(float), offsets, node, x, y, (0, 0), waypoints, "csv")
+
+
+def oracle(samples, when, max_gap, waypoints=False):
+    """(place, known) of one vehicle's samples at a time, by a loop."""
+    for (begin, x, y), (end, to_x, to_y) in itertools.pairwise(samples):
+        if begin <= when <= end and end - begin <= max_gap:
+            share = (when - begin) / (end - begin)
+            return (x + share * (to_x - x), y + share * (to_y - y)), True
+    for time, x, y in samples:
+        if time == when:
+            return (x, y), True
+    before = [sample for sample in samples if sample[0] <= when]
+    return (before[-1] if before else samples[0])[1:], waypoints
+
+
+TWO = {
+    "a": [(0, 0, 0), (1, 10, 0), (2, 10, 20), (3, 10, 30), (9, 70, 30), (10, 70, 40)],
+    "b": [(4, 5, 5), (5, 6, 5), (6, 7, 5)],
+}
+
+
+def test_places_between_samples_in_gaps_and_outside_by_hand():
+    table = resample(trace_of(TWO), dt=2.5, gaps="absent")
+    assert table.position.dtype == np.float32
+    assert (table.start, table.dt) == (0, 2.5)
+    # Samples are 1 s apart, so the 6 s from 3 to 9 are a gap (more than three times that).
+    assert table.present[:, 0].tolist() == [True, True, False, False, True]
+    assert table.position[:, 0].tolist() == [[0, 0], [10, 25], [10, 30], [10, 30], [70, 40]]
+    assert table.present[:, 1].tolist() == [False, False, True, False, False]
+    assert table.position[:, 1].tolist() == [[5, 5], [5, 5], [6, 5], [7, 5], [7, 5]]
+
+
+def test_hold_keeps_clients_in_gaps_and_a_longer_gap_may_be_bridged():
+    held = resample(trace_of(TWO), dt=2.5, gaps="hold")
+    np.testing.assert_array_equal(held.position, resample(trace_of(TWO), dt=2.5, gaps="absent").position)
+    assert held.present.all()
+    bridged = resample(trace_of(TWO), dt=2.5, gaps="absent", max_gap=6)
+    assert bridged.present[:, 0].all()
+    assert bridged.position[2, 0].tolist() == [30, 30]
+
+
+def test_waypoints_have_no_gaps_and_stay_at_the_end():
+    trace = trace_of({"0": [(0, 0, 0), (100, 50, 0)], "1": [(2, 3, 4)]}, waypoints=True)
+    table = resample(trace, dt=50, rounds=4, gaps="absent")
+    assert table.present.all()
+    assert table.position[:, 0, 0].tolist() == [0, 25, 50, 50, 50]
+    assert (table.position[:, 1] == [3, 4]).all()
+
+
+@st.composite
+def random_samples(draw):
+    """A few vehicles with samples at whole seconds, some missing."""
+    ways = {}
+    for vehicle in range(draw(st.integers(1, 4))):
+        times = sorted(draw(st.sets(st.integers(0, 30), min_size=1, max_size=12)))
+        places = st.integers(-50, 50)
+        ways[f"v{vehicle}"] = [(time, draw(places), draw(places)) for time in times]
+    return ways
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_samples(), st.sampled_from([0.5, 1.0, 1.7, 3.0]), st.sampled_from([1.0, 4.0, 100.0]), st.booleans())
+def test_resampling_equals_the_loop(ways, dt, max_gap, waypoints):
+    trace = trace_of(ways, waypoints)
+    if trace.times[-1] - trace.times[0] < dt:
+        return
+    table = resample(trace, dt, gaps="absent", max_gap=max_gap)
+    for k, when in enumerate(trace.times[0] + dt * np.arange(len(table.position))):
+        for client, way in enumerate(ways.values()):
+            place, known = oracle(way, when, np.inf if waypoints else max_gap, waypoints)
+            assert table.present[k, client] == known
+            np.testing.assert_allclose(table.position[k, client], place, atol=1e-4)
+
+
+def test_times_that_rounding_misses_are_met():
+    """0.1 * 3 is not 0.3; the samples of a vehicle at tenths of a second are met all the same, the last one too."""
+    times = [k / 10 for k in range(31)]
+    trace = trace_of({"a": [(time, k, 0) for k, time in enumerate(times)]})
+    table = resample(trace, 0.1, gaps="absent")
+    assert table.present.all()
+    assert table.position[:, 0, 0].tolist() == list(range(31))
+
+
+def test_start_and_rounds_take_a_window():
+    table = resample(trace_of(TWO), 1, rounds=3, start=4.5, gaps="absent", max_gap=100)
+    assert table.position[:, 0, 0].tolist() == [25, 35, 45, 55]
+    assert table.present[:, 1].tolist() == [True, True, False, False]
+
+
+FLEET = {
+    "early": [(0, 1, 0), (1, 1, 0), (2, 1, 0)],
+    "short": [(1, 2, 0), (2, 2, 0)],
+    "whole": [(t, 3, 0) for t in range(9)],
+    "later": [(3, 4, 0), (4, 4, 0), (5, 4, 0), (6, 4, 0)],
+    "last": [(7, 5, 0), (8, 5, 0)],
+}
+
+
+@pytest.mark.parametrize(
+    ("vehicles", "clients", "places", "there"),
+    [
+        ("longest", 2, [3, 4], [9, 4]),
+        ("longest", 3, [1, 3, 4], [3, 9, 4]),
+        ("first", 2, [1, 2], [3, 2]),
+        (("last", "early"), 2, [5, 1], [2, 3]),
+        (("last",), 2, [5, 1], [2, 0]),  # the second client is nobody; it stands in the corner of the area
+        ("longest", 6, [1, 2, 3, 4, 5, 1], [3, 2, 9, 4, 2, 0]),
+    ],
+)
+def test_which_vehicle_a_client_is(vehicles, clients, places, there):
+    table = resample(trace_of(FLEET), 1, num_clients=clients, vehicles=vehicles, gaps="absent")
+    assert (table.position[..., 0] == places).all()
+    assert table.present.sum(axis=0).tolist() == there
+
+
+def test_a_client_reuses_vehicles_one_after_another():
+    table = resample(trace_of(FLEET), 1, num_clients=2, vehicles="reuse", gaps="absent")
+    # "early" then "later" then "last"; "whole" is there all the time; "short" finds no client free.
+    assert table.position[:, 0, 0].tolist() == [1, 1, 1, 4, 4, 4, 4, 5, 5]
+    assert table.position[:, 1, 0].tolist() == [3] * 9
+    assert table.present.all()
+    three = resample(trace_of(FLEET), 1, num_clients=3, vehicles="reuse", gaps="absent")
+    assert three.position[:, 2, 0].tolist() == [2, 2, 2, 2, 2, 2, 2, 5, 5]
+    assert three.present[:, 2].tolist() == [False, True, True, False, False, False, False, True, True]
+
+
+def test_nobody_is_still_absent_when_gaps_are_held():
+    table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
+    assert table.present[:, :5].all()
+    assert not table.present[:, 5:].any()
+
+
+def test_presence_and_spacing():
+    first, last = presence(trace_of(FLEET))
+    assert (first.tolist(), last.tolist()) == ([0, 1, 0, 3, 7], [2, 2, 8, 6, 8])
+    first, last = presence(trace_of(FLEET), 3, 5)
+    np.testing.assert_array_equal(first, [np.nan, np.nan, 3, 3, np.nan])
+    np.testing.assert_array_equal(last, [np.nan, np.nan, 5, 5, np.nan])
+    assert spacing(trace_of(FLEET)) == 1
+    assert spacing(trace_of({"a": [(0, 0, 0)]})) == 0
+
+
+def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
+    """The same table whatever the number of samples looked at together."""
+    rng = np.random.default_rng(0)
+    ways = {f"v{i}": [(t, *rng.uniform(0, 99, 2)) for t in range(40) if rng.random() < 0.7] for i in range(9)}
+    path = tmp_path / "t.csv"
+    write_csv(trace_of(ways), path)
+    trace = load_trace(path)
+    whole = resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)
+    monkeypatch.setattr(vehicles, "CHUNK", 5)
+    monkeypatch.setitem(resample.__globals__, "CHUNK", 5)
+    for a, b in zip(whole, resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"dt": 0}, "dt is 0; it must be above 0 seconds"),
+        ({"dt": float("nan")}, "dt is nan; it must be above 0 seconds"),
+        ({"dt": 1e-9}, "rounds; at most 10,000,000 are allowed"),
+        ({"rounds": -1}, "rounds is -1; it must be at least 0"),
+        ({"rounds": 11}, "11 rounds of 1 s from 0 s: the trace ends at 10 s, after 10"),
+        ({"dt": 11}, "1 rounds of 11 s from 0 s: the trace ends at 10 s, after 0"),
+        ({"start": 12}, "start is 12; the trace is from 0 to 10 s"),
+        ({"start": float("nan")}, "start is nan; the trace is from 0 to 10 s"),
+        ({"gaps": "holdd"}, "unknown rule for gaps 'holdd' (did you mean 'hold'?); known: absent, hold"),
+        ({"max_gap": 0}, "max_gap is 0; it must be above 0 seconds"),
+        ({"num_clients": -1}, "num_clients is -1; it must be at least 0"),
+        ({"vehicles": "longst"}, "unknown choice of vehicles 'longst' (did you mean 'longest'?)"),
+        ({"vehicles": ["a", "c"]}, "unknown vehicle 'c'; known: a, b"),
+        ({"vehicles": ["a", "a"]}, "2 vehicles for 2 clients; each may be named once"),
+        ({"vehicles": ["a", "b"], "num_clients": 1}, "2 vehicles for 1 clients; each may be named once"),
+    ],
+)
+def test_wrong_arguments(arguments, expected):
+    with pytest.raises(UserError) as caught:
+        resample(trace_of(TWO), **({"dt": 1} | arguments))
+    assert expected in str(caught.value)
+
+
+def contacts_of(rows, in_rounds=False):
+    start, end, *pair = (np.array(column) for column in zip(*rows))
+    pair = np.stack(pair, axis=1).astype(np.int32)
+    return Contacts(start.astype(float), end.astype(float), pair, in_rounds, "list.csv")
+
+
+def links(table):
+    """The links of each round as sets."""
+    parts = np.split(table.edges, table.offsets[1:-1])
+    assert all(len(part) == len({tuple(edge) for edge in part.tolist()}) for part in parts)
+    return [{tuple(edge) for edge in part.tolist()} for part in parts]
+
+
+def test_contact_lists_by_round():
+    rows = [(0, 1, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1), (2, 3, 1, 2)]
+    assert links(contact_table(contacts_of(rows, True), 3)) == [{(0, 1), (1, 0)}, set(), {(1, 2), (2, 1)}]
+    assert links(contact_table(contacts_of(rows, True), 3, directed=True)) == [{(0, 1), (1, 0)}, set(), {(1, 2)}]
+    assert links(contact_table(contacts_of(rows, True), 3, rounds=1)) == [{(0, 1), (1, 0)}]
+    assert links(contact_table(contacts_of(rows, True), 3, rounds=4))[3] == set()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(0, 4), st.integers(1, 4)), min_size=1),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([-3, 0, 4]),
+)
+def test_contact_lists_by_time_equal_the_loop(rows, dt, start):
+    """A contact is in a round if some instant of it is: an instant t of start <= t < end, or start itself."""
+    rows = [(begin, begin + length, i, (i + step) % 5) for begin, length, i, step in rows]
+    expected = []
+    for k in range(6):
+        low, high = start + k * dt, start + (k + 1) * dt
+        on = [(i, j) for a, b, i, j in rows if (a < high and b > low and b > a) or (low <= a < high)]
+        expected.append({*on, *((j, i) for i, j in on)})
+    assert links(contact_table(contacts_of(rows), 5, rounds=6, dt=dt, start=start)) == expected
+
+
+def test_a_contact_of_nobody_is_refused():
+    rows = contacts_of([(0, 1, 0, 1), (3, 4, 2, 7)], True)
+    with pytest.raises(UserError) as caught:
+        contact_table(rows, 6)
+    assert str(caught.value) == (
+        "trace 'list.csv': the contact 2,7 in round 3 names client 7; there are 6 clients, 0 to 5"
+    )
+    assert contact_table(rows, 8).num_clients == 8
+
+
+@pytest.mark.parametrize("arguments", [{"num_clients": 0}, {"dt": 0}, {"dt": np.inf}, {"rounds": -1}])
+def test_wrong_arguments_of_contact_tables(arguments):
+    with pytest.raises(UserError, match="it must be"):
+        contact_table(contacts_of([(0, 1, 0, 1)]), **({"num_clients": 2} | arguments))
