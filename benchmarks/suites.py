@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import measure
-from mdfl_jax.data.dataset import Dataset
+from benchmarks.rounds import ROUNDS, images, prepare, simulation
+from mdfl_jax import sharding
 from mdfl_jax.data.sources import load
 from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import MOBILITIES, Mobility
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.models.conv import FORMS, convolution
@@ -29,14 +30,6 @@ from mdfl_jax.tasks import PartitionParams, classification
 def has_torch() -> bool:
     """Whether the rivals can run."""
     return importlib.util.find_spec("torch") is not None
-
-
-def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
-    """Stand-in images of ten classes; arithmetic does not depend on what they show."""
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 255, (num_samples, side, side, channels), dtype=np.uint8)
-    y = (np.arange(num_samples) % 10).astype(np.int32)
-    return Dataset("images", x, y, x[:100], y[:100], 10)
 
 
 def matrix_product() -> Callable[[], Any]:
@@ -125,17 +118,15 @@ def mixing() -> list[dict[str, Any]]:
 
 
 def mobility() -> list[dict[str, Any]]:
-    """Steps of DAM and DCM movement, N to 10,000 and G to 200; half of the clients move, and all but 100 at most."""
-    rows = []
-    for num_clients, size in (
-        (20, 18),
-        (1000, 50),
-        (1000, 100),
-        (1000, 200),
-        (10_000, 50),
-        (10_000, 100),
-        (10_000, 200),
-    ):
+    """Steps of DAM and DCM movement after forty others, N to 10,000 and G to 200, beside a round of digits_round.
+
+    Half of the clients move, and all but 100 at most. At the first step everybody draws a destination; later those do
+    who have arrived.
+    """
+    rows, steps = [], 5
+    the_round = prepare(simulation(ROUNDS["digits_round"], sharding.client_mesh())).call
+    sizes = [(20, 18), *((n, size) for n in (1000, 10_000) for size in (50, 100, 200))]
+    for num_clients, size in sizes:
         grid = grid_points(size)
         key = jax.random.key(0)
         world = GridWorld(
@@ -149,16 +140,21 @@ def mobility() -> list[dict[str, Any]]:
         calls: dict[str, Callable[[], Any]] = {}
         for name in ("dam", "dcm"):
             rule = MOBILITIES[name]()
-            state = jax.jit(rule.init)(key, world)
-            calls[name] = partial(jax.jit(rule.step), key, world, state)
-        seconds_of = measure.interleaved(calls, 7)
+
+            def walk(state: Any, first: int, count: int, rule: Mobility = rule, world: GridWorld = world) -> Any:
+                step = lambda s, r: (rule.step(jax.random.fold_in(key, r), world, s), None)  # noqa: E731
+                return jax.lax.scan(step, state, first + jnp.arange(count))[0]
+
+            state = jax.jit(partial(walk, first=0, count=40))(jax.jit(rule.init)(key, world))
+            calls[name] = partial(jax.jit(partial(walk, first=40, count=steps)), state)
+        seconds_of = measure.interleaved(calls | {"round": the_round}, 7)
+        round_of_client = np.array(seconds_of.pop("round")) / ROUNDS["digits_round"].num_clients
         for name, seconds in seconds_of.items():
+            a_step = [s / steps for s in seconds]
             row: dict[str, Any] = {"variant": f"{name}, N = {num_clients}, G = {size}"}
-            row["seconds_per_round"] = measure.spread(seconds)
-            row |= {
-                "num_clients": num_clients,
-                "microseconds_per_client": 1e6 * float(np.median(seconds)) / num_clients,
-            }
+            row |= {"seconds_per_round": measure.spread(a_step), "num_clients": num_clients}
+            row["microseconds_per_client"] = 1e6 * float(np.median(a_step)) / num_clients
+            row["ratio"] = float(np.median(np.array(a_step) / num_clients / round_of_client))
             rows.append(row)
     return rows
 

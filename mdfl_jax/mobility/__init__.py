@@ -20,6 +20,7 @@ from mdfl_jax.mobility.grid import (
     nearest_within,
     reachable,
     sample_index,
+    uniform_within,
 )
 from mdfl_jax.mobility.plane import BOUNDARIES, Motion, PlaneClient, PlaneWorld, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
@@ -51,4 +52,5 @@ __all__ = [
     "reachable",
     "sample_index",
     "static",
+    "uniform_within",
 ]

@@ -75,9 +75,13 @@ def _move(key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.
     """One round of one client: draw a destination if the last one is reached, then go towards it (MADFL alg. 4)."""
     counts_near, candidates = plan
     arrived = client.location == client.destination
-    drawn = sample_index(key, probabilities_from_counts(client.location, client.label_counts, counts_near, candidates))
     can_choose = jnp.any(candidates)  # without a static client DCM has no centre: stay
-    destination = jnp.where(arrived & can_choose, drawn, client.destination)
+
+    def draw() -> jax.Array:
+        weight = probabilities_from_counts(client.location, client.label_counts, counts_near, candidates)
+        return sample_index(key, weight)
+
+    destination = jax.lax.cond(arrived & can_choose, draw, lambda: client.destination)
     location = nearest_within(world, client.location, destination)
     return client._replace(location=location, destination=destination)
 

@@ -5,15 +5,18 @@ clients and leaves the others where they are. ``plan`` is whatever the rule's ``
 first round (cluster centres, say), the same for all clients.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_distance, within
+from mdfl_jax.geometry import squared_reach, within
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
+
+LARGEST_AT_ONCE = 2**22  # clients times grid points that a CPU looks at together
 
 
 class GridWorld(NamedTuple):
@@ -61,10 +64,56 @@ def reachable(world: GridWorld, location: jax.Array) -> jax.Array:
     return within(world.grid[location][None], world.grid, world.max_step)[0]
 
 
+class Rows(NamedTuple):
+    """The grid points within ``max_step`` of a place, row by row: what a search over them costs is G, not G * G.
+
+    Attributes:
+      first: [G] float32 first column (from 0) of each row's reachable points.
+      last: [G] float32 last one; less than ``first`` where a row has none.
+    """
+
+    first: jax.Array
+    last: jax.Array
+
+
+def grid_size(world: GridWorld) -> int:
+    """G."""
+    return math.isqrt(world.grid.shape[0])
+
+
+def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
+    """The points of `reachable`, as the columns from ``first`` to ``last`` of each row."""
+    size = grid_size(world)
+    row, column = (location // size).astype(jnp.float32), (location % size).astype(jnp.float32)
+    squared = jnp.square(jnp.arange(size, dtype=jnp.float32) - row)
+    limit = squared_reach(world.max_step, squared.dtype)
+    # The widest whole number whose square fits; the root may be off by one, whole numbers and their squares are not.
+    width = jnp.minimum(jnp.floor(jnp.sqrt(jnp.maximum(limit - squared, 0.0))), float(size))
+    width = jnp.where(jnp.square(width + 1) + squared <= limit, width + 1, width)
+    width = jnp.where(jnp.square(width) + squared > limit, width - 1, width)  # -1: the row is out of reach
+    return Rows(jnp.maximum(column - width, 0.0), jnp.minimum(column + width, size - 1.0))
+
+
 def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array) -> jax.Array:
     """The reachable grid point nearest to the destination (MADFL eq. 12); of several, the first in row-major order."""
-    distance = squared_distance(world.grid[destination][None], world.grid)[0]
-    return jnp.argmin(jnp.where(reachable(world, location), distance, jnp.inf)).astype(jnp.int32)
+    size = grid_size(world)
+    rows = reachable_rows(world, location)
+    target_row, target_column = (destination // size).astype(jnp.float32), (destination % size).astype(jnp.float32)
+    column = jnp.clip(target_column, rows.first, rows.last)  # of a row, the nearest is the only one
+    distance = jnp.square(jnp.arange(size, dtype=jnp.float32) - target_row) + jnp.square(column - target_column)
+    row = jnp.argmin(jnp.where(rows.first <= rows.last, distance, jnp.inf))
+    return (row * size + column[row].astype(jnp.int32)).astype(jnp.int32)
+
+
+def uniform_within(key: jax.Array, world: GridWorld, location: jax.Array) -> jax.Array:
+    """A reachable grid point, each equally likely; drawn as `sample_index` would over `reachable`."""
+    rows = reachable_rows(world, location)
+    running = jnp.cumsum(jnp.maximum(rows.last - rows.first + 1, 0.0))
+    drawn = jnp.floor(jax.random.uniform(key, (), running.dtype) * running[-1])
+    drawn = jnp.minimum(drawn, running[-1] - 1)  # what rounding leaves at the end
+    row = jnp.argmax(running > drawn)
+    from_end = running[row] - drawn  # 1 for the last column of the row
+    return (row * grid_size(world) + (rows.last[row] + 1 - from_end).astype(jnp.int32)).astype(jnp.int32)
 
 
 def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
@@ -78,6 +127,18 @@ def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
     last = weight.shape[0] - 1 - jnp.argmax((weight > 0)[::-1])
     beyond = (running > threshold) & (weight > 0)
     return jnp.where(jnp.any(beyond), jnp.argmax(beyond), last).astype(jnp.int32)
+
+
+def _over_clients(
+    move: Callable[..., GridClient], world: GridWorld, keys: jax.Array, clients: GridClient
+) -> GridClient:
+    """All clients together, or one after the other where together they would look at too many grid points.
+
+    One by one, a client that is under way skips its ``cond``'s draw, and memory does not grow with N * G * G.
+    """
+    if jax.default_backend() == "cpu" and world.start.shape[0] * world.grid.shape[0] > LARGEST_AT_ONCE:
+        return jax.lax.map(lambda args: move(*args), (keys, clients))
+    return jax.vmap(move)(keys, clients)
 
 
 def grid_mobility(
@@ -98,7 +159,7 @@ def grid_mobility(
     def step(key: jax.Array, world: GridWorld, state: tuple[GridClient, Any]) -> tuple[GridClient, Any]:
         clients, plan = state
         keys = per_client(key, world.start.shape[0])
-        moved = jax.vmap(lambda k, client: move(k, client, world, plan))(keys, clients)
+        moved = _over_clients(lambda k, client: move(k, client, world, plan), world, keys, clients)
         stay_or_move = lambda old, new: jnp.where(world.is_mobile.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
         return jax.tree.map(stay_or_move, clients, moved), plan
 

@@ -1,9 +1,8 @@
 """Random movement on the grid (MADFL algorithm 5, DADFL eq. 3)."""
 
 import jax
-import jax.numpy as jnp
 
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, reachable, sample_index
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, uniform_within
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
@@ -14,7 +13,7 @@ def random_movement() -> Mobility:
 
     def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
         del plan
-        place = sample_index(key, reachable(world, client.location).astype(jnp.float32))
+        place = uniform_within(key, world, client.location)
         return client._replace(location=place, destination=place)
 
     return grid_mobility(move)

@@ -13,7 +13,7 @@ from mdfl_jax.networks.mixing import fedavg, metropolis_hastings
 
 CASES = settings(deadline=None, max_examples=60, derandomize=True)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-BOUNDS = {5: (1, 2, 4), 12: (1, 3, 5, 11)}  # few, so that few programs are compiled
+BOUNDS = {5: (1, 3), 12: (2, 5, 11)}  # few, so that few programs are compiled
 MIX = jax.jit(mix, static_argnums=2)
 DENSE = jax.jit(mix_dense)
 LIST = jax.jit(neighbour_list, static_argnums=1)
@@ -68,8 +68,7 @@ def test_lists_and_choice_equal_the_dense_product(weights, seed):
         if heard.max() <= bound:
             np.testing.assert_allclose(neighbours.weight.sum(axis=1), 1.0, **TOLERANCE)
             assert_equal(LISTED(weights, params, bound), exact)
-    for bound in (n, n + 2):
-        assert_equal(LISTED(weights, params, bound), exact)
+    assert_equal(LISTED(weights, params, n + 2), exact)
 
 
 @given(mixes())
@@ -148,11 +147,11 @@ def test_mix_maps_over_runs():
 
 @pytest.mark.parametrize("bound", [0, 3, 9])
 def test_bfloat16_models_keep_their_type_and_are_summed_in_float32(bound):
-    """Nine senders, off by the rounding of the result alone: 2^-9 of it (half a unit in eight bits)."""
+    """Nine senders, off by the rounding of the result alone: 2^-8 of it (half a unit in the last of eight bits)."""
     weights, params = metropolis_hastings(circulant(12, 8)), models(12, dtype=jnp.bfloat16)
     mixed = MIX(weights, params, bound)
     for name, leaf in mixed.items():
         assert leaf.dtype == jnp.bfloat16
         wide = np.asarray(params[name].astype(jnp.float32), float)
         exact = np.einsum("ij,j...->i...", np.asarray(weights, float), wide)
-        np.testing.assert_allclose(leaf.astype(jnp.float32), exact, rtol=2**-9 * 1.01, atol=1e-6)
+        np.testing.assert_allclose(leaf.astype(jnp.float32), exact, rtol=2**-8 * 1.01, atol=1e-6)

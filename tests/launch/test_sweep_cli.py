@@ -62,7 +62,7 @@ def told(tmp_path, monkeypatch, capfd):
             for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
                 delattr(flags.FLAGS, name)
             flags.FLAGS.unparse_flags()
-            for name in ("config", "workdir", "overwrite", "report"):
+            for name in ("config", "workdir", "overwrite", "report", "dry_run"):
                 flags.FLAGS[name].unparse()
         out, err = capfd.readouterr()
         assert ended.value.code == 2
@@ -284,3 +284,12 @@ def test_mistakes_from_the_shell(tmp_path):
         assert err.count("\n") == 1
         assert expected in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_tells_the_plan_and_writes_nothing(tiny, tmp_path):
+    command = [sys.executable, "-m", "launch.sweep", f"--config={tiny}", f"--workdir={tmp_path / 'run'}", "--dry_run"]
+    done = subprocess.run([*command, f"--cache={tmp_path / 'cache'}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "GFLOP a round" in done.stdout
+    assert "seeds (runs) that fit together" in done.stdout
+    assert not (tmp_path / "run").exists()

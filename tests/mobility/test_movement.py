@@ -9,7 +9,7 @@ from scipy import stats
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.clustering import cluster_centres
-from mdfl_jax.mobility.grid import grid_points, sample_index
+from mdfl_jax.mobility.grid import grid_points, nearest_within, reachable, sample_index, uniform_within
 
 SIZE, CLASSES = 5, 3
 DRAWS = 20_000
@@ -202,3 +202,46 @@ def test_plans_do_not_draw_the_starting_places():
     finally:
         del MOBILITIES._members["drawing"]
     assert draws[0][0].tolist() != draws[0][1].tolist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 12])
+@pytest.mark.parametrize("max_step", [0.0, 1.0, 2.0**0.5, 2.9, 5.0**0.5, 5.0, 100.0, jnp.inf])
+def test_row_search_equals_the_search_of_the_whole_grid(size, max_step):
+    """Nearest and uniform points by rows are those of all G x G points, draw by draw and tie by tie."""
+    grid = grid_points(size)
+    zero = jnp.zeros(1, jnp.int32)
+    plain = GridWorld(grid, zero, zero > 0, zero[:, None], jnp.float32(1), jnp.float32(max_step))
+    places = jnp.arange(len(grid))
+    keys = jax.random.split(jax.random.key(size), len(grid))
+
+    def whole_grid(key, here, there):
+        near = reachable(plain, here)
+        distance = jnp.sum(jnp.square(grid - grid[there]), axis=1)
+        return jnp.argmin(jnp.where(near, distance, jnp.inf)), sample_index(key, near.astype(jnp.float32))
+
+    def by_rows(key, here, there):
+        return nearest_within(plain, here, there), uniform_within(key, plain, here)
+
+    every_pair = lambda f: jax.jit(jax.vmap(jax.vmap(f, (0, None, 0)), (None, 0, None)))(keys, places, places)  # noqa: E731
+    for found, expected in zip(every_pair(by_rows), every_pair(whole_grid)):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_clients_one_after_another_move_as_all_together(monkeypatch):
+    """What a CPU does for many clients on a large grid: `lax.map`, in which a draw is skipped and not just unused."""
+    grid = grid_points(6)
+    counts = jax.random.randint(jax.random.key(1), (9, 4), 0, 5)
+    start = jax.random.randint(jax.random.key(2), (9,), 0, 36, jnp.int32)
+    crowd = GridWorld(grid, start, jnp.arange(9) < 5, counts, jnp.float32(2), jnp.float32(2))
+    for name in ("random_movement", "dam", "dcm"):
+        paths = []
+        for largest in (2**22, 0):
+            monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", largest)
+            rule = MOBILITIES[name]()
+            state, places = rule.init(jax.random.key(3), crowd), []
+            step = jax.jit(rule.step)
+            for r in range(8):
+                state = step(jax.random.key(r), crowd, state)
+                places.append(np.asarray(rule.position(crowd, state)))
+            paths.append(np.stack(places))
+        np.testing.assert_array_equal(*paths)

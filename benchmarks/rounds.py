@@ -1,0 +1,116 @@
+"""Whole rounds of one simulation: movement, links, local steps on minibatches, mixing; their sizes, FLOPs and memory."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from benchmarks import measure
+from benchmarks.torch_rivals import Setting
+from mdfl_jax import Hparams, Schedule, sharding
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.experiments.memory import count_flops
+from mdfl_jax.gradients import Tiling, cut
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import Simulation, build
+from mdfl_jax.tasks import PartitionParams, classification
+
+ROUNDS = {
+    "mnist_round": Setting(20, 64, 1, 28, 1, "cnn", (16, 32), 5, 64),
+    "mnist_round_100": Setting(100, 32, 1, 28, 1, "cnn", (16, 32), 5, 64),
+    "digits_round": Setting(20, 64, 1, 8, 1, "cnn", (16, 32), 3, 64),
+    "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
+}
+HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), OptimizerParams(lr=0.01))
+
+
+class Ours(NamedTuple):
+    """A compiled round, called again and again on its own state.
+
+    Attributes:
+      call: one round.
+      compile_seconds: of the round.
+      memory: the compiler's analysis of the round.
+      simulation: what was compiled.
+    """
+
+    call: Callable[[], Any]
+    compile_seconds: float
+    memory: Any
+    simulation: Simulation
+
+
+def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
+    """Stand-in images of ten classes; arithmetic does not depend on what they show."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (num_samples, side, side, channels), dtype=np.uint8)
+    y = (np.arange(num_samples) % 10).astype(np.int32)
+    return Dataset("images", x, y, x[:100], y[:100], 10)
+
+
+def simulation(
+    setting: Setting, mesh: Any = None, tiling: Tiling = Tiling(), precision: str = "float32", form: str = ""
+) -> Simulation:
+    """The simulation of a round suite, 300 samples a client."""
+    data = images(300 * setting.num_clients, setting.side, setting.channels)
+    settings = ModelSettings(10, setting.widths, setting.kernel, setting.hidden, form)
+    model = MODELS[setting.model](settings)
+    task = classification(
+        data,
+        model,
+        setting.num_clients,
+        "iid",
+        batch_size=setting.batch,
+        tiling=tiling,
+        precision=precision,
+        mesh=mesh,
+    )
+    algorithm = dpsgd(sgd(momentum=False), num_local_steps=setting.steps)
+    return build(task, spatial(setting.num_clients, 18, ("random_movement",)), algorithm, Schedule(1, 1))
+
+
+def prepare(made: Simulation) -> Ours:
+    """Compiles a round, and makes the state that it goes on from."""
+    data = sharding.replicate(made.data, made.mesh) if made.mesh else made.data
+    key = jax.random.key(0)
+    carry = jax.jit(made.init)(data, HPARAMS, key)[0]
+    round_ = jax.jit(made.round, donate_argnums=3)
+    state = [carry]
+    program, seconds = measure.compiled(round_, data, HPARAMS, key, carry)
+    memory: Any = program.memory_analysis()
+
+    def call() -> Any:
+        state[0] = program(data, HPARAMS, key, state[0])
+        return state[0]
+
+    return Ours(call, seconds, memory, made)
+
+
+def useful_flops(setting: Setting) -> float:
+    """FLOPs of a round by the plain form of the convolutions: what any implementation would be credited with."""
+    made = simulation(setting, form="patches")
+    key = jax.random.key(0)
+    carry = jax.eval_shape(made.init, made.data, HPARAMS, key)[0]
+    return count_flops(jax.make_jaxpr(made.round)(made.data, HPARAMS, key, carry))
+
+
+def memory_ratio(setting: Setting, ours: Ours) -> float:
+    """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
+    shape = (setting.side, setting.side, setting.channels)
+    sizes = cut(Tiling(), shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
+    chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)
+    model = MODELS[setting.model](ModelSettings(10, setting.widths, setting.kernel, setting.hidden))
+    task = classification(images(300, setting.side, setting.channels), model, chunk.num_clients, "iid",
+                          batch_size=chunk.batch)  # fmt: skip
+    key = jax.random.key(0)
+    params = jax.vmap(task.init)(jax.random.split(key, chunk.num_clients))
+    clients = jax.jit(task.partition)(task.data, HPARAMS.task, key)
+    alone: Any = jax.jit(task.gradient).lower(task.data, clients, params, key).compile().memory_analysis()
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(ours.simulation.data))
+    memory = ours.memory
+    above = memory.argument_size_in_bytes - data + memory.temp_size_in_bytes
+    above += memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return above / (16 * setting.num_clients * ours.simulation.num_params + alone.temp_size_in_bytes)

@@ -1,0 +1,90 @@
+"""Plans from compiled programs: FLOPs against a hand count, memory bounds kept, batches split with a line."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mdfl_jax import UserError
+from mdfl_jax.experiments import make_study, memory, run_study
+from mdfl_jax.experiments import workdir as workdirs
+from mdfl_jax.experiments.memory import count_flops
+
+
+def test_flops_of_products_in_loops_branches_and_devices():
+    a, b = jnp.ones((3, 4)), jnp.ones((4, 5))
+
+    def program(a, b):
+        def body(carry, _):
+            return carry + jnp.sum(a @ b), None
+
+        total = jax.lax.scan(body, 0.0, None, length=7)[0]
+        dear = lambda: jnp.sum(jax.jit(jnp.matmul)(a, b) @ b.T)  # noqa: E731
+        return total + jax.lax.cond(total > 0, dear, lambda: jnp.sum(a @ b))
+
+    once = 2 * 3 * 4 * 5
+    assert count_flops(jax.make_jaxpr(program)(a, b)) == 7 * once + 2 * once
+    batched = jax.make_jaxpr(jax.vmap(jnp.matmul, in_axes=(0, None)))(jnp.ones((6, 3, 4)), b)
+    assert count_flops(batched) == 6 * once
+
+
+def test_flops_of_a_convolution():
+    program = jax.make_jaxpr(lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "SAME"))
+    assert count_flops(program(jnp.ones((2, 3, 8, 8)), jnp.ones((5, 3, 3, 3)))) == 2 * 2 * 5 * 64 * 3 * 9
+
+
+def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
+    """Forward and weight gradient of 120 samples, in blocks with their padding, and one averaging of six models."""
+    study = make_study(tiny())
+    group = study.groups[0]
+    plan = memory.footprint(study, group)
+    classes, pixels = 10, 64
+    samples = 120 + 6 * 8  # a block of 8 may be padded for each client, and none more
+    least = 2 * 2 * 120 * pixels * classes
+    mixing = 2 * 6 * 6 * plan.num_params
+    assert least + mixing <= plan.flops_per_round <= 2 * 2 * (samples + 160) * pixels * classes + mixing
+    assert plan.num_params == pixels * classes + classes
+    assert plan.models == 6 * 4 * plan.num_params
+    assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+    assert plan.most_runs >= group.runs_per_batch
+
+
+def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_path):
+    changes = {"seeds": 24, "rounds": 2}
+    free = make_study(tiny(**changes))
+    plan = memory.footprint(free, free.groups[0])
+    devices = len(jax.local_devices())
+    assert free.groups[0].runs_per_batch == 24 > 2 * devices
+    bound = -(-plan.need.total // memory.MIB)
+    lines: list[str] = []
+    study = make_study(tiny(**changes, **{"engine.memory_mib": int(bound)}))
+    split = memory.fit(study, lines.append)
+    size = split.groups[0].runs_per_batch
+    room = bound * memory.MIB
+    assert devices <= size <= 24
+    assert memory.need(split.groups[0], size, 0).total <= room
+    if size < 24:
+        assert len(lines) == 1
+        assert f"split into batches of {size}" in lines[0]
+    one_size = free._replace(groups=[free.groups[0]._replace(runs_per_batch=devices)])
+    whole = run_study(free, tmp_path / "free", log=lambda line: None)
+    parts = run_study(one_size, tmp_path / "parts", log=lambda line: None)
+    assert whole["points"][0]["final_accuracy"] == parts["points"][0]["final_accuracy"]
+    assert workdirs.batch_sizes(tmp_path / "parts") == [devices]
+
+
+def test_a_bound_below_one_run_says_what_one_client_needs(tiny):
+    study = make_study(tiny(**{"engine.memory_mib": 1, "algorithm.batch_size": 4096, "engine.tile": 65536}))
+    with pytest.raises(UserError, match=r"engine.memory_mib is 1; one run of 6 clients needs .* one client alone \d"):
+        memory.fit(study, print)
+
+
+def test_an_unbounded_small_study_is_not_compiled_for_its_plan(tiny, monkeypatch):
+    monkeypatch.setattr(memory, "footprint", lambda *_: pytest.fail("compiled"))
+    study = make_study(tiny())
+    assert memory.fit(study, print) == study
+
+
+def test_the_plan_in_words_names_every_part(tiny):
+    text = memory.describe(make_study(tiny()))
+    for word in ("parameters a client", "GFLOP a round", "models", "optimiser", "data", "activations", "fit together"):
+        assert word in text
