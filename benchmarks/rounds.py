@@ -1,9 +1,10 @@
-"""Whole rounds of one simulation: movement, links, local steps on minibatches, mixing; their sizes, FLOPs and memory."""
+"""Whole rounds of one simulation (movement, links, minibatch steps, mixing): their sizes, FLOPs and memory."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from benchmarks import measure
 from benchmarks.torch_rivals import Setting

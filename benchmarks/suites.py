@@ -142,7 +142,9 @@ def mobility() -> list[dict[str, Any]]:
             rule = MOBILITIES[name]()
 
             def walk(state: Any, first: int, count: int, rule: Mobility = rule, world: GridWorld = world) -> Any:
-                step = lambda s, r: (rule.step(jax.random.fold_in(key, r), world, s), None)  # noqa: E731
+                def step(moved: Any, r: Any) -> tuple[Any, None]:
+                    return rule.step(jax.random.key(r), world, moved), None
+
                 return jax.lax.scan(step, state, first + jnp.arange(count))[0]
 
             state = jax.jit(partial(walk, first=0, count=40))(jax.jit(rule.init)(key, world))
