@@ -98,6 +98,12 @@ def useful_flops(setting: Setting) -> float:
     return count_flops(jax.make_jaxpr(made.round)(made.data, HPARAMS, key, carry))
 
 
+def peak_bytes(memory: Any) -> int:
+    """Bytes of a device that a compiled program takes: arguments, results that are no arguments' memory, temporaries."""
+    results = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return memory.argument_size_in_bytes + results + memory.temp_size_in_bytes
+
+
 def memory_ratio(setting: Setting, ours: Ours) -> float:
     """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
     shape = (setting.side, setting.side, setting.channels)
@@ -111,7 +117,6 @@ def memory_ratio(setting: Setting, ours: Ours) -> float:
     clients = jax.jit(task.partition)(task.data, HPARAMS.task, key)
     alone: Any = jax.jit(task.gradient).lower(task.data, clients, params, key).compile().memory_analysis()
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(ours.simulation.data))
-    memory = ours.memory
-    above = memory.argument_size_in_bytes - data + memory.temp_size_in_bytes
-    above += memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return above / (16 * setting.num_clients * ours.simulation.num_params + alone.temp_size_in_bytes)
+    return (peak_bytes(ours.memory) - data) / (
+        16 * setting.num_clients * ours.simulation.num_params + alone.temp_size_in_bytes
+    )

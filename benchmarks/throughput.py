@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure, suites, torch_rivals
-from benchmarks.rounds import ROUNDS, memory_ratio, prepare, simulation, useful_flops
+from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulation, useful_flops
 from benchmarks.torch_rivals import Setting
 from launch import common
 from mdfl_jax import sharding
@@ -71,6 +71,7 @@ def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
             memory = programs[name].memory
             row["compile_seconds"] = programs[name].compile_seconds
             row["temporary_mib"] = memory.temp_size_in_bytes / 2**20
+            row["peak_mib_a_device"] = peak_bytes(memory) / 2**20
         if name == ("ours, one device" if mesh else "ours"):
             row["memory_ratio"] = memory_ratio(setting, programs[name])
         rows.append(row)

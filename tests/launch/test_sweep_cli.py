@@ -293,3 +293,19 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(tiny, tmp_path):
     assert "GFLOP a round" in done.stdout
     assert "seeds (runs) that fit together" in done.stdout
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--suite=mnist", "unknown suite 'mnist' (did you mean 'mnist_round'?); known: convolution, digits_round,"),
+        ("--suite=digits_round --vs=tensorflow", "unknown rival 'tensorflow'; known: torch"),
+        ("--suite=digits_round --precision=half", "unknown precision 'half'; known: bfloat16, float32, tensorfloat32"),
+    ],
+)
+def test_a_wrong_benchmark_is_one_line_that_lists_the_known(argument, expected):
+    command = [sys.executable, "-m", "benchmarks.throughput", *argument.split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert done.stderr.count("\n") == 1
