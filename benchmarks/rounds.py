@@ -99,7 +99,7 @@ def useful_flops(setting: Setting) -> float:
 
 
 def peak_bytes(memory: Any) -> int:
-    """Bytes of a device that a compiled program takes: arguments, results that are no arguments' memory, temporaries."""
+    """Bytes of a device that a compiled program takes: arguments, results of their own, temporaries."""
     results = memory.output_size_in_bytes - memory.alias_size_in_bytes
     return memory.argument_size_in_bytes + results + memory.temp_size_in_bytes
 

@@ -54,8 +54,8 @@ def divided(num_clients, batch_size):
 
 def simulation_of(num_clients, batch_size, num_devices=1, mixing_bound=0):
     """With data divided beforehand, which is half of the compilation."""
-    task = make(num_clients, batch_size, num_devices)
-    task = task._replace(partition=lambda *_: jax.tree.map(jnp.asarray, divided(num_clients, batch_size)))
+    task, clients = make(num_clients, batch_size, num_devices), divided(num_clients, batch_size)
+    task = task._replace(partition=lambda *_: jax.tree.map(jnp.asarray, clients))
     return build(task, *world(num_clients, mixing_bound))
 
 
@@ -134,13 +134,13 @@ def test_simulate_over_a_mesh_equals_one_device(single):
 @pytest.mark.parametrize(("num_clients", "batch_size"), [(6, 10), (8, 0)])
 def test_convolutional_gradients_over_a_mesh_equal_one_device(num_clients, batch_size):
     """Three devices: clients of their own, and blocks of anybody's where they do not divide the clients."""
-    found = []
+    found, clients = [], divided(num_clients, batch_size)
     for num_devices in (1, 3):
         task = make(num_clients, batch_size, num_devices, "cnn")
         params = jax.vmap(task.init)(jax.random.split(jax.random.key(0), num_clients))
         both = jax.jit(
             lambda p, t=task: (
-                t.gradient(t.data, divided(num_clients, batch_size), p, jax.random.key(2)),
+                t.gradient(t.data, clients, p, jax.random.key(2)),
                 t.evaluate(t.data, p),
             )
         )
