@@ -16,7 +16,7 @@ from mdfl_jax.geometry import squared_reach, within
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
 
-LARGEST_AT_ONCE = 2**22  # clients times grid points that a CPU looks at together
+LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU looks at together
 
 
 class GridWorld(NamedTuple):

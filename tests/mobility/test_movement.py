@@ -235,7 +235,7 @@ def test_clients_one_after_another_move_as_all_together(monkeypatch):
     crowd = GridWorld(grid, start, jnp.arange(9) < 5, counts, jnp.float32(2), jnp.float32(2))
     for name in ("random_movement", "dam", "dcm"):
         paths = []
-        for largest in (2**22, 0):
+        for largest in (2**18, 0):
             monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", largest)
             rule = MOBILITIES[name]()
             state, places = rule.init(jax.random.key(3), crowd), []
