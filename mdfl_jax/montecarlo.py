@@ -104,7 +104,11 @@ def monte_carlo(
 
     def over_mesh(f: Callable[..., Any]) -> Callable[..., Any]:
         def whole(data: Any, *of_runs: Any) -> Any:
-            return jax.tree.map(lambda x: x[None], f(data, *jax.tree.map(lambda x: x[0], of_runs)))
+            carry, metrics = jax.tree.map(lambda x: x[None], f(data, *jax.tree.map(lambda x: x[0], of_runs)))
+            # Results lie where the next call expects them, which is not for the compiler to choose.
+            algorithm = sharding.divide(carry.algorithm, carry.messages.shape[-1], simulation.mesh, before=2)
+            others, metrics = sharding.copied((carry._replace(algorithm=None), metrics), simulation.mesh)
+            return others._replace(algorithm=algorithm), metrics
 
         return whole
 

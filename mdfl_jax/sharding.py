@@ -32,14 +32,21 @@ def replicate(tree: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
 
 
-def divide(tree: Any, num_clients: int, mesh: Mesh | None) -> Any:
-    """Says where a state lies between rounds: leaves of N rows are divided, others copied."""
+def divide(tree: Any, num_clients: int, mesh: Mesh | None, before: int = 0) -> Any:
+    """Says where a state lies between rounds: leaves of N rows are divided, others copied.
+
+    Args:
+      tree: leaves [N, ...] or others.
+      num_clients: N.
+      mesh: from `client_mesh`; None leaves everything as it is.
+      before: axes before that of the clients (runs, say).
+    """
     if mesh is None:
         return tree
 
     def leaf(x: jax.Array) -> jax.Array:
-        stacked = x.ndim > 0 and x.shape[0] == num_clients and num_clients % size(mesh) == 0
-        spec = PartitionSpec(AXIS) if stacked else PartitionSpec()
+        stacked = x.ndim > before and x.shape[before] == num_clients and num_clients % size(mesh) == 0
+        spec = PartitionSpec(*[None] * before, AXIS) if stacked else PartitionSpec()
         return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
 
     return jax.tree.map(leaf, tree)
