@@ -1,7 +1,7 @@
 """Moving clients learn real handwritten digits: the first study.
 
 Command:   python -m launch.sweep --config=configs/digits.py
-Expected:  static 43 %, random movement 85 %, DAM 88 %, DCM 90 % (README has the intervals).
+Expected:  static 44 %, random movement 87 %, DAM 88 %, DCM 90 % (README has the intervals).
 Measured:  47 s on two CPU cores, 56 s with an empty compilation cache.
 """
 
