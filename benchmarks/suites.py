@@ -162,8 +162,9 @@ def mobility() -> list[dict[str, Any]]:
 
 
 def monte_carlo_suite() -> list[dict[str, Any]]:
-    """The demo with eight seeds of one point: one program against eight processes of one seed, two at a time."""
-    flags = ["--config=configs/digits.py", "--config.sweep=network.mobility=dcm", "--config.baseline=", "--noreport"]
+    """The demo, 200 rounds of one point under eight seeds: one program against eight processes, two at a time."""
+    flags = ["--config=configs/digits.py", "--config.sweep=network.mobility=dcm", "--config.baseline=", "--config.rounds=200",
+             "--noreport"]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         cache = f"--cache={folder}/cache"
 
