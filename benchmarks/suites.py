@@ -163,8 +163,12 @@ def mobility() -> list[dict[str, Any]]:
 
 def monte_carlo_suite() -> list[dict[str, Any]]:
     """The demo, 200 rounds of one point under eight seeds: one program against eight processes, two at a time."""
-    flags = ["--config=configs/digits.py", "--config.sweep=network.mobility=dcm", "--config.baseline=", "--config.rounds=200",
-             "--noreport"]  # fmt: skip
+    settings = {"sweep": "network.mobility=dcm", "baseline": "", "rounds": "200"}
+    flags = [
+        "--config=configs/digits.py",
+        "--noreport",
+        *(f"--config.{key}={value}" for key, value in settings.items()),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         cache = f"--cache={folder}/cache"
 
