@@ -17,7 +17,7 @@ The thesis: accuracy grows with p (+2.73 to +8.97 points), fast clients lead (by
            a = 1 costs accuracy (-0.56 to -5.11).
 Expected:  +3.3 to +14.5 points over p = 0, leads of +4.2 to +0.7, and a = 1 less plain -3.2 to 0.0; docs/thesis.md has all
            tables with their intervals.
-Measured:  p_* 38 s and 28 s, a_* 64 s each on two CPU cores, compiling included: three and a half minutes in all.
+Measured:  p_non_iid 38 s, p_iid 28 s, a_non_iid 64 s, a_iid 60 s on two CPU cores, compiling included.
 """
 
 from ml_collections import ConfigDict
