@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from mdfl_jax.experiments.groups import group_line, group_summary
 from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import RunFacts
 
@@ -83,6 +84,7 @@ def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) 
         "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
         "bits_sent_per_client": float(bits.mean()),
         "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
+        **group_summary(metrics, mobile, with_seeds),
         "diverged": _diverged(history, seeds, rounds),
         "compile_seconds": history.compile_seconds,
         "run_seconds": history.run_seconds,
@@ -127,8 +129,10 @@ def _mean_of_known(values: np.ndarray) -> float:
     return float(known.mean(dtype=np.float64)) if len(known) else math.nan
 
 
-def metric_lines(point: str, seed: int, metrics: Metrics, message_bits: int) -> Iterator[dict[str, Any]]:
-    """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...]."""
+def metric_lines(
+    point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, message_bits: int
+) -> Iterator[dict[str, Any]]:
+    """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...], ``is_mobile`` is [N]."""
     for e in range(len(metrics.round)):
         accuracy = np.asarray(metrics.accuracy[e], np.float64)
         decile = max(len(accuracy) // 10, 1)
@@ -151,6 +155,7 @@ def metric_lines(point: str, seed: int, metrics: Metrics, message_bits: int) -> 
             "distance_moved": metrics.distance_moved[e].mean(dtype=np.float64),
             "num_neighbours": metrics.num_neighbours[e].mean(dtype=np.float64),
             "lambda_2": metrics.lambda_2[e],
+            **group_line(metrics, e, is_mobile),
         }
 
 

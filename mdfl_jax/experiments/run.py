@@ -88,7 +88,7 @@ class _Runner:
                 for runs in of_group:
                     if len(done) < len(progress.finished):
                         result = _from_arrays(self.checkpoints.load(progress.finished[len(done)]))
-                        self._write_lines(runs, group, result.metrics)
+                        self._write_lines(runs, group, result.metrics, result.facts)
                     else:
                         current = progress.current if len(done) == len(progress.finished) and resume else None
                         result = self._batch(program, runs, current, progress.evaluations, bar)
@@ -112,12 +112,12 @@ class _Runner:
         if saved:
             arrays = self.checkpoints.load(saved)
             result, carry = _from_arrays(arrays), program.restore(carry, arrays, len(runs))
-        self._write_lines(runs, program.group, result.metrics)
+        self._write_lines(runs, program.group, result.metrics, facts)
         begin, parts = time.perf_counter() - result.run_seconds, [result.metrics]
         for e in range(evaluations if saved else 0, program.monte_carlo.num_evaluations):
             carry, metrics = program.advance(program.monte_carlo.data, *device_runs, carry)
             parts.append(as_history(to_host(metrics, len(runs)), 1))
-            self._write_lines(runs, program.group, parts[-1])
+            self._write_lines(runs, program.group, parts[-1], facts)
             bar.update(self.study.experiment.eval_every * len(runs))
             last, due = e + 1 == program.monte_carlo.num_evaluations, self._save_is_due()
             if last or due:
@@ -139,12 +139,10 @@ class _Runner:
         if self.stop:
             raise Interrupted
 
-    def _write_lines(self, runs: list[Run], group: Group, metrics: Metrics) -> None:
+    def _write_lines(self, runs: list[Run], group: Group, metrics: Metrics, facts: RunFacts) -> None:
         bits = group.simulation.message_bits
-        of_runs = [
-            metric_lines(self.study.points[run.point].id, run.seed, Metrics(*(leaf[i] for leaf in metrics)), bits)
-            for i, run in enumerate(runs)
-        ]
+        of_run = lambda i: (Metrics(*(leaf[i] for leaf in metrics)), facts.is_mobile[i], bits)  # noqa: E731
+        of_runs = [metric_lines(self.study.points[run.point].id, run.seed, *of_run(i)) for i, run in enumerate(runs)]
         for of_evaluation in zip(*of_runs):  # in this order too where several evaluations are read back
             self.lines.writelines(dumps(line) + "\n" for line in of_evaluation)
         self.lines.flush()

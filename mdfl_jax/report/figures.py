@@ -1,4 +1,4 @@
-"""The figures of a run: accuracy against rounds, final accuracy, label counts and the map, as PNG and PDF.
+"""The figures of a run: accuracy against rounds, final accuracy, groups, label counts and the map, as PNG and PDF.
 
 Colours are safe for colour-blind readers and belong to a point in every figure; a mobility pattern has the same colour
 in every run. `Figure` objects only, so nothing global is changed, and two reports of a workdir have the same bytes.
@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.special import stdtrit
 
+from mdfl_jax.report.groups import groups
 from mdfl_jax.report.read import Axis, Run, point_labels
 
 PATH_ROUNDS, PATH_STEPS = 40, 120  # longer paths, of one client or of all together, hide the map
@@ -82,6 +83,7 @@ def write(run: Run) -> dict[str, Path]:
     makers: dict[str, Callable[[Run], Figure | None]] = {
         "accuracy": accuracy,
         "final_accuracy": final_accuracy,
+        "groups": lambda run: groups(run, looks(run)),
         "label_counts": label_counts,
         "map": world_map,
     }
@@ -124,12 +126,12 @@ def looks(run: Run) -> list[Look]:
 
 def accuracy(run: Run) -> Figure:
     """Test accuracy against rounds: the mean over clients and seeds, and its 95 % Student-t interval as a band."""
-    groups, styles, main = _facets(run), looks(run), _main_axis(run)
-    single = len(groups) == 1
+    facets, styles, main = _facets(run), looks(run), _main_axis(run)
+    single = len(facets) == 1
     width, height = (7.2, 3.9) if single else (2.9, 2.5)
-    figure, panels = _panels(len(groups), 3, width, height, sharex=True, sharey=True)
+    figure, panels = _panels(len(facets), 3, width, height, sharex=True, sharey=True)
     handles: dict[str, Any] = {}
-    for axes, (title, members) in zip(panels, groups.items()):
+    for axes, (title, members) in zip(panels, facets.items()):
         for p in members:
             look = styles[p]
             label = look.label if main is None or (single and len(run.axes) > 1) else _spaced(main.texts[p])
@@ -260,12 +262,12 @@ def _facets(run: Run) -> dict[str, list[int]]:
     """Points by the settings other than the main one; a single group where that would leave lines alone."""
     main = _main_axis(run)
     others = [axis for axis in run.axes if axis != main]
-    groups: dict[str, list[int]] = {}
+    facets: dict[str, list[int]] = {}
     for p, title in enumerate(point_labels(run.points, others)):
-        groups.setdefault(_spaced(title) if others else "", []).append(p)
-    if len(groups) > MAX_FACETS or 2 * len(groups) > len(run.points):
+        facets.setdefault(_spaced(title) if others else "", []).append(p)
+    if len(facets) > MAX_FACETS or 2 * len(facets) > len(run.points):
         return {"": list(range(len(run.points)))}
-    return groups
+    return facets
 
 
 def _panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.report import figures, tables
+from mdfl_jax.report import figures, groups, tables
 from mdfl_jax.report.read import Run, read_workdir, show
 
 _CSS = """
@@ -146,7 +146,7 @@ def captions(run: Run) -> dict[str, str]:
         accuracy += f" Dashed: the target of {100 * run.config['target']:g} %."
     final = f"Test accuracy at the end: {over}"
     final += " (large dot) with its 95 % Student-t interval; small dots: the seeds." if seeds > 1 else "."
-    said = {"accuracy": accuracy + highest, "final_accuracy": final}
+    said = {"accuracy": accuracy + highest, "final_accuracy": final, "groups": groups.caption(run)}
     first_seed = f"seed {run.manifest['seeds'][0]}" if seeds else "the first seed"
     counts, mobile = run.array(0, "label_counts"), run.array(0, "is_mobile")
     if counts is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 
 SCHEMA = 1
+GROUP_KEYS = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
 
 
@@ -36,6 +37,7 @@ class Curve:
 
     rounds: np.ndarray  # [E]
     accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
+    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN where a group is empty, no entry in runs without them
 
 
 @dataclass(frozen=True)
@@ -185,25 +187,27 @@ def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
-    """Accuracy curves by point; of two lines for one point, seed and round the later counts (a resumed run)."""
-    values: dict[str, dict[tuple[int, int], float]] = {name: {} for name in ids}
+    """Curves by point; of two lines for one point, seed and round the later counts (a resumed run)."""
+    values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         row = _parse(line, f"{path}:{number}")
         _require(row, ("point", "seed", "round", "accuracy"), path)
         if row["point"] in values:
-            accuracy = row["accuracy"]
-            values[row["point"]][row["seed"], row["round"]] = np.nan if accuracy is None else accuracy
+            kept = {key: row[key] for key in ("accuracy", *GROUP_KEYS) if key in row}
+            values[row["point"]][row["seed"], row["round"]] = kept
     curves = {}
     for name, by_key in values.items():
         if not by_key:
             raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
         seeds, rounds = ({key: i for i, key in enumerate(sorted(keys))} for keys in map(set, zip(*by_key)))
-        accuracy = np.full((len(seeds), len(rounds)), np.nan)
-        for (seed, at_round), value in by_key.items():
-            accuracy[seeds[seed], rounds[at_round]] = value
-        curves[name] = Curve(np.array(list(rounds)), accuracy)
+        known = dict.fromkeys(key for kept in by_key.values() for key in kept)
+        arrays = {key: np.full((len(seeds), len(rounds)), np.nan) for key in known}
+        for (seed, at_round), kept in by_key.items():
+            for key, value in kept.items():
+                arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
+        curves[name] = Curve(np.array(list(rounds)), arrays.pop("accuracy"), arrays)
     return curves
 
 

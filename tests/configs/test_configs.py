@@ -9,11 +9,17 @@ import jax
 import numpy as np
 import pytest
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.mobility import MOBILITIES
 
 ROOT = Path(__file__).parents[2]
-ARGUMENTS = {"mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"]}
+THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
+ARGUMENTS = {
+    "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
+    "thesis_digits": THESIS,
+    "thesis_cifar": THESIS,
+}
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem != "__init__")
 
 
@@ -32,12 +38,50 @@ def test_config_builds(name, argument, tmp_path):
     module = importlib.import_module(f"configs.{name}")
     assert f"--config=configs/{name}.py" in module.__doc__
     config = module.get_config(argument) if argument else module.get_config()
-    write_images(tmp_path, "mnist")
-    if config.data.name == "mnist":
+    if config.data.name in ("mnist", "cifar10"):
+        is_grey = config.data.name == "mnist"
+        shape = {"side": 28} if is_grey else {"side": 32, "channels": (3,), "num_train": 400}
+        write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
-    assert len(study.groups) == 1  # mobility rules and numbers share a program
+    assert len(study.groups) == (2 if argument in ("p_non_iid", "p_iid") else 1)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines)
+
+
+def test_thesis_shares_of_48_clients_are_rounded_half_up():
+    axis = importlib.import_module("configs.thesis_digits").SHARES
+    assert axis == "network.num_mobile=0,2,10,19,29,38,48"  # 2.4, 9.6, 19.2, 28.8, 38.4
+
+
+def test_thesis_cifar_is_the_thesis_and_says_what_it_lacks(tmp_path):
+    """GN-LeNet's size is the thesis's; without cifar10.npz one line names it."""
+    config = importlib.import_module("configs.thesis_cifar").get_config("a_iid")
+    config.data.dir = str(tmp_path)
+    with pytest.raises(UserError, match=r"cifar10") as error:
+        make_study(config)
+    assert "\n" not in str(error.value)
+    write_images(tmp_path, "cifar10", num_train=400, side=32, channels=(3,))
+    study = make_study(config)
+    assert study.groups[0].simulation.num_params == 89_834
+    assert len(study.points) * len(study.seeds) == 126
+
+
+def test_thesis_config_refuses_an_unknown_argument():
+    with pytest.raises(ValueError, match="p_non_iid, a_non_iid, p_iid, a_iid"):
+        importlib.import_module("configs.thesis_digits").get_config("p")
+
+
+def test_thesis_digits_runs(tmp_path):
+    """Two rounds of a ratio study: fast clients meet more, and the ratio changes what is learnt, not who is met."""
+    config = importlib.import_module("configs.thesis_digits").get_config("a_non_iid")
+    config.rounds, config.eval_every, config.seeds = 2, 1, 2
+    config.sweep = "network.num_mobile=2,19; network.ratio=0,1"
+    summary = run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    met = [point["group_neighbours"] for point in summary["points"]]
+    assert met[0] == met[1]  # whom a client meets has nothing to do with the ratio
+    assert met[0]["mobile"]["mean"] > met[0]["other"]["mean"] > 0
+    finals = [point["final_accuracy"]["per_seed"] for point in summary["points"]]
+    assert finals[0] != finals[1]
 
 
 def test_readme_own_rule_is_the_config_file():

@@ -1,0 +1,108 @@
+"""The figure of the two groups, mobile clients and the others: accuracy, lead and contacts against rounds."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy.special import stdtrit
+
+from mdfl_jax.report.read import Curve, Run
+
+if TYPE_CHECKING:
+    from mdfl_jax.report.figures import Look
+
+MAX_POINTS = 7  # colours of the palette
+INK = "#333333"
+OTHERS_DASHES = (0, (4, 1.8))
+
+
+def shown_points(run: Run) -> list[int]:
+    """The points drawn: those in which both groups have clients and the mobile ones move.
+
+    Of several varying settings the first differs (the mobility, where it varies), and the others are the first point's.
+    """
+    axes = run.axes
+    main = next((axis for axis in axes if axis.path == "network.mobility"), axes[0] if axes else None)
+    others = [axis for axis in axes if axis != main]
+    return [
+        p
+        for p, point in enumerate(run.points)
+        if all(axis.texts[p] == axis.texts[0] for axis in others)
+        and point.get("distance_moved_per_mobile_client")
+        and np.isfinite(_of(run, p, "accuracy_mobile") - _of(run, p, "accuracy_other")).any()
+    ][:MAX_POINTS]
+
+
+def contacts(curve: Curve, name: str) -> np.ndarray:
+    """Contacts of a client of a group since the start, [S, E]: means a round times the rounds that they stand for."""
+    met = curve.groups[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
+    return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
+
+
+def groups(run: Run, looks: Sequence["Look"]) -> Figure | None:
+    """Accuracy of both groups, the lead of the mobile clients with its 95 % interval, and contacts since the start.
+
+    Returns:
+      The figure; None where no point has both groups, or metrics.jsonl does not tell them apart.
+    """
+    shown = shown_points(run)
+    if not shown:
+        return None
+    figure = Figure(figsize=(9.6, 3.6))
+    accuracy, lead, met = figure.subplots(1, 3)
+    lead.axhline(0, color=INK, linewidth=0.9)
+    handles: list[Any] = []
+    for p in shown:
+        look, curve = looks[p], run.curves[run.points[p]["id"]]
+        for name, dashes in (("mobile", "-"), ("other", OTHERS_DASHES)):
+            style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
+            accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)
+            met.plot(curve.rounds, contacts(curve, name).mean(0), **style)
+        gap = 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
+        handles += lead.plot(curve.rounds, gap.mean(0), color=look.colour, label=look.label)
+        if len(gap) > 1:
+            half = stdtrit(len(gap) - 1, 0.975) * gap.std(0, ddof=1) / np.sqrt(len(gap))
+            lead.fill_between(
+                curve.rounds, gap.mean(0) - half, gap.mean(0) + half, color=look.colour, alpha=0.13, linewidth=0
+            )
+    accuracy.set_ylabel("test accuracy (%)")
+    lead.set_ylabel("lead of the mobile clients (points)")
+    met.set_ylabel("contacts of a client since the start")
+    for axes in (accuracy, lead, met):
+        axes.set_xlabel("round")
+        axes.margins(x=0.01)
+    handles += [
+        Line2D([], [], color=INK, label="mobile clients"),
+        Line2D([], [], color=INK, linestyle=OTHERS_DASHES, label="the others"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
+    return figure
+
+
+def caption(run: Run) -> str:
+    """What the figure shows, with the mean leads; empty where there is none."""
+    shown = shown_points(run)
+    if not shown:
+        return ""
+    fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
+    who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
+    some = " These are some of the points." if len(shown) < len(run.points) else ""
+    leads = []
+    for p in shown:
+        lead = run.points[p].get("group_gap", {}).get("mean", {})
+        if lead.get("mean") is not None:
+            half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
+            leads.append(f"{run.points[p]['id']}: {100 * lead['mean']:+.2f}{half}")
+    means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
+    return (
+        f"{who} clients: their test accuracy, the mobile ones' lead, and how many neighbours a client has met since the"
+        f" start, those met again counted again; means over the seeds.{means}{some}"
+    )
+
+
+def _of(run: Run, p: int, key: str) -> np.ndarray:
+    """A group's values at the end, [S]; NaN where the run does not have them."""
+    values = run.curves[run.points[p]["id"]].groups.get(key)
+    return np.array([np.nan]) if values is None else values[:, -1]

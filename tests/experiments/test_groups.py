@@ -1,0 +1,124 @@
+"""Metrics by group against a calculation in loops: both worlds, empty groups, and the files that tell them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.experiments.groups import group_mean
+from mdfl_jax.experiments.results import interval
+from mdfl_jax.report import figures, groups
+from mdfl_jax.report.read import read_workdir
+
+STUDY = {
+    "sweep": "network.num_mobile=0,2,6",
+    "seeds": 3,
+    "rounds": 6,
+    "eval_every": 2,
+    "algorithm.lr": 0.3,
+    "data.partition": "shards",
+    "network.mobility": "random_walk",
+    "network.contact": "swept",
+    "network.mixing": "uniform",
+    "network.radius": 120.0,
+}
+
+
+@pytest.fixture(scope="module")
+def workdir(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("groups") / "run"
+    run_study(make_study(tiny(**STUDY)), folder, log=lambda line: None)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def summary(workdir):
+    return json.loads((workdir / "summary.json").read_text())["points"]
+
+
+def oracle(history, p, s, members):
+    """Accuracy at each evaluation and contacts at the end, of a list of clients, one number at a time."""
+    accuracy, contacts = [], 0.0
+    for e in range(4):
+        accuracy.append(sum(float(history[f"{p}/accuracy"][s, e, i]) for i in members) / len(members))
+    for i in members:
+        for e in range(1, 4):
+            contacts += 2 * float(history[f"{p}/num_neighbours"][s, e, i]) / len(members)  # two rounds an evaluation
+    return accuracy, contacts
+
+
+def test_groups_of_the_summary_and_the_lines_are_those_of_the_oracle(workdir, summary):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    with np.load(workdir / "history.npz") as arrays:
+        history = dict(arrays)
+    point, gaps, last_gaps, met = summary[1], [], [], []
+    assert history["1/is_mobile"].tolist() == [[True, True, False, False, False, False]] * 3
+    for s in range(3):
+        (mobile, met_mobile), (other, met_other) = (oracle(history, 1, s, g) for g in ([0, 1], [2, 3, 4, 5]))
+        gaps.append(sum(a - b for a, b in zip(mobile[1:], other[1:])) / 3)
+        last_gaps.append(mobile[-1] - other[-1])
+        met.append((met_mobile, met_other))
+        assert point["group_accuracy"]["mobile"]["per_seed"][s] == pytest.approx(mobile[-1])
+        assert point["group_accuracy"]["other"]["per_seed"][s] == pytest.approx(other[-1])
+        for e, at in enumerate((0, 2, 4, 6)):
+            line = next(x for x in lines if (x["point"], x["seed"], x["round"]) == (point["id"], s, at))
+            assert line["accuracy_mobile"] == pytest.approx(mobile[e])
+            assert line["accuracy_other"] == pytest.approx(other[e])
+    assert max(map(abs, gaps)) > 0.01  # the groups do differ
+    for key, values in (("mean", gaps), ("final", last_gaps)):
+        assert point["group_gap"][key]["per_seed"] == pytest.approx(values)
+        assert point["group_gap"][key]["ci95"] == pytest.approx(interval(values)["ci95"])
+    assert point["group_neighbours"]["mobile"]["per_seed"] == pytest.approx([m for m, _ in met])
+    assert point["group_neighbours"]["other"]["per_seed"] == pytest.approx([o for _, o in met])
+    assert min(m for m, _ in met) > 0
+
+
+def test_contacts_are_the_messages_sent(workdir, summary):
+    """D-PSGD sends one message a neighbour a round, counted apart from the neighbours."""
+    with np.load(workdir / "history.npz") as history:
+        messages = history["1/bits_sent"][:, -1] / (32 * 650)  # a linear model of 8 x 8 images
+    assert summary[1]["group_neighbours"]["mobile"]["per_seed"] == pytest.approx(messages[:, :2].mean(1).tolist())
+    assert summary[1]["group_neighbours"]["other"]["per_seed"] == pytest.approx(messages[:, 2:].mean(1).tolist())
+
+
+def test_an_empty_group_has_no_numbers_and_leaves_the_other_alone(workdir, summary):
+    for point, empty, whole in ((summary[0], "mobile", "other"), (summary[2], "other", "mobile")):
+        nothing = {"mean": None, "std": None, "ci95": None, "per_seed": [None] * 3}
+        assert point["group_accuracy"][empty] == point["group_neighbours"][empty] == nothing
+        assert point["group_gap"] == {"mean": nothing, "final": nothing}
+        assert point["group_accuracy"][whole]["per_seed"] == pytest.approx(point["final_accuracy"]["per_seed"])
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    ends = [line for line in lines if line["point"] == summary[0]["id"] and line["round"] == 6]
+    assert [line["accuracy_mobile"] for line in ends] == [None] * 3
+    assert [line["accuracy_other"] for line in ends] == [line["accuracy"] for line in ends]
+
+
+def test_the_figure_draws_points_with_both_groups_and_counts_contacts_up(workdir, summary):
+    run = read_workdir(workdir)
+    assert groups.shown_points(run) == [1]
+    figure = groups.groups(run, figures.looks(run))
+    met = figure.axes[2].lines
+    ends = [line.get_ydata()[-1] for line in met]
+    means = [summary[1]["group_neighbours"][name]["mean"] for name in ("mobile", "other")]
+    assert ends == pytest.approx(means)
+    lead = figure.axes[1].lines[1].get_ydata()
+    assert lead[-1] == pytest.approx(100 * summary[1]["group_gap"]["final"]["mean"])
+    assert "num_mobile=2" in groups.caption(run)
+
+
+def test_a_run_without_the_keys_has_no_such_figure(workdir, tmp_path):
+    for name in ("config.json", "summary.json", "history.npz"):
+        (tmp_path / name).write_bytes((workdir / name).read_bytes())
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    old = [{k: v for k, v in line.items() if not k.endswith(("_mobile", "_other"))} for line in lines]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+    run = read_workdir(tmp_path)
+    assert groups.groups(run, figures.looks(run)) is None
+    assert groups.caption(run) == ""
+
+
+def test_group_mean_takes_values_of_another_shape():
+    values = np.arange(12.0).reshape(2, 2, 3)
+    members = np.array([[True, False, True], [False, False, False]])[:, None]
+    np.testing.assert_array_equal(group_mean(values, members), [[1.0, 4.0], [np.nan, np.nan]])
