@@ -125,8 +125,9 @@ def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_law_of_the_next_place(name, share=0.6):
+def test_law_of_the_next_place(name):
     """By the oracle's law of the clients known, in the states that a run comes to, warm ones and others."""
+    share = 0.6
     w, rule = world(share, seed=3), MOBILITIES[name]()
     position, counts = static_clients(w)
     states = trajectory(name)(jax.random.key(3), w)
