@@ -145,6 +145,8 @@ def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
             link_fading=number(network.link_fading),
             ratio=number(network.ratio),
             motion=_motion(experiment.motion),
+            warm_up_met=number(network.warm_up_met),
+            tell_met=np.bool_(network.tell_met),
         ),
         algorithm=OptimizerParams(
             lr=number(algorithm.lr), momentum=number(algorithm.momentum), weight_decay=number(algorithm.weight_decay)

@@ -76,6 +76,10 @@ class NetworkConfig:
     )
     max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
     mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
+    warm_up_met: float = _field(
+        0.5, "dam_met, dcm_met: share of the static clients met at random first", at_least=0, at_most=1, traced=True
+    )
+    tell_met: bool = _field(False, "dam_met, dcm_met: mobile clients in range tell whom they met", traced=True)
     contact: str = _field(
         "disc", "in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )

@@ -71,8 +71,17 @@ def destination_probabilities(
     return probabilities_from_counts(jnp.asarray(location), own_counts, counts_near, candidates)
 
 
-def _move(key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.Array, jax.Array]) -> GridClient:
-    """One round of one client: draw a destination if the last one is reached, then go towards it (MADFL alg. 4)."""
+def move_by_distribution(
+    key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.Array, jax.Array]
+) -> GridClient:
+    """One round of one client: draw a destination if the last one is reached, then go towards it (MADFL alg. 4).
+
+    Args:
+      key: of this client and round.
+      client: which moves.
+      world: the grid, and how far a client goes in a round.
+      plan: [L, C] label counts of the static clients near each grid point, and [L] bool which may be a destination.
+    """
     counts_near, candidates = plan
     arrived = client.location == client.destination
     can_choose = jnp.any(candidates)  # without a static client DCM has no centre: stay
@@ -99,7 +108,7 @@ def dam() -> Mobility:
         del key
         return _counts_near(world), jnp.ones(world.grid.shape[0], bool)
 
-    return grid_mobility(_move, prepare)
+    return grid_mobility(move_by_distribution, prepare)
 
 
 @MOBILITIES.register("dcm")
@@ -111,4 +120,4 @@ def dcm() -> Mobility:
         centres = cluster_centres(key, world.grid, static_position, world.radius, present=~world.is_mobile)
         return _counts_near(world), centres
 
-    return grid_mobility(_move, prepare)
+    return grid_mobility(move_by_distribution, prepare)

@@ -29,6 +29,8 @@ class GridWorld(NamedTuple):
       label_counts: [N, C] int32 samples of each label that each client holds.
       radius: communication radius Rc.
       max_step: largest distance moved in a round, Rm; ``inf`` is unconstrained.
+      warm_up_met: share of the static clients that a mobile one meets before it moves by what it knows (`met`).
+      tell_met: whether mobile clients in range tell each other whom they have met (`met`).
     """
 
     grid: jax.Array
@@ -37,6 +39,8 @@ class GridWorld(NamedTuple):
     label_counts: jax.Array
     radius: jax.Array
     max_step: jax.Array
+    warm_up_met: jax.Array | float = 0.5
+    tell_met: jax.Array | bool = False
 
 
 class GridClient(NamedTuple):
@@ -141,6 +145,12 @@ def _over_clients(
     return jax.vmap(move)(keys, clients)
 
 
+def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> GridClient:
+    """All clients after a round: the mobile ones moved, the others as they were."""
+    stay_or_move = lambda old, new: jnp.where(world.is_mobile.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
+    return jax.tree.map(stay_or_move, before, moved)
+
+
 def grid_mobility(
     move: Callable[[jax.Array, GridClient, GridWorld, Any], GridClient],
     prepare: Callable[[jax.Array, GridWorld], Any] = lambda key, world: None,
@@ -160,8 +170,7 @@ def grid_mobility(
         clients, plan = state
         keys = per_client(key, world.start.shape[0])
         moved = _over_clients(lambda k, client: move(k, client, world, plan), world, keys, clients)
-        stay_or_move = lambda old, new: jnp.where(world.is_mobile.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
-        return jax.tree.map(stay_or_move, clients, moved), plan
+        return only_mobile(world, clients, moved), plan
 
     def position(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
         return world.grid[state[0].location]

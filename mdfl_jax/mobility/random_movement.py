@@ -7,13 +7,18 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
 
+def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridClient:
+    """One client at a grid point drawn uniformly within Rm of its place, with no destination left."""
+    place = uniform_within(key, world, client.location)
+    return client._replace(location=place, destination=place)
+
+
 @MOBILITIES.register("random_movement")
 def random_movement() -> Mobility:
     """A mobile client goes to a grid point drawn uniformly within Rm of its place, that place included."""
 
     def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
         del plan
-        place = uniform_within(key, world, client.location)
-        return client._replace(location=place, destination=place)
+        return random_step(key, client, world)
 
     return grid_mobility(move)

@@ -35,6 +35,8 @@ class SpatialParams(NamedTuple):
       link_fading: what is added to it at the edge of the radius, growing with the squared distance.
       ratio: of the mixing speed_aware.
       motion: the numbers of the plane; the grid has none.
+      warm_up_met: share of the static clients that dam_met and dcm_met meet at random.
+      tell_met: whether they tell each other whom they have met.
     """
 
     num_mobile: Any = 5
@@ -46,6 +48,8 @@ class SpatialParams(NamedTuple):
     link_fading: Any = 0.0
     ratio: Any = 0.5
     motion: Any = Motion()
+    warm_up_met: Any = 0.5
+    tell_met: Any = False
 
 
 class SpatialState(NamedTuple):

@@ -64,7 +64,14 @@ def make_world(
     if kind == "grid":
         grid = grid_points(grid_size)
         start = jax.random.randint(key, (num_clients,), 0, grid.shape[0], jnp.int32)
-        return GridWorld(grid=grid, start=start, max_step=jnp.asarray(params.max_step, jnp.float32), **shared)
+        return GridWorld(
+            grid=grid,
+            start=start,
+            max_step=jnp.asarray(params.max_step, jnp.float32),
+            warm_up_met=jnp.asarray(params.warm_up_met, jnp.float32),
+            tell_met=jnp.asarray(params.tell_met, jnp.bool_),
+            **shared,
+        )
     motion = typed(params.motion)
     size = jnp.stack([motion.width, motion.height])
     return PlaneWorld(size=size, start=jax.random.uniform(key, (num_clients, 2)) * size, motion=motion, **shared)

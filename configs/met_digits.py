@@ -1,0 +1,23 @@
+"""Distribution-aware movement without an oracle: by what a client has met, against random movement and the oracle.
+
+Command:   python -m launch.sweep --config=configs/met_digits.py
+           python -m launch.sweep --config=configs/met_digits.py:warm_up
+"""
+
+from ml_collections import ConfigDict
+
+from configs import digits
+
+
+def get_config(study: str = "") -> ConfigDict:
+    config = digits.get_config()
+    config.seeds = 8
+    config.name = "met_digits"
+    config.title = "Distribution-aware movement without an oracle"
+    config.sweep = "network.mobility=random_movement,dam,dcm,dam_met,dcm_met"
+    config.baseline = "network.mobility=random_movement"
+    if study == "warm_up":
+        config.name = "met_digits_warm_up"
+        config.sweep = "network.mobility=dam_met,dcm_met; network.warm_up_met=0,0.25,0.5,0.75,1"
+        config.baseline = "network.warm_up_met=0.5"
+    return config

@@ -1,0 +1,227 @@
+"""DAM and DCM by what a client has met, against the oracle of sets and against the rules that know everybody."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from oracles import met as oracle
+from scipy import stats
+
+from mdfl_jax.mobility import MOBILITIES, GridWorld
+from mdfl_jax.mobility.distribution_aware import probabilities_from_counts
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility.met import known_centres, known_counts, warmed_up
+
+SIZE, MOBILE, STATIC, ROUNDS = 7, 3, 5, 25
+GRID = grid_world.square_grid(SIZE)
+NAMES = ("dam_met", "dcm_met")
+TIES = jax.random.key(7)
+CENTRES = jax.jit(known_centres)
+WARM = jax.jit(jax.vmap(warmed_up, in_axes=(None, 0)))
+
+
+def world(share=0.5, tells=False, seed=0, radius=1.5, max_step=2.0, num_mobile=MOBILE):
+    rng = np.random.default_rng(seed)
+    return GridWorld(
+        grid=grid_points(SIZE),
+        start=jnp.asarray(rng.integers(0, SIZE * SIZE, MOBILE + STATIC), jnp.int32),
+        is_mobile=jnp.arange(MOBILE + STATIC) < num_mobile,
+        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(max_step),
+        warm_up_met=jnp.float32(share),
+        tell_met=jnp.bool_(tells),
+    )
+
+
+def static_clients(w):
+    return GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)[MOBILE:]
+
+
+@functools.cache
+def trajectory(name):
+    """(key, world) -> states before and after each of ROUNDS moves, the first first."""
+    rule = MOBILITIES[name]()
+
+    @jax.jit
+    def run(key, w):
+        start = rule.init(TIES, w)
+
+        def body(state, t):
+            state = rule.step(jax.random.fold_in(key, t), w, state)
+            return state, state
+
+        states = jax.lax.scan(body, start, jnp.arange(ROUNDS))[1]
+        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
+
+    return run
+
+
+def known_sets(met):
+    """[N, N] bool as the oracle's sets, of static clients counted from 0."""
+    return [set((np.flatnonzero(row) - MOBILE).tolist()) for row in np.asarray(met)[:MOBILE]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("tells", [False, True])
+def test_knowledge_is_the_oracles_and_only_grows(name, tells):
+    told_more = False
+    for seed in range(4):
+        w = world(tells=tells, seed=seed)
+        states = trajectory(name)(jax.random.key(seed), w)
+        met, paths = np.asarray(states.met), GRID[np.asarray(states.clients.location)[:, :MOBILE]]
+        expected = oracle.knowledge(paths, static_clients(w)[0], 1.5, tells)
+        assert [known_sets(m) for m in met] == expected
+        assert (met[1:] >= met[:-1]).all()
+        assert not met[:, MOBILE:].any()
+        assert not met[:, :, :MOBILE].any()
+        assert met[-1].sum() > met[0].sum()
+        told_more |= expected != oracle.knowledge(paths, static_clients(w)[0], 1.5)
+    assert told_more == tells  # the option does something, and nothing where it is off
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
+def test_the_threshold(share):
+    met = jnp.arange(MOBILE + STATIC)[None, :] < jnp.arange(STATIC + 1)[:, None]
+    got = np.asarray(warmed_up(world(share), met))
+    assert got.tolist() == [oracle.met_enough(known, STATIC, share) for known in range(STATIC + 1)]
+    assert got.tolist() == [known >= max(1, round(share * STATIC)) for known in range(STATIC + 1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_before_the_threshold_it_is_random_movement(name):
+    """The same draws from the same keys, until the round in which a client has met enough; then it parts from it."""
+    w = world(share=0.6)
+    states, free = (trajectory(n)(jax.random.key(1), w) for n in (name, "random_movement"))
+    location, random_location = np.asarray(states.clients.location), np.asarray(free[0].location)
+    warm, parted = np.asarray(WARM(w, states.met)), 0
+    for i in range(MOBILE):
+        end = int(np.argmax(warm[:, i])) if warm[:, i].any() else ROUNDS
+        assert (location[: end + 1, i] == random_location[: end + 1, i]).all()
+        parted += 1 < end < ROUNDS and (location[end + 1 :, i] != random_location[end + 1 :, i]).any()
+    assert parted
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share):
+    """Everybody in range of every first place: the same centres and, move by move, the same places, exactly."""
+    corner = world(share)
+    w = corner._replace(start=corner.start.at[:MOBILE].set(24).at[MOBILE:].set(jnp.array([16, 17, 23, 25, 31])))
+    states, known = (trajectory(n)(jax.random.key(2), w) for n in (name, name.removesuffix("_met")))
+    assert np.asarray(states.met)[0, :MOBILE, MOBILE:].all()
+    np.testing.assert_array_equal(states.clients.location, known[0].location)
+    np.testing.assert_array_equal(states.clients.destination, known[0].destination)
+    counts_near, centres = (np.asarray(leaf)[0] for leaf in known[1])
+    if name == "dcm_met":
+        np.testing.assert_array_equal(np.asarray(states.centres.chosen)[-1, :MOBILE], np.stack([centres] * MOBILE))
+    ours = known_counts(w, states.met[0, 0])
+    for here in (0, 24, 40):
+        of = [probabilities_from_counts(here, w.label_counts[0], jnp.asarray(c), centres) for c in (ours, counts_near)]
+        np.testing.assert_array_equal(*of)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_law_of_the_next_place(name):
+    """By the oracle's law of the clients known, in the states that a run comes to, warm ones and others."""
+    share = 0.6
+    w, rule = world(share, seed=3), MOBILITIES[name]()
+    position, counts = static_clients(w)
+    states = trajectory(name)(jax.random.key(3), w)
+    draws = 4000
+    step = jax.jit(jax.vmap(lambda k, s: rule.step(k, w, s).clients.location, in_axes=(0, None)))
+    ways = set()
+    for t in (0, 8, 20):
+        state = jax.tree.map(lambda leaf, t=t: leaf[t], states)
+        state = state._replace(clients=state.clients._replace(destination=state.clients.location))
+        places = np.asarray(step(jax.random.split(jax.random.key(t), draws), state))
+        for i, known in enumerate(known_sets(state.met)):
+            candidates = np.ones(SIZE * SIZE, bool)
+            if name == "dcm_met":
+                candidates = np.asarray(CENTRES(w, TIES, state.met[i]))
+                assert grid_world.is_possible_outcome(
+                    np.flatnonzero(candidates), GRID, position[sorted(known)].reshape(-1, 2), 1.5
+                )
+            law = oracle.law(
+                int(state.clients.location[i]),
+                np.asarray(w.label_counts[i]),
+                position,
+                counts,
+                known,
+                GRID,
+                1.5,
+                2.0,
+                share,
+                candidates,
+            )
+            ways.add(oracle.met_enough(len(known), STATIC, share))
+            observed = np.bincount(places[:, i], minlength=len(law))
+            assert observed[law < 1e-9].sum() == 0
+            likely = law * draws >= 5
+            rest = max(1e-9, 1 - law[likely].sum())
+            expected = np.append(law[likely], rest) * draws
+            seen = np.append(observed[likely], observed[~likely].sum())
+            keep = expected > 5
+            if keep.sum() > 1:
+                total = seen[keep].sum() / expected[keep].sum()
+                assert stats.chisquare(seen[keep], expected[keep] * total).pvalue > 1e-4
+    assert ways == {False, True}
+
+
+def test_a_destination_chosen_early_is_kept_while_knowledge_grows():
+    w = world(share=0.2, max_step=1.0)
+    states = trajectory("dcm_met")(jax.random.key(4), w)
+    location, destination = (np.asarray(leaf)[:, :MOBILE] for leaf in states.clients[:2])
+    under_way = location[:-1] != destination[:-1]
+    learnt = (np.asarray(states.met)[1:] != np.asarray(states.met)[:-1]).any(axis=2)[:, :MOBILE]
+    assert (under_way & learnt).any()
+    assert (destination[1:] == destination[:-1])[under_way].all()
+
+
+def test_destinations_are_centres_of_those_known_at_the_choice():
+    w = world(share=0.2, seed=1)
+    states = trajectory("dcm_met")(jax.random.key(5), w)
+    location, destination = (np.asarray(leaf) for leaf in states.clients[:2])
+    warm, held, choices, changes = np.asarray(WARM(w, states.met)), np.asarray(states.centres.chosen), 0, 0
+    for t in range(ROUNDS):
+        for i in range(MOBILE):
+            if warm[t, i] and location[t, i] == destination[t, i]:
+                centres = np.asarray(CENTRES(w, TIES, states.met[t, i]))
+                assert centres[destination[t + 1, i]]
+                choices += 1
+                changes += held[t, i].any() and not np.array_equal(centres, held[t, i])
+    assert choices > changes > 0  # found anew later than at the first choice, and not at every one
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_to_meet(name):
+    """With every client mobile the warm-up is over, and the rule is the one with an oracle."""
+    w = world(1.0, num_mobile=MOBILE + STATIC)
+    states, known = (trajectory(n)(jax.random.key(6), w) for n in (name, name.removesuffix("_met")))
+    np.testing.assert_array_equal(states.clients.location, known[0].location)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_over_worlds_and_compiles_once(name):
+    """Under vmap over shares and keys every run is what it is alone; numbers do not compile again."""
+    rule, traces = MOBILITIES[name](), []
+
+    def run(key, w):
+        traces.append(name)
+        body = lambda state, t: (rule.step(jax.random.fold_in(key, t), w, state), None)  # noqa: E731
+        state = jax.lax.scan(body, rule.init(TIES, w), jnp.arange(ROUNDS))[0]
+        return state.clients.location, state.met
+
+    cases = [(share, tells) for share in (0.0, 0.6) for tells in (False, True)]
+    worlds = [world(*case, seed=k) for k, case in enumerate(cases)]
+    keys = jax.random.split(jax.random.key(0), len(cases))
+    mapped = jax.vmap(run)(keys, jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds))
+    alone = jax.jit(run)
+    traces.clear()
+    for k, w in enumerate(worlds):
+        for got, expected in zip(mapped, alone(keys[k], w)):
+            np.testing.assert_array_equal(got[k], expected)
+    assert len(traces) == 1
