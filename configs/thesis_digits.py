@@ -15,8 +15,8 @@ other seeds. Of 48 clients a share p are p N rounded half up: 2, 10, 19, 29, 38 
 
 The thesis: accuracy grows with p (+2.73 to +8.97 points), fast clients lead (by +4.81 at p = 5 % to +0.90 at 80 %), and
            a = 1 costs accuracy (-0.56 to -5.11).
-Expected:  +3.3 to +14.5 points over p = 0, leads of +4.2 to +0.7, and a = 1 less plain -3.2 to 0.0; docs/thesis.md has
-           all tables with their intervals.
+Expected:  +3.3 to +14.5 points over p = 0, leads of +4.2 to +0.7, and a = 1 less plain -3.2 to 0.0; docs/thesis.md
+           has all tables with their intervals.
 Measured:  p_non_iid 38 s, p_iid 28 s, a_non_iid 64 s, a_iid 60 s on two CPU cores, compiling included.
 """
 
