@@ -12,7 +12,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config import DataConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.sections import DataConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.mobility import BOUNDARIES, Motion

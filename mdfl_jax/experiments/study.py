@@ -11,7 +11,8 @@ from ml_collections import ConfigDict
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
-from mdfl_jax.experiments.config import DataConfig, Experiment, resolve
+from mdfl_jax.experiments.config import resolve
+from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import Simulation

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config import Experiment, all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.config import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
