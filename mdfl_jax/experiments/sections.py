@@ -12,11 +12,13 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.gradients import MAPPINGS
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
+from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import PRECISIONS
+from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
@@ -56,7 +58,7 @@ class NetworkConfig:
     """Where clients are, how they move, whom they hear."""
 
     num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
-    num_mobile: int = _field(5, "M of the N clients move", at_least=0, traced=True)
+    num_mobile: int = _field(5, "M of the N clients move; under trace all do", at_least=0, traced=True)
     grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
     radius: float = _field(
         3.0, "communication radius Rc, in grid units or metres; inf: everybody", at_least=0, traced=True
@@ -123,6 +125,31 @@ class MotionConfig:
 
 
 @dataclass(frozen=True)
+class TraceConfig:
+    """A trace file, and what is made of it under the mobility rules trace, static_trace and contacts."""
+
+    file: str = _field("", "trace of places, or contact list; plain or .gz", traced=True)
+    format: str = _field("auto", "its format; auto: by its ending or content", names=("auto", *FORMATS), traced=True)
+    start: float = _field(
+        0.0,
+        "seconds (rounds of a list round,i,j) after its first that are passed over",
+        at_least=0,
+        finite=True,
+        traced=True,
+    )
+    at_end: str = _field("refuse", "where the trace is shorter than the study", names=("refuse", *AT_END), traced=True)
+    gaps: str = _field("hold", "where a vehicle is not seen: it stands there, or is absent", names=GAPS, traced=True)
+    max_gap: float = _field(
+        0.0, "seconds between samples that are no gap yet, 0: three times the median", at_least=0, traced=True
+    )
+    vehicles: str = _field(
+        "longest", "those longest there, the first of the file, or one after another", names=VEHICLES, traced=True
+    )
+    substeps: int = _field(1, "straight pieces of a round's way", at_least=1, at_most=1000)
+    directed: bool = _field(False, "of a contact list: i,j says only that i hears j", traced=True)
+
+
+@dataclass(frozen=True)
 class AlgorithmConfig:
     """What is done in a round."""
 
@@ -178,5 +205,6 @@ class Experiment:
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
+    trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

@@ -1,6 +1,7 @@
 """How clients move. Importing the package registers every rule."""
 
 from mdfl_jax.mobility import (
+    contact_list,
     distribution_aware,
     gauss_markov,
     group,
@@ -12,6 +13,7 @@ from mdfl_jax.mobility import (
     random_walk,
     random_waypoint,
     static,
+    trace,
 )
 from mdfl_jax.mobility.grid import (
     GridClient,
@@ -35,6 +37,7 @@ __all__ = [
     "Path",
     "PlaneClient",
     "PlaneWorld",
+    "contact_list",
     "distribution_aware",
     "gauss_markov",
     "grid_mobility",
@@ -51,4 +54,5 @@ __all__ = [
     "reachable",
     "sample_index",
     "static",
+    "trace",
 ]
