@@ -12,11 +12,13 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config import DataConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.sections import DataConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.mobility import BOUNDARIES, Motion
+from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build
@@ -124,12 +126,13 @@ def _motion(config: MotionConfig) -> Motion:
     )
 
 
-def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
+def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | ContactList | None = None) -> Hparams:
     """The traced numbers of a point, as NumPy scalars of fixed type, so that no point compiles again.
 
     Args:
       experiment: the point's configuration.
       patterns: as given to `build_simulation`.
+      trace: of `mdfl_jax.experiments.trace_files.TraceFiles`, where a rule needs one.
     """
     number: Any = np.float32
     network, algorithm = experiment.network, experiment.algorithm
@@ -147,6 +150,7 @@ def hparams_of(experiment: Experiment, patterns: list[str]) -> Hparams:
             motion=_motion(experiment.motion),
             warm_up_met=number(network.warm_up_met),
             tell_met=np.bool_(network.tell_met),
+            trace=trace,
         ),
         algorithm=OptimizerParams(
             lr=number(algorithm.lr), momentum=number(algorithm.momentum), weight_decay=number(algorithm.weight_decay)

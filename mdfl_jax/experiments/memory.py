@@ -192,10 +192,10 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
         member,
-        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0),
+        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static"),
         engine=dataclasses.replace(member.engine, mapping="scan"),
     )
-    patterns = [member.network.mobility]
+    patterns = [alone.network.mobility]
     single = group._replace(
         simulation=build_simulation(alone, group.dataset, patterns), hparams=[hparams_of(alone, patterns)], points=[0]
     )

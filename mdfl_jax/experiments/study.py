@@ -11,8 +11,10 @@ from ml_collections import ConfigDict
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
-from mdfl_jax.experiments.config import DataConfig, Experiment, resolve
+from mdfl_jax.experiments.config import resolve
+from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
+from mdfl_jax.experiments.trace_files import TraceFiles, check_used
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
@@ -114,7 +116,9 @@ def make_study(config: ConfigDict) -> Study:
     if len(set(ids)) < len(ids):  # two axes whose values read alike
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
     baselines = baseline_of(experiment, all_points)
+    check_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset] = {}
+    files = TraceFiles()
     groups = []
     for indices in group_points(all_points):
         members = [all_points[i].experiment for i in indices]
@@ -126,7 +130,7 @@ def make_study(config: ConfigDict) -> Study:
         check_images(members[0], datasets[source])
         num_runs = runs_per_batch(members[0], len(members))
         simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
-        hparams = [hparams_of(member, patterns) for member in members]
+        hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, datasets[source]))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)

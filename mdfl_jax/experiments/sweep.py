@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config import Experiment, all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.config import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
@@ -170,8 +171,10 @@ def static_key(experiment: Experiment) -> Experiment:
     # So are the draws of links that never fail.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
-    # Rules of one world stand in one program.
+    # Rules of one world stand in one program. Contact lists are of many lengths.
     world = MOBILITIES[experiment.network.mobility]().world
+    if world == "contacts":
+        key = dataclasses.replace(key, trace=experiment.trace, motion=experiment.motion)
     return replace(replace(key, "network.mobility", world), "sweep", "")
 
 

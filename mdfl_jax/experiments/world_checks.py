@@ -9,7 +9,7 @@ from mdfl_jax.mobility.random_walk import MAX_BOUNCES
 from mdfl_jax.mobility.registry import MOBILITIES
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.config import MotionConfig, NetworkConfig
+    from mdfl_jax.experiments.sections import MotionConfig, NetworkConfig
 
 DRAW_SPEEDS = ("random_waypoint", "random_direction", "levy_walk", "manhattan", "group", "patrol")
 

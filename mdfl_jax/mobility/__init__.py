@@ -1,6 +1,7 @@
 """How clients move. Importing the package registers every rule."""
 
 from mdfl_jax.mobility import (
+    contact_list,
     distribution_aware,
     gauss_markov,
     group,
@@ -13,6 +14,7 @@ from mdfl_jax.mobility import (
     random_walk,
     random_waypoint,
     static,
+    trace,
 )
 from mdfl_jax.mobility.grid import (
     GridClient,
@@ -37,6 +39,7 @@ __all__ = [
     "Path",
     "PlaneClient",
     "PlaneWorld",
+    "contact_list",
     "distribution_aware",
     "gauss_markov",
     "grid_mobility",
@@ -54,5 +57,6 @@ __all__ = [
     "reachable",
     "sample_index",
     "static",
+    "trace",
     "uniform_within",
 ]

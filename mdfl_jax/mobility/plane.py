@@ -91,6 +91,7 @@ class PlaneWorld(NamedTuple):
       label_counts: [N, C] int32 samples of each label that each client holds.
       radius: communication radius, metres.
       motion: all numbers, typed; ``motion.dt`` is the duration of a round.
+      trace: the `mdfl_jax.mobility.trace.Tracks` of the rules that follow a trace, if any.
     """
 
     size: jax.Array
@@ -99,6 +100,7 @@ class PlaneWorld(NamedTuple):
     label_counts: jax.Array
     radius: jax.Array
     motion: Motion
+    trace: Any = None
 
 
 class PlaneClient(NamedTuple):

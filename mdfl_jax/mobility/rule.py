@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-WorldKind = Literal["grid", "plane"]
+WorldKind = Literal["grid", "plane", "contacts"]
 
 
 class Path(NamedTuple):
@@ -21,6 +21,18 @@ class Path(NamedTuple):
     points: jax.Array
 
 
+class Presence(NamedTuple):
+    """Who takes part; the absent train and meet nobody.
+
+    Attributes:
+      now: [N] bool, who is there.
+      throughout: [N] bool, who was there when the last round's movement began and when it ended.
+    """
+
+    now: jax.Array
+    throughout: jax.Array
+
+
 class Mobility(NamedTuple):
     """A way of moving, as pure functions over all clients.
 
@@ -30,6 +42,8 @@ class Mobility(NamedTuple):
       position: (world, state) -> [N, 2] places.
       world: which world it lives in; rules of one network live in one.
       path: (world, state) -> how the clients moved in the last round; None: straight from place to place.
+      presence: (world, state) -> who is there; None: everybody always.
+      is_mobile: (world) -> [N] bool, who ever moves; None: the world's.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -37,6 +51,8 @@ class Mobility(NamedTuple):
     position: Callable[[Any, Any], jax.Array]
     world: WorldKind = "grid"
     path: Callable[[Any, Any], Path] | None = None
+    presence: Callable[[Any, Any], Presence] | None = None
+    is_mobile: Callable[[Any], jax.Array] | None = None
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:

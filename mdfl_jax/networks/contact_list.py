@@ -1,64 +1,58 @@
-"""The network of a contact list: who met whom is known, where is not."""
+"""The links of a contact list, round by round."""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.mobility.trace import check_at_end, table_index
-from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.mobility.trace import check_at_end
 from mdfl_jax.traces.types import ContactTable
-from mdfl_jax.types import Clients, Links, Network, Places
 
 
-def contact_network(table: ContactTable, mixing: str = "metropolis_hastings", at_end: str = "hold") -> Network:
-    """Clients that hear each other as a list says, round by round.
+class ContactList(NamedTuple):
+    """A `ContactTable` as an argument of the compiled program.
 
-    The links lie on the device once, as a constant of the compiled program, 8 bytes each. Places, for maps, are on the
-    unit circle, and nobody moves. The network has no numbers to vary: ``hparams.network`` is not read.
+    Attributes:
+      edges: [n + most, 2] int32, receiver and sender of each link, filled up so that a round's slice stays inside.
+      offsets: [R + 1] int32; the links of round k are ``offsets[k]:offsets[k + 1]``.
+      slots: [most] int32, 0 to most - 1, where ``most`` is the links of the fullest round.
+      repeats: [] bool: the list begins again, else the last round's links stay.
+    """
+
+    edges: Any
+    offsets: Any
+    slots: Any
+    repeats: Any
+
+
+def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
+    """The data of the mobility ``contacts``, as NumPy arrays.
 
     Args:
       table: of `mdfl_jax.traces.contact_table`.
-      mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
       at_end: what follows the table's last round: ``hold``, its links stay; ``repeat``, the list begins again.
 
     Raises:
-      UserError: an unknown name; a table of no round.
+      UserError: an unknown rule; a table of no round.
     """
     check_at_end(at_end)
-    num_clients, rounds = table.num_clients, len(table.offsets) - 1
-    if rounds < 1:
+    if len(table.offsets) < 2:
         raise UserError("the contact list has no rounds")
-    weigh = MIXINGS[mixing]
     most = max(int(np.diff(table.offsets).max()), 1)
-    # A round's links are a slice of fixed length; what follows them in it is masked, and padding keeps it in range.
-    padded = np.concatenate([table.edges, np.full((most, 2), num_clients, np.int32)])
-    edges, offsets = jnp.asarray(padded, jnp.int32), jnp.asarray(table.offsets, jnp.int32)
-
-    def adjacency_of(round_index: jax.Array) -> jax.Array:
-        k = table_index(round_index, rounds, at_end)
-        pair = jax.lax.dynamic_slice(edges, (offsets[k], jnp.int32(0)), (most, 2))
-        mine = jnp.arange(most) < offsets[k + 1] - offsets[k]
-        receiver = jnp.where(mine, pair[:, 0], num_clients)  # an index out of range, which the scatter drops
-        return jnp.zeros((num_clients, num_clients), bool).at[receiver, pair[:, 1]].set(True, mode="drop")
-
-    def init(params: object, key: jax.Array, clients: Clients) -> Places:
-        del params, key, clients
-        angle = 2 * jnp.pi * jnp.arange(num_clients) / num_clients
-        circle = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1).astype(jnp.float32)
-        return Places(circle, jnp.zeros(num_clients), jnp.zeros(num_clients, bool))
-
-    def step(
-        params: object, key: jax.Array, round_index: jax.Array, state: Places, clients: Clients
-    ) -> tuple[Places, Links]:
-        del params, key
-        adjacency = adjacency_of(round_index)
-        return state, Links(adjacency, weigh(adjacency, clients.num_samples))
-
-    return Network(
-        num_clients=num_clients,
-        gives=frozenset({"adjacency", "mix"}),
-        init=init,
-        step=step,
-        places=lambda state: state,
+    edges = np.concatenate([table.edges, np.zeros((most, 2), np.int32)]).astype(np.int32)
+    return ContactList(
+        edges, table.offsets.astype(np.int32), np.arange(most, dtype=np.int32), np.bool_(at_end == "repeat")
     )
+
+
+def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
+    """Who hears whom in a round: [N, N] bool, [i, j] where i hears j; no self loops."""
+    edges, offsets, slots = (jnp.asarray(column) for column in links[:3])
+    rounds = offsets.shape[0] - 1
+    k = jnp.where(links.repeats, jnp.mod(round_index, rounds), jnp.minimum(round_index, rounds - 1))
+    pair = edges[offsets[k] + slots]
+    # What follows the round's links in the slice gets an index out of range, which the scatter drops.
+    receiver = jnp.where(slots < offsets[k + 1] - offsets[k], pair[:, 0], num_clients)
+    return jnp.zeros((num_clients, num_clients), bool).at[receiver, pair[:, 1]].set(True, mode="drop")

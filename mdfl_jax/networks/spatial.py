@@ -8,11 +8,13 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.geometry import squared_distance, squared_reach
+from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
+from mdfl_jax.networks.contact_list import links_at
 from mdfl_jax.networks.mixing import MIXINGS, Heard
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
@@ -37,6 +39,8 @@ class SpatialParams(NamedTuple):
       motion: the numbers of the plane; the grid has none.
       warm_up_met: share of the static clients that dam_met and dcm_met meet at random.
       tell_met: whether they tell each other whom they have met.
+      trace: what a trace says: a `mdfl_jax.mobility.trace.Tracks` for the rules trace and static_trace, a
+        `mdfl_jax.networks.contact_list.ContactList` for contacts.
     """
 
     num_mobile: Any = 5
@@ -50,6 +54,7 @@ class SpatialParams(NamedTuple):
     motion: Any = Motion()
     warm_up_met: Any = 0.5
     tell_met: Any = False
+    trace: Any = None
 
 
 class SpatialState(NamedTuple):
@@ -62,14 +67,16 @@ class SpatialState(NamedTuple):
       radius: [N] communication radii.
       speed: [N] distance moved in the last round.
       path: how they moved in it; None where contact does not ask.
+      there: [N] bool, who can be in contact; None where no rule lets clients be absent.
     """
 
-    world: GridWorld | PlaneWorld
+    world: GridWorld | PlaneWorld | ListWorld
     rules: tuple[Any, ...]
     places: Places
     radius: jax.Array
     speed: jax.Array
     path: Path | None
+    there: jax.Array | None
 
 
 def spatial(
@@ -80,7 +87,7 @@ def spatial(
     contact: str = "disc",
     links_fail: bool = False,
 ) -> Network:
-    """Clients that move on a G x G grid or in the plane, whichever their mobility rules live in.
+    """Clients that move on a G x G grid or in the plane, whichever their mobility rules live in, or of a contact list.
 
     Several mobility rules of one world make ONE program: ``hparams.network.pattern`` says which of them moves a run.
 
@@ -90,7 +97,7 @@ def spatial(
       mobility: names of `mdfl_jax.mobility.MOBILITIES`.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
       contact: disc, who is within the radius at the beginning of the round, or swept, who came within it at any time of
-        the movement since the last round (nobody before the first one, thesis 4).
+        the movement since the last round (nobody before the first one, thesis 4). Not looked at with a contact list.
       links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say; else these are not looked at.
 
     Raises:
@@ -99,47 +106,68 @@ def spatial(
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
     rules: list[Mobility] = [MOBILITIES[name]() for name in mobility]
-    kind, weigh, sweeps = world_of(rules, mobility), MIXINGS[mixing], contact == "swept"
+    kind, weigh = world_of(rules, mobility), MIXINGS[mixing]
+    sweeps, some_absent = contact == "swept" and kind != "contacts", any(rule.presence for rule in rules)
+
+    def seen(params: SpatialParams, world: Any) -> Any:
+        """The world with what is not carried from round to round, the trace."""
+        return world._replace(trace=params.trace) if kind == "plane" else world
+
+    def there(rule: Mobility, world: Any, state: Any) -> jax.Array:
+        if rule.presence is None:
+            return jnp.ones(num_clients, bool)
+        present = rule.presence(world, state)
+        return present.throughout if sweeps else present.now
 
     def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
         key_start, key_plan = jax.random.split(stream(key, "placement"))
-        world = make_world(kind, params, key_start, clients, num_clients, grid_size)
+        start = make_world(kind, params, key_start, clients, num_clients, grid_size)
+        world = seen(params, start)
         states = tuple(rule.init(key_plan, world) for rule in rules)
         position = jnp.stack([rule.position(world, state) for rule, state in zip(rules, states)])[params.pattern]
         paths = [rule.path(world, state) for rule, state in zip(rules, states) if rule.path]
         still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
         zero = jnp.zeros(num_clients)
+        mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule in rules])
+        present = [there(rule, world, state) for rule, state in zip(rules, states)]
         return SpatialState(
-            world=world,
+            world=start,
             rules=states,
-            places=Places(position, zero, world.is_mobile),
+            places=Places(position, zero, mobile[params.pattern]),
             radius=draw_radii(
                 stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
             ),
             speed=zero,
             path=still if sweeps else None,
+            there=jnp.stack(present)[params.pattern] if some_absent else None,
         )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
+        world = seen(params, state.world)
+
         def use(k: int) -> Any:
-            def step(states: tuple[Any, ...]) -> tuple[tuple[Any, ...], jax.Array, jax.Array, Path | None]:
+            def step(states: tuple[Any, ...]) -> tuple[Any, ...]:
                 rule = rules[k]
-                moved = rule.step(key, state.world, states[k])
-                position = rule.position(state.world, moved)
-                walked = rule.path(state.world, moved) if rule.path else straight(state.places.position, position)
+                moved = rule.step(key, world, states[k])
+                position = rule.position(world, moved)
+                walked = rule.path(world, moved) if rule.path else straight(state.places.position, position)
                 path = padded(walked, state.path.times.shape[1]) if state.path is not None else None
-                return (*states[:k], moved, *states[k + 1 :]), position, path_length(walked), path
+                rest = position, path_length(walked), path, there(rule, world, moved) if some_absent else None
+                return (*states[:k], moved, *states[k + 1 :]), *rest
 
             return step
 
-        states, position, length, path = jax.lax.switch(
+        states, position, length, path, present = jax.lax.switch(
             params.pattern, [use(k) for k in range(len(rules))], state.rules
         )
         places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
-        return state._replace(rules=states, places=places, speed=length, path=path)
+        return state._replace(rules=states, places=places, speed=length, path=path, there=present)
 
-    def meet(round_index: jax.Array, state: SpatialState) -> tuple[jax.Array, jax.Array | None]:
-        """Who is in whose range [N, N], and the squared distances where they are asked for."""
+    def meet(params: SpatialParams, round_index: jax.Array, state: SpatialState) -> tuple[jax.Array, jax.Array | None]:
+        """Who is in whose range [N, N], and the squared distances where they are asked for (0 with a contact list)."""
+        if kind == "contacts":
+            zeros = jnp.zeros((num_clients, num_clients)) if links_fail else None
+            return links_at(params.trace, round_index, num_clients), zeros
         if state.path is None:
             position = state.places.position
             return disc(position, state.radius), squared_distance(position, position) if links_fail else None
@@ -152,13 +180,16 @@ def spatial(
     def step(
         params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
     ) -> tuple[SpatialState, Links]:
-        in_range, squared = meet(round_index, state)
+        in_range, squared = meet(params, round_index, state)
+        if state.there is not None:
+            in_range &= state.there[:, None] & state.there[None, :]
         adjacency = in_range
         if squared is not None:
             fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
+        contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may know one direction only
         heard = Heard(
-            adjacency, in_range, clients.num_samples, state.speed, state.radius, jnp.asarray(params.ratio, jnp.float32)
+            adjacency, contact, clients.num_samples, state.speed, state.radius, jnp.asarray(params.ratio, jnp.float32)
         )
         return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
 

@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.mobility.contact_list import ListWorld, on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, WorldKind
 from mdfl_jax.types import Clients
 
+WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
 INTEGERS = ("boundary", "warm_up", "groups")
 
 
@@ -26,7 +28,7 @@ def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
         raise UserError(f"mobility is empty; it must name one rule or more of {', '.join(MOBILITIES)}")
     kinds = {rule.world for rule in rules}
     if len(kinds) > 1:
-        lives = ", ".join(f"{name} in the {rule.world}" for name, rule in zip(names, rules))
+        lives = ", ".join(f"{name} in the {WORLDS[rule.world]}" for name, rule in zip(names, rules))
         raise UserError(f"the mobility rules of one network must live in one world: {lives}")
     return rules[0].world
 
@@ -45,7 +47,7 @@ def typed(motion: Motion) -> Motion:
 
 def make_world(
     kind: WorldKind, params: Any, key: jax.Array, clients: Clients, num_clients: int, grid_size: int
-) -> GridWorld | PlaneWorld:
+) -> GridWorld | PlaneWorld | ListWorld:
     """The world before the first round, with clients at uniform places.
 
     Args:
@@ -56,6 +58,8 @@ def make_world(
       num_clients: N.
       grid_size: G of the grid.
     """
+    if kind == "contacts":
+        return on_circle(num_clients)
     shared: dict[str, Any] = {
         "is_mobile": jnp.arange(num_clients) < params.num_mobile,
         "label_counts": clients.label_counts,

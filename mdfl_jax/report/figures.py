@@ -315,7 +315,8 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
     size = (
         [run.value(p, f"motion.{side}") for side in ("width", "height")] if plane else run.value(p, "network.grid_size")
     )
-    known = np.all([value is not None for value in np.atleast_1d(np.array(size, object))])
+    by_file = run.value(p, "network.mobility") in ("trace", "static_trace", "contacts")  # the world is where they are
+    known = not by_file and np.all([value is not None for value in np.atleast_1d(np.array(size, object))])
     width, height = np.broadcast_to(np.asarray(size, float) if known else path.max((0, 1)), 2)
     radius, numbered = _radius(run.value(p, "network.radius")), path.shape[1] <= 40
     stays, lines = path[0, ~moves], np.swapaxes(path[:, moves], 0, 1)
@@ -331,10 +332,12 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
         axes.scatter(*places.T, s=100 if numbered else 18, color=fill, zorder=4, **rim)
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
-    first, margin = (0.0, 0.02 * max(width, height)) if plane else (1.0, 0.7)
-    axes.set(xlim=(first - margin, width + margin), ylim=(first - margin, height + margin), aspect="equal")
-    axes.set_xticks(np.arange(first, width + 0.5, max(1, round(width / 6))))
-    axes.set_yticks(np.arange(first, height + 0.5, max(1, round(height / 6))))
+    left, low = path.min((0, 1)) if by_file else (0.0, 0.0) if plane else (1.0, 1.0)
+    margin = 0.02 * max(width - left, height - low) if plane else 0.7
+    axes.set(xlim=(left - margin, width + margin), ylim=(low - margin, height + margin), aspect="equal")
+    if not by_file:
+        axes.set_xticks(np.arange(left, width + 0.5, max(1, round(width / 6))))
+        axes.set_yticks(np.arange(low, height + 0.5, max(1, round(height / 6))))
 
 
 def _radius(value: Any) -> float:

@@ -136,7 +136,7 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
         return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s" if dt else "none")]
     when = round_times(trace, dt)
     picked = when[np.unique(np.linspace(0, len(when) - 1, INSTANTS).astype(int))]
-    position, known, held = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids), longest_gap(trace))
+    position, known, held, _ = places_at(trace, picked, np.arange(len(trace.ids)), len(trace.ids), longest_gap(trace))
     there = known | held if trace.waypoints else known
     stats = []
     for place, present in zip(position, there):

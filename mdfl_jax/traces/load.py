@@ -53,7 +53,7 @@ def load_trace(path: str | Path, format: str = "auto") -> Trace:
     """
     loaded = load(path, format)
     if not isinstance(loaded, Trace):
-        wrong(path, "it is a contact list, without places; the network 'contact_list' takes it")
+        wrong(path, "it is a contact list, without places; the mobility 'contacts' takes it")
     return loaded
 
 

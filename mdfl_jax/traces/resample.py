@@ -43,7 +43,7 @@ def resample(
         free is left out. Names: these vehicles, client by client.
 
     Returns:
-      TraceTable: position [R + 1, N, 2] float32, present [R + 1, N] bool.
+      TraceTable: position [R + 1, N, 2] float32, present [R + 1, N] bool, goes [R, N] bool.
 
     Raises:
       UserError: a number out of range; a trace that is shorter than the rounds; an unknown rule or vehicle.
@@ -52,9 +52,11 @@ def resample(
     _check(gaps, max_gap, num_clients)
     num_clients = num_clients or len(trace.ids)
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
-    position, known, held = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
-    present = known | held if gaps == "hold" or trace.waypoints else known
-    return TraceTable(position, present, float(when[0]), float(dt))
+    position, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
+    told = known | held if trace.waypoints else known
+    present = told | held if gaps == "hold" else told
+    goes = told[1:] & told[:-1] & (node[1:] == node[:-1])
+    return TraceTable(position, present, float(when[0]), float(dt), goes)
 
 
 def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:
@@ -103,7 +105,7 @@ def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
 
 def places_at(
     trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Where the clients are at some times, and whether the trace says so.
 
     Args:
@@ -115,7 +117,8 @@ def places_at(
 
     Returns:
       position [K, N, 2] float32; known [K, N] bool, at a sample or interpolated; held [K, N] bool, in a gap, at the
-      last sample before it, or at the first one where there is none before.
+      last sample before it, or at the first one where there is none before; node [K, N],
+      whose sample that is, of no meaning where there is none.
     """
     before = np.full((len(when), num_clients), -1, np.int32 if len(trace.node) < 2**31 else np.int64)
     after = before.copy()
@@ -130,19 +133,19 @@ def places_at(
         _mark(held, trace.node, slot, low, high, -1)
         after[k] = held
     position = np.empty((len(when), num_clients, 2), np.float32)
-    known = np.zeros((len(when), num_clients), bool)
+    known, whose = np.zeros((len(when), num_clients), bool), np.empty((len(when), num_clients), np.int32)
     corner = np.array([trace.x.min(), trace.y.min()], np.float32)
     for k, time in enumerate(when):
         a, b = before[k], after[k]
         a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # one side only: both are the sample that is there
         start, end = _time_of(trace, a), _time_of(trace, b)
         between = (start <= time) & (time <= end) & (trace.node[a] == trace.node[b]) & (end - start <= max_gap)
-        known[k] = between & (a >= 0)
+        known[k], whose[k] = between & (a >= 0), trace.node[a]
         share = np.where(between & (end > start), (time - start) / np.where(end > start, end - start, 1.0), 0.0)
         for axis, column in enumerate((trace.x, trace.y)):
             place = column[a] + share * (column[b].astype(np.float64) - column[a])
             position[k, :, axis] = np.where(a >= 0, place, corner[axis])
-    return position, known, ~known & ((before >= 0) | (after >= 0))
+    return position, known, ~known & ((before >= 0) | (after >= 0)), whose
 
 
 def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: int, step: int) -> None:

@@ -67,12 +67,16 @@ class TraceTable(NamedTuple):
       present: [R + 1, N] bool; an absent client trains but meets nobody.
       start: seconds of round 0 in the trace.
       dt: seconds a round.
+      goes: [R, N] bool: the trace says the way of the client in the round. In the others, as where a vehicle comes back
+        from a gap or a client becomes another vehicle, it stands, and leaps at the end. None: where it is there at both
+        ends.
     """
 
     position: np.ndarray
     present: np.ndarray
     start: float
     dt: float
+    goes: np.ndarray | None = None
 
 
 class ContactTable(NamedTuple):

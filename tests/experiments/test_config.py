@@ -6,7 +6,8 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import default_config, make_study, run_study
-from mdfl_jax.experiments.config import Experiment, all_fields, check_value, resolve
+from mdfl_jax.experiments.config import all_fields, check_value, resolve
+from mdfl_jax.experiments.sections import Experiment
 
 
 def told(config):

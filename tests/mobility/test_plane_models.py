@@ -13,7 +13,7 @@ from mdfl_jax.mobility.plane import fold
 from mdfl_jax.mobility.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 
-MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane"]
+MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane" and "trace" not in name]
 WIDTH, HEIGHT, N, ROUNDS = 200.0, 120.0, 400, 60
 SMALLEST_P = 1e-4
 BASE = Motion(

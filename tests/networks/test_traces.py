@@ -1,4 +1,4 @@
-"""Networks of traces and of contact lists: links by hand, absence, the end of a table, whole runs."""
+"""Clients of traces and of contact lists: links by hand, absence, leaps, the end of a table, whole runs."""
 
 import chex
 import jax
@@ -10,9 +10,10 @@ from small import toy_hparams, toy_task
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import sgd
-from mdfl_jax.mobility.trace import trace_mobility
-from mdfl_jax.networks.contact_list import contact_network
-from mdfl_jax.networks.trace import TraceParams, trace_network
+from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
+from mdfl_jax.mobility.trace import tracks
+from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.traces import ContactTable, TraceTable
 
 N = 6
@@ -27,6 +28,15 @@ def table_of(rows=9, seed=0, absent=0.3):
 
 class Clients:
     num_samples = jnp.arange(1, N + 1)
+    label_counts = jnp.ones((N, 2), jnp.int32)
+
+
+def network(mixing="metropolis_hastings", mobility=("trace",), **options):
+    return spatial(N, mobility=mobility, mixing=mixing, **options)
+
+
+def params(table, at_end="hold", radius=np.inf, **options):
+    return SpatialParams(radius=np.float32(radius), trace=tracks(table, at_end), **options)
 
 
 def play(network, params, rounds):
@@ -44,7 +54,7 @@ def play(network, params, rounds):
 @pytest.mark.parametrize(("at_end", "begins"), [("hold", [0, 1, 2, 3, 3, 3]), ("repeat", [0, 1, 2, 0, 1, 2])])
 def test_links_are_of_those_there_and_near(at_end, begins):
     table = table_of(rows=4)
-    history, _ = play(trace_network(table, "fedavg", at_end), TraceParams(60.0), 6)
+    history, _ = play(network("fedavg"), params(table, at_end, 60.0), 6)
     for (adjacency, mix, position), k in zip(history, begins):
         np.testing.assert_array_equal(position, table.position[k])
         for i in range(N):
@@ -58,7 +68,7 @@ def test_links_are_of_those_there_and_near(at_end, begins):
 
 def test_distance_counts_where_a_client_is_there_at_both_ends():
     table = table_of(rows=6)
-    _, places = play(trace_network(table), TraceParams(), 9)
+    _, places = play(network(), params(table), 9)
     step = np.linalg.norm(np.diff(table.position, axis=0), axis=-1) * (table.present[1:] & table.present[:-1])
     np.testing.assert_allclose(places.distance_moved, step.sum(axis=0), rtol=1e-5)
     assert places.is_mobile.tolist() == [True] * 5 + [False]
@@ -66,37 +76,90 @@ def test_distance_counts_where_a_client_is_there_at_both_ends():
 
 def test_the_leap_back_is_no_distance():
     table = table_of(rows=4, absent=0.0)
-    _, once = play(trace_network(table, at_end="repeat"), TraceParams(), 3)
-    _, twice = play(trace_network(table, at_end="repeat"), TraceParams(), 6)
+    _, once = play(network(), params(table, "repeat"), 3)
+    _, twice = play(network(), params(table, "repeat"), 6)
     np.testing.assert_allclose(twice.distance_moved, 2 * once.distance_moved, rtol=1e-5)
     np.testing.assert_array_equal(once.position, table.position[0])
+
+
+def paths(data, rounds):
+    """Places and paths of the rule itself, round by round, each with the round's number."""
+    rule = MOBILITIES["trace"]()
+    zero = jnp.zeros(N)
+    world = PlaneWorld(jnp.ones(2), jnp.zeros((N, 2)), zero > 0, zero[:, None], zero, Motion(), data)
+    state = rule.init(jax.random.key(0), world)
+    for k in range(rounds):
+        state = rule.step(jax.random.key(0), world, state)
+        yield k, rule.path(world, state), rule.position(world, state), rule.presence(world, state)
 
 
 @pytest.mark.parametrize("substeps", [1, 2, 4])
 def test_paths_join_the_places_of_the_rounds(substeps):
     table = table_of(rows=9, absent=0.0)
-    move = trace_mobility(table, "hold", substeps)
-    assert move.rounds == 8 // substeps
-    for k in range(move.rounds):
-        times, points = move.path(jnp.int32(k))
+    data = tracks(table, "hold", substeps, rounds=10)
+    assert data.rounds == 8 // substeps
+    for k, (times, points), after, _ in paths(data, 9):
         assert (times.shape, points.shape) == ((N, substeps + 1), (N, substeps + 1, 2))
         np.testing.assert_allclose(times, np.tile(np.linspace(0, 1, substeps + 1), (N, 1)))
-        np.testing.assert_array_equal(points[:, 0], move.position(jnp.int32(k)))
-        np.testing.assert_array_equal(points[:, -1], move.position(jnp.int32(k + 1)))
-        rows = table.position[k * substeps : (k + 1) * substeps + 1]
+        np.testing.assert_array_equal(points[:, -1], after)
+        rows = table.position[np.minimum(np.arange(k * substeps, (k + 1) * substeps + 1), 8)]  # held: stands at the end
         np.testing.assert_array_equal(points, np.swapaxes(rows, 0, 1))
-    _, after = move.path(jnp.int32(move.rounds))  # held: stands where the table ends
-    np.testing.assert_array_equal(after, np.repeat(table.position[-1][:, None], substeps + 1, axis=1))
 
 
 def test_who_is_absent_at_an_end_of_a_round_stands():
     table = table_of()
-    move = trace_mobility(table)
-    for k in range(8):
-        _, points = move.path(jnp.int32(k))
+    for k, (_, points), _, present in paths(tracks(table), 8):
         there = table.present[k] & table.present[k + 1]
         np.testing.assert_array_equal(points[~there, 1], table.position[k, ~there])
         np.testing.assert_array_equal(points[there, 1], table.position[k + 1, there])
+        np.testing.assert_array_equal(present.throughout, there)
+        np.testing.assert_array_equal(present.now, table.present[k + 1])
+
+
+def test_a_leap_is_no_movement():
+    """A vehicle that comes back from a gap elsewhere, though held and present, has swept over nobody."""
+    table = table_of(absent=0.0)
+    goes = np.random.default_rng(1).random((8, N)) > 0.5
+    for k, (_, points), after, _ in paths(tracks(table._replace(goes=goes)), 8):
+        np.testing.assert_array_equal(
+            points[:, 1], np.where(goes[k][:, None], table.position[k + 1], table.position[k])
+        )
+        np.testing.assert_array_equal(after, table.position[k + 1])
+
+
+def test_swept_contact_is_of_those_there_throughout_and_meets_between_samples():
+    """0 and 1 pass each other between two rounds; 2 is as near to them, but leaves."""
+    position = np.zeros((3, N, 2), np.float32)
+    position[..., 1] = 1000 * np.arange(N)
+    position[:, 0] = [(-50, 0), (50, 0), (50, 0)]
+    position[:, 1] = [(50, 5), (-50, 5), (-50, 5)]
+    position[:, 2] = [(0, 2), (0, 2), (0, 2)]
+    present = np.ones((3, N), bool)
+    present[1:, 2] = False
+    data = params(TraceTable(position, present, 0.0, 1.0), radius=10.0)
+    swept, _ = play(network(contact="swept"), data, 3)
+    disc, _ = play(network(), data, 3)
+    assert [np.argwhere(adjacency).tolist() for adjacency, *_ in swept] == [[], [[0, 1], [1, 0]], []]
+    assert not any(adjacency.any() for adjacency, *_ in disc)
+
+
+def test_static_trace_stays_where_the_trace_begins_and_shares_a_network():
+    table = table_of()
+    table.present[:, 3] = False
+    both = network(mobility=("trace", "static_trace", "random_waypoint"))
+    history, places = play(both, params(table, pattern=1), 3)
+    for adjacency, _, position in history:
+        np.testing.assert_array_equal(position, table.position[0])
+        assert adjacency.sum() == (N - 1) * (N - 2)
+    assert not places.is_mobile.any()
+    assert not places.distance_moved.any()
+    _, walked = play(both, params(table, pattern=2, num_mobile=2), 3)
+    assert walked.is_mobile.tolist() == [True] * 2 + [False] * 4
+    alone, _ = play(network(), params(table), 3)
+    shared, moved = play(both, params(table, pattern=0), 3)
+    for a, b in zip(alone, shared):
+        np.testing.assert_array_equal(a[0], b[0])
+    assert moved.is_mobile.tolist() == [True] * 5 + [False]
 
 
 CONTACTS = ContactTable(
@@ -108,7 +171,8 @@ CONTACTS = ContactTable(
 
 @pytest.mark.parametrize(("at_end", "rounds"), [("hold", [0, 1, 2, 2, 2]), ("repeat", [0, 1, 2, 0, 1])])
 def test_contact_lists_are_the_links_of_each_round(at_end, rounds):
-    history, places = play(contact_network(CONTACTS, "fedavg", at_end), None, 5)
+    listed = SpatialParams(trace=contact_list(CONTACTS, at_end))
+    history, places = play(network("fedavg", ("contacts",), contact="swept"), listed, 5)
     for (adjacency, mix, _), k in zip(history, rounds):
         expected = np.zeros((N, N), bool)
         for i, j in CONTACTS.edges[CONTACTS.offsets[k] : CONTACTS.offsets[k + 1]]:
@@ -119,17 +183,34 @@ def test_contact_lists_are_the_links_of_each_round(at_end, rounds):
     assert not places.distance_moved.any()
 
 
+def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
+    listed = SpatialParams(trace=contact_list(CONTACTS, "repeat"), link_failure=np.float32(0.5))
+    history, _ = play(network("metropolis_hastings", ("contacts",), links_fail=True), listed, 30)
+    sure, _ = play(network("metropolis_hastings", ("contacts",)), listed, 30)
+    heard = sum(adjacency.astype(int) for adjacency, *_ in history)
+    of = sum(adjacency.astype(int) for adjacency, *_ in sure)
+    assert (heard <= of).all()
+    assert 0.3 * of.sum() < heard.sum() < 0.7 * of.sum()
+    for adjacency, mix, _ in history + sure:
+        np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
+        np.testing.assert_array_equal((mix > 0) & ~np.eye(N, dtype=bool), adjacency)
+
+
 @pytest.mark.parametrize("contacts", [False, True])
 def test_whole_runs(contacts):
-    """They learn, record places, and do not compile again for other seeds and radii."""
-    network = contact_network(CONTACTS, at_end="repeat") if contacts else trace_network(table_of(), at_end="repeat")
-    run = simulate(toy_task(N), network, dpsgd(sgd()), Schedule(20, 10, record_positions=True))
+    """They learn, record places, and do not compile again for other seeds, radii and traces."""
+    world = network(mobility=("contacts" if contacts else "trace",))
+    run = simulate(toy_task(N), world, dpsgd(sgd()), Schedule(20, 10, record_positions=True))
     chex.clear_trace_counter()
     counted = jax.jit(chex.assert_max_traces(run, n=1))
-    first, other = (
-        counted(toy_hparams()._replace(network=TraceParams(np.float32(radius))), jax.random.key(seed))
-        for radius, seed in ((40, 0), (70, 1))
-    )
+
+    def of(radius, seed):
+        data = contact_list(CONTACTS, "repeat") if contacts else tracks(table_of(seed=seed), "repeat")
+        numbers = toy_hparams()
+        world = numbers.network._replace(radius=np.float32(radius), trace=data, pattern=np.int32(0))
+        return counted(numbers._replace(network=world), jax.random.key(seed))
+
+    first, other = of(40, 0), of(70, 1)
     assert float(first.accuracy[-1].mean()) > float(first.accuracy[0].mean())
     assert first.position.shape == (21, N, 2)
     assert np.isfinite(first.loss).all()
@@ -141,8 +222,8 @@ def test_whole_runs(contacts):
 def test_an_absent_client_trains_but_meets_nobody():
     everybody_far = table_of(absent=0.0)
     nobody = everybody_far._replace(present=np.zeros_like(everybody_far.present))
-    run = jax.jit(simulate(toy_task(N), trace_network(nobody), dpsgd(sgd()), Schedule(4, 2)))
-    history = run(toy_hparams()._replace(network=TraceParams(np.float32(np.inf))), jax.random.key(0))
+    run = jax.jit(simulate(toy_task(N), network(), dpsgd(sgd()), Schedule(4, 2)))
+    history = run(toy_hparams()._replace(network=params(nobody)), jax.random.key(0))
     assert int(history.messages.sum()) == 0
     losses = np.asarray(history.train_loss)[1:]
     assert (losses[1] < losses[0])[np.isfinite(losses[0])].all()
@@ -150,13 +231,15 @@ def test_an_absent_client_trains_but_meets_nobody():
 
 def test_wrong_arguments():
     with pytest.raises(UserError, match=r"the end of a trace 'hld' \(did you mean 'hold'\?\); known: hold, repeat"):
-        trace_network(table_of(), at_end="hld")
+        tracks(table_of(), at_end="hld")
     with pytest.raises(UserError, match="unknown rule for the end of a trace"):
-        contact_network(CONTACTS, at_end="")
-    with pytest.raises(UserError, match="unknown mixing"):
-        trace_network(table_of(), "mixed")
+        contact_list(CONTACTS, at_end="")
     for substeps in (0, 3):
         with pytest.raises(UserError, match=f"substeps is {substeps}; it must divide the 8 rows"):
-            trace_mobility(table_of(), substeps=substeps)
+            tracks(table_of(), substeps=substeps)
     with pytest.raises(UserError, match="no rounds"):
-        contact_network(ContactTable(CONTACTS.edges, np.array([0]), N))
+        contact_list(ContactTable(CONTACTS.edges, np.array([0]), N))
+    with pytest.raises(UserError, match=r"needs places: give SpatialParams.trace"):
+        play(network(), SpatialParams(), 1)
+    with pytest.raises(UserError, match="trace in the plane, contacts in the world of a contact list"):
+        network(mobility=("trace", "contacts"))

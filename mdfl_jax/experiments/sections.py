@@ -1,0 +1,214 @@
+"""The sections of a configuration: every field with its default, its bounds and what it means.
+
+A field marked ``traced`` is a number that sweep points may differ in without compiling again. The checks are in
+`mdfl_jax.experiments.config`.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.gradients import MAPPINGS
+from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
+from mdfl_jax.mobility.trace import AT_END
+from mdfl_jax.models import MODELS
+from mdfl_jax.models.conv import FORMS
+from mdfl_jax.networks.contact import CONTACTS
+from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.tasks import PRECISIONS
+from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
+
+LR_SCHEDULES = ("constant", "cosine", "exponential")
+OPTIMIZERS = ("adam", "sgd")
+
+
+def _field(default: Any, doc: str, **rules: Any) -> Any:
+    """A field with its rules: at_least, above, at_most, below, odd, finite, names (those known), traced."""
+    return dataclasses.field(default=default, metadata={"doc": doc, **rules})
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which samples, and who holds them."""
+
+    name: str = _field("digits", "digits, the name of an .npz in dir, or tfds:<name>")
+    dir: str = _field("", "data directory; empty: the environment variable MDFL_DATA_DIR")
+    limit_train: int = _field(0, "use so many training samples, 0: all", at_least=0)
+    limit_test: int = _field(0, "use so many test samples, 0: all", at_least=0)
+    partition: str = _field("dirichlet", "how samples are divided", names=PARTITIONS)
+    alpha: float = _field(0.05, "concentration of the Dirichlet partition", above=0, finite=True, traced=True)
+    classes_per_client: int = _field(2, "of the partition of that name", at_least=1)
+    shards_per_client: int = _field(2, "of the partition 'shards'", at_least=1)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What every client learns."""
+
+    name: str = _field("cnn", "model", names=MODELS)
+    widths: tuple[int, ...] = _field((16, 32), "channels of the convolutions (cnn) or hidden widths (mlp)", at_least=1)
+    kernel: int = _field(3, "size of the convolutions' kernels", at_least=1, odd=True)
+    hidden: int = _field(64, "width of the dense layer behind the convolutions", at_least=1)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Where clients are, how they move, whom they hear."""
+
+    num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
+    num_mobile: int = _field(5, "M of the N clients move; under trace all do", at_least=0, traced=True)
+    grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
+    radius: float = _field(
+        3.0, "communication radius Rc, in grid units or metres; inf: everybody", at_least=0, traced=True
+    )
+    radius_spread: float = _field(
+        0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
+    )
+    max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
+    mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
+    warm_up_met: float = _field(
+        0.5, "dam_met, dcm_met: share of the static clients met at random first", at_least=0, at_most=1, traced=True
+    )
+    tell_met: bool = _field(False, "dam_met, dcm_met: mobile clients in range tell whom they met", traced=True)
+    contact: str = _field(
+        "disc", "in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
+    )
+    link_failure: float = _field(
+        0.0, "probability that a link fails, a round and a direction", at_least=0, at_most=1, traced=True
+    )
+    link_fading: float = _field(
+        0.0, "probability added to it at the edge of the radius", at_least=0, at_most=1, traced=True
+    )
+    mixing: str = _field("metropolis_hastings", "weights of the averaging", names=MIXINGS)
+    ratio: float = _field(0.5, "weight of the speeds in the mixing speed_aware", at_least=0, at_most=1, traced=True)
+
+
+def _metres(default: float, doc: str, **rules: Any) -> Any:
+    return _field(default, doc, finite=True, traced=True, **rules)
+
+
+@dataclass(frozen=True)
+class MotionConfig:
+    """The plane [0, width] x [0, height] and how clients move in it: metres, seconds, metres a second."""
+
+    width: float = _metres(500.0, "of the rectangle", above=0)
+    height: float = _metres(500.0, "of the rectangle", above=0)
+    dt: float = _metres(1.0, "seconds of a round", above=0)
+    boundary: str = _field("reflect", "what a wall does to a leg", names=BOUNDARIES, traced=True)
+    warm_up: int = _field(0, "rounds moved before the first one", at_least=0, traced=True)
+    speed_min: float = _metres(1.0, "smallest speed drawn", at_least=0)
+    speed_max: float = _metres(50.0, "largest speed drawn; of the slow clients under random_walk", at_least=0)
+    beta: float = _metres(1.75, "random_walk: fast clients have beta to 2 beta times speed_max", at_least=0)
+    up: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    down: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    left: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    right: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
+    pause_min: float = _metres(0.0, "shortest pause between legs", at_least=0)
+    pause_max: float = _metres(0.0, "longest pause between legs, 0: none", at_least=0)
+    steady_start: bool = _field(True, "random_waypoint, group: start in the stationary law", traced=True)
+    leg_time: float = _metres(10.0, "random_direction: mean seconds of a leg", above=0)
+    alpha: float = _field(
+        0.75, "gauss_markov: memory of the velocity from round to round", at_least=0, at_most=1, traced=True
+    )
+    mean_speed: float = _metres(0.0, "gauss_markov: speed of the mean velocity", at_least=0)
+    mean_direction: float = _metres(
+        0.0, "gauss_markov: its direction, degrees counterclockwise from east", at_least=-360, at_most=360
+    )
+    speed_std: float = _metres(10.0, "gauss_markov: deviation of each component of the velocity", at_least=0)
+    block: float = _metres(100.0, "manhattan: metres between two streets", above=0)
+    turn: float = _field(0.5, "manhattan: probability of turning off at a crossing", at_least=0, at_most=1, traced=True)
+    flight_exponent: float = _metres(1.0, "levy_walk: density of flight lengths is l^-(1 + exponent)", above=0)
+    flight_min: float = _metres(10.0, "levy_walk: shortest flight", above=0)
+    flight_max: float = _metres(500.0, "levy_walk: longest flight", above=0)
+    pause_exponent: float = _metres(1.0, "levy_walk: density of pauses is t^-(1 + exponent)", above=0)
+    groups: int = _field(4, "group: how many groups", at_least=1, traced=True)
+    group_radius: float = _metres(50.0, "group: farthest of a member from its reference point", at_least=0)
+    loop: str = _field("50,50; 450,50; 450,450; 50,450", "patrol: waypoints 'x,y; x,y; ...' in metres")
+
+
+@dataclass(frozen=True)
+class TraceConfig:
+    """A trace file, and what is made of it under the mobility rules trace, static_trace and contacts."""
+
+    file: str = _field("", "trace of places, or contact list; plain or .gz", traced=True)
+    format: str = _field("auto", "its format; auto: by its ending or content", names=("auto", *FORMATS), traced=True)
+    start: float = _field(
+        0.0,
+        "seconds (rounds of a list round,i,j) after its first that are passed over",
+        at_least=0,
+        finite=True,
+        traced=True,
+    )
+    at_end: str = _field("refuse", "where the trace is shorter than the study", names=("refuse", *AT_END), traced=True)
+    gaps: str = _field("hold", "where a vehicle is not seen: it stands there, or is absent", names=GAPS, traced=True)
+    max_gap: float = _field(
+        0.0, "seconds between samples that are no gap yet, 0: three times the median", at_least=0, traced=True
+    )
+    vehicles: str = _field(
+        "longest", "those longest there, the first of the file, or one after another", names=VEHICLES, traced=True
+    )
+    substeps: int = _field(1, "straight pieces of a round's way", at_least=1, at_most=1000)
+    directed: bool = _field(False, "of a contact list: i,j says only that i hears j", traced=True)
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """What is done in a round."""
+
+    name: str = _field("dpsgd", "algorithm", names=ALGORITHMS)
+    optimizer: str = _field("sgd", "local optimiser", names=OPTIMIZERS)
+    lr: float = _field(0.1, "learning rate", above=0, finite=True, traced=True)
+    momentum: float = _field(0.0, "of SGD", at_least=0, below=1, traced=True)
+    weight_decay: float = _field(0.0, "weight decay", at_least=0, finite=True, traced=True)
+    lr_schedule: str = _field("constant", "learning rate over the local steps", names=LR_SCHEDULES)
+    lr_final: float = _field(0.0, "last factor of the cosine, floor of the exponential", at_least=0, at_most=1)
+    lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, at_most=1)
+    batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
+    local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How it is run: speed and memory, never results beyond rounding."""
+
+    runs_per_batch: int = _field(
+        0, "runs (point x seed) on the devices together, 0: the seeds of a point, 8 at least", at_least=0
+    )
+    runs_at_once: int = _field(0, "runs of a device mapped together, 0: one on CPU, all on accelerators", at_least=0)
+    block_size: int = _field(
+        0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0, at_most=65_536
+    )
+    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0, at_most=2**24)
+    mapping: str = _field("chunk", "blocks computed together: all, a tile's worth, or one", names=MAPPINGS)
+    precision: str = _field("float32", "of the models' arithmetic; weights are float32 always", names=PRECISIONS)
+    convolution: str = _field("auto", "form of the convolutions", names=("auto", *FORMS))
+    remat: bool = _field(False, "compute stages again for the gradient instead of keeping them")
+    mixing_bound: int = _field(0, "senders in a neighbour list, 0: by N; fuller rounds take the product", at_least=0)
+    client_devices: int = _field(0, "devices that share a run, 0: all where runs are fewer than devices", at_least=0)
+    memory_mib: int = _field(0, "memory bound of a device in MiB, 0: what it has", at_least=0)
+    checkpoint_minutes: float = _field(5.0, "minutes between checkpoints", above=0)
+    record_positions: bool = _field(True, "keep every round's places, for maps")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study: what is run, how long, over which points and seeds."""
+
+    name: str = _field("study", "name of the study and of its default workdir")
+    title: str = _field("", "headline of the report")
+    sweep: str = _field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
+    baseline: str = _field("", "point that others are compared with: 'network.mobility=random_movement'")
+    seeds: int = _field(6, "number of seeds", at_least=1, at_most=1_000_000)
+    first_seed: int = _field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
+    rounds: int = _field(400, "R", at_least=1)
+    eval_every: int = _field(20, "rounds between evaluations", at_least=1)
+    target: float = _field(0.8, "accuracy whose first round is reported", above=0, below=1)
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
+    trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
+    algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
+    engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

@@ -1,0 +1,38 @@
+"""Clients of a contact list: who met whom is known, where is not. For maps they stand on the unit circle."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+class ListWorld(NamedTuple):
+    """What is known of clients whose contacts are given.
+
+    Attributes:
+      start: [N, 2] places on the unit circle.
+      is_mobile: [N] bool, all false.
+    """
+
+    start: jax.Array
+    is_mobile: jax.Array
+
+
+def on_circle(num_clients: int) -> ListWorld:
+    """Clients in order, counterclockwise from east."""
+    angle = 2 * jnp.pi * jnp.arange(num_clients) / num_clients
+    return ListWorld(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1), jnp.zeros(num_clients, bool))
+
+
+@MOBILITIES.register("contacts")
+def contacts() -> Mobility:
+    """Nobody moves; the network takes the links from `SpatialParams.trace`, a `mdfl_jax.networks.ContactList`."""
+    return Mobility(
+        init=lambda key, world: None,
+        step=lambda key, world, state: state,
+        position=lambda world, state: world.start,
+        world="contacts",
+    )
