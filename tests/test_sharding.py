@@ -38,7 +38,7 @@ def make(batch_size, num_devices=1, name="linear"):
 
 def world(mixing_bound=0):
     """Clients that move about, mixed over lists where there is a bound."""
-    return spatial(N, 4, ("random_movement",)), dpsgd(sgd(), 1, mixing_bound), Schedule(6, 2)
+    return spatial(N, 4, ("random_movement",)), dpsgd(sgd(), 1, mixing_bound), Schedule(6, 1)
 
 
 @cache
@@ -79,9 +79,7 @@ def rows_of_first_device(tree):
     return {leaf.addressable_shards[0].data.shape[0] for leaf in jax.tree.leaves(tree)}
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "num_devices", "mixing_bound"), [(0, 2, 3), (0, 3, 3), (0, 8, 0), (10, 3, 0), (10, 8, 3)]
-)
+@pytest.mark.parametrize(("batch_size", "num_devices", "mixing_bound"), [(0, 2, 3), (0, 8, 0), (10, 3, 0), (10, 8, 3)])
 def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     """Devices that divide the clients and devices that do not, clients without data, over a moving network."""
     carry, history = program(simulation_of(batch_size, num_devices, mixing_bound))(jax.random.key(SEEDS[0]))
@@ -100,8 +98,8 @@ def test_those_runs_learn_move_and_go_beyond_the_bound(batch_size):
     assert float(history.consensus_distance[-1]) > 0.01
     assert float(history.mean_model_accuracy[-1]) > 0.6
     assert float(history.distance_moved[-1].max()) > 0
-    most = 1 + np.asarray(history.num_neighbours).max(axis=1)  # senders of the busiest receiver, mean of two rounds
-    assert most.min() <= 3 < most.max()
+    senders = 1 + np.asarray(history.num_neighbours).max(axis=1)  # of the receiver that hears most, each round
+    assert senders.min() <= 3 < senders.max()
 
 
 def test_simulate_over_a_mesh_equals_one_device():
@@ -109,26 +107,21 @@ def test_simulate_over_a_mesh_equals_one_device():
     key = jax.random.key(SEEDS[0])
     found = jax.jit(simulate(make(10, 2), *world(3)))(HPARAMS, key)
     expected = on_one_device(10)(key)[1]
-    unplaced = lambda metrics: metrics._replace(position=jnp.zeros(4))  # noqa: E731
+    unplaced = lambda metrics: metrics._replace(position=jnp.zeros(7))  # noqa: E731
     found = jax.tree.map(lambda x: x[1:], unplaced(found))
-    assert leaves_equal(found, unplaced(expected)._replace(position=jnp.zeros(3)), TOLERANCE)
+    assert leaves_equal(found, unplaced(expected)._replace(position=jnp.zeros(6)), TOLERANCE)
 
 
-@pytest.mark.parametrize(("batch_size", "num_devices"), [(0, 3), (10, 4)])
-def test_convolutional_gradients_and_scores_over_a_mesh_equal_one_device(batch_size, num_devices):
-    """Blocks of anybody's, and clients of their own, with models that differ from the start."""
-    found, clients = [], divided(batch_size)
-    for devices in (1, num_devices):
-        task = make(batch_size, devices, "cnn")
-        params = jax.vmap(task.init)(jax.random.split(jax.random.key(0), N))
-
-        def both(params, task=task):
-            gradients = task.gradient(task.data, clients, params, jax.random.key(2))
-            return gradients, task.evaluate(task.data, params)
-
-        found.append(jax.jit(both)(params))
+def test_convolutional_gradients_over_a_mesh_equal_one_device():
+    """Blocks of anybody's over three devices, for models that differ from the start."""
+    found, clients = [], divided(0)
+    for num_devices in (1, 3):
+        task = make(0, num_devices, "cnn")
+        params = jax.jit(jax.vmap(task.init))(jax.random.split(jax.random.key(0), N))
+        gradient = lambda params, task=task: task.gradient(task.data, clients, params, jax.random.key(2))  # noqa: E731
+        found.append(jax.jit(gradient)(params))
     assert leaves_equal(*found, 1e-5)
-    assert max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(found[0][0][1])) > 0.1
+    assert max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(found[0][1])) > 0.1
 
 
 def of_runs(simulation, at_once):
@@ -146,9 +139,9 @@ def of_runs(simulation, at_once):
     return to_host(carry.algorithm.params, len(SEEDS)), jax.tree.map(lambda *x: np.stack(x, axis=1), *history)
 
 
-@pytest.mark.parametrize(("num_devices", "at_once"), [(1, 0), (2, 0), (2, 2)], ids=["pmap", "mesh", "mesh_in_twos"])
+@pytest.mark.parametrize(("num_devices", "at_once"), [(1, 0), (2, 2)], ids=["pmap", "mesh"])
 def test_monte_carlo_over_a_mesh_equals_pmap_equals_a_loop(num_devices, at_once):
-    """Runs on devices of their own; runs one by one over a mesh, and two together with one left over."""
+    """Runs on devices of their own; and over a mesh, two together with one left over."""
     models, history = of_runs(simulation_of(10, num_devices, 3), at_once)
     runs = [on_one_device(10)(jax.random.key(seed)) for seed in SEEDS]
     for i, (carry, expected) in enumerate(runs):
