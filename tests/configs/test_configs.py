@@ -13,7 +13,7 @@ from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.mobility import MOBILITIES
 
 ROOT = Path(__file__).parents[2]
-ARGUMENTS = {"mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"]}
+ARGUMENTS = {"mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"], "met_digits": ["", "warm_up"]}
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem != "__init__")
 
 
