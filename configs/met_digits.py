@@ -2,6 +2,8 @@
 
 Command:   python -m launch.sweep --config=configs/met_digits.py
            python -m launch.sweep --config=configs/met_digits.py:warm_up
+Expected:  random movement 87 %, DAM 89 %, DCM 91 %, dam_met 90 %, dcm_met 89 % (docs/without_oracle.md has the intervals).
+Measured:  113 s of rounds and 18 s of compiling, on two CPU cores shared with other work.
 """
 
 from ml_collections import ConfigDict
@@ -18,6 +20,6 @@ def get_config(study: str = "") -> ConfigDict:
     config.baseline = "network.mobility=random_movement"
     if study == "warm_up":
         config.name = "met_digits_warm_up"
-        config.sweep = "network.mobility=dam_met,dcm_met; network.warm_up_met=0,0.25,0.5,0.75,1"
+        config.sweep = "network.mobility=dam_met,dcm_met; network.warm_up_met=0.25,0.5,1"
         config.baseline = "network.warm_up_met=0.5"
     return config

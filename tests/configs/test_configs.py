@@ -20,6 +20,9 @@ ARGUMENTS = {
     "thesis_digits": THESIS,
     "thesis_cifar": THESIS,
 }
+
+
+ARGUMENTS = {"mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"], "met_digits": ["", "warm_up"]}
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem != "__init__")
 
 

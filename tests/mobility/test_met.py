@@ -182,7 +182,7 @@ def test_a_destination_chosen_early_is_kept_while_knowledge_grows():
 
 
 def test_destinations_are_centres_of_those_known_at_the_choice():
-    w = world(share=0.2, seed=1)
+    w = world(share=0.2, seed=6)
     states = trajectory("dcm_met")(jax.random.key(5), w)
     location, destination = (np.asarray(leaf) for leaf in states.clients[:2])
     warm, held, choices, changes = np.asarray(WARM(w, states.met)), np.asarray(states.centres.chosen), 0, 0
