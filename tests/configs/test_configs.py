@@ -17,12 +17,10 @@ ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
     "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
+    "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
     "thesis_cifar": THESIS,
 }
-
-
-ARGUMENTS = {"mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"], "met_digits": ["", "warm_up"]}
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem != "__init__")
 
 
