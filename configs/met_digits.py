@@ -2,7 +2,7 @@
 
 Command:   python -m launch.sweep --config=configs/met_digits.py
            python -m launch.sweep --config=configs/met_digits.py:warm_up
-Expected:  random movement 87 %, DAM 89 %, DCM 91 %, dam_met 90 %, dcm_met 89 % (docs/without_oracle.md has the intervals).
+Expected:  random movement 87 %, DAM 89 %, DCM 91 %, dam_met 90 %, dcm_met 89 % (intervals: docs/without_oracle.md).
 Measured:  113 s of rounds and 18 s of compiling, on two CPU cores shared with other work.
 """
 
