@@ -9,7 +9,7 @@ demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
 test: lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from mdfl_jax.tasks import classification
 N = 8
 TOLERANCE = 2e-5
 SEEDS = [3, 11, 5]
-HPARAMS = toy_hparams(pattern=0, alpha=0.05, num_mobile=4, radius=1.5, lr=0.1, momentum=0.5)
+HPARAMS = toy_hparams(pattern=0, alpha=0.05, num_mobile=4, radius=1.0, max_step=5.0, lr=0.1, momentum=0.5)
 
 
 def mesh_of(num_devices):
