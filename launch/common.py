@@ -118,6 +118,8 @@ def call(main: Callable[[], int]) -> int:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         fail(f"not enough memory: {str(error).splitlines()[0]}")
+    except MemoryError as error:  # numpy's
+        fail(f"not enough memory: {error}")
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

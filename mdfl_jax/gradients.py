@@ -106,7 +106,7 @@ def block_gradients(
     Returns:
       (loss [N], gradients [N, ...]), sums over each client's samples.
     """
-    at_once = at_once or blocks.client.shape[0]
+    at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
     blocks = pad_blocks(blocks, at_once)
     of_blocks = jax.vmap(jax.value_and_grad(loss_sum), in_axes=(0, None, 0, 0))
 

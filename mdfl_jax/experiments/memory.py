@@ -149,7 +149,8 @@ def footprint(study: Study, group: Group) -> Footprint:
 def fit(study: Study, log: Callable[[str], None]) -> Study:
     """The study with batches that fit the devices; a line where one had to be split.
 
-    Programs are compiled for it only where the memory is bounded or a rough count comes near the devices'.
+    Programs are compiled for it only where the memory is bounded, a rough count comes near the devices', or activations
+    may be most of it (an accelerator, much mapped together).
 
     Args:
       study: from `make_study`.
@@ -162,7 +163,8 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     limit, devices = device_limit(engine.memory_mib), len(jax.local_devices())
     groups = []
     for group in study.groups:
-        if engine.memory_mib or _rough(group, devices) > limit / 2:
+        unlike_rough = jax.default_backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
+        if engine.memory_mib or unlike_rough or _rough(group, devices) > limit / 2:
             plan = footprint(study, group)
             if not plan.most_runs:
                 raise _too_small(study, group, plan)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.traces.resample import MAX_ROUNDS
 from mdfl_jax.traces.types import Contacts, ContactTable
 
 
@@ -49,6 +50,8 @@ def contact_table(
     # A contact ends just before its end, but lasts an instant at least.
     last = np.maximum(np.ceil((contacts.end - begin) / dt - 1e-9).astype(np.int64) - 1, first)
     rounds = rounds or max(int(last.max()) + 1, 1)
+    if rounds > MAX_ROUNDS:
+        raise UserError(f"the contacts span {rounds:,} rounds of dt {dt:g}; at most {MAX_ROUNDS:,} are allowed")
     first, last = first.clip(0), last.clip(-1, rounds - 1)
     count = (last - first + 1).clip(0)
     line = np.repeat(np.arange(len(count)), count)

@@ -48,7 +48,10 @@ def test_names_tell_values_apart(tiny):
         ("=static", "sweep: unknown config key ''"),
         ("network.mobilty=static", "sweep: unknown config key 'network.mobilty' (did you mean 'network.mobility'?)"),
         ("network=static", "sweep: unknown config key 'network'"),
-        ("network.mobility=static,dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met, dcm,"),
+        (
+            "network.mobility=static,dcn",
+            "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met,",
+        ),
         ("network.mobility=static,", "unknown mobility ''"),
         ("network.mobility=static,static", "sweep: network.mobility holds a value twice: static,static"),
         ("network.radius=1,1.0", "holds a value twice"),

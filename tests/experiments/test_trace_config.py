@@ -172,3 +172,13 @@ def test_points_that_follow_no_trace_fit_the_program_of_those_that_do(traced):
     group = make_study(traced(sweep="network.mobility=trace,random_waypoint")).groups[0]
     shapes = [jax.tree.map(np.shape, hparams) for hparams in group.hparams]
     assert shapes[0] == shapes[1]
+
+
+def test_clients_beyond_the_vehicles_train_and_meet_nobody(traced, tmp_path):
+    """Nine clients along eight vehicles: the ninth learns, and sends nothing."""
+    study = make_study(traced(**{"network.num_clients": 9, "trace.gaps": "absent"}))
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
+    assert bits[8] == 0 < bits[:8].max()
+    assert accuracy[0, 8] != accuracy[-1, 8]

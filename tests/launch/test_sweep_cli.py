@@ -107,7 +107,10 @@ def wrong(told, tiny, tmp_path):
         ("--config.model.widths=a", "model.widths is ('a',); it must be whole numbers"),
         ("--config.rounds=5", "rounds is 5; it must be a multiple of eval_every, which is 2"),
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
-        ("--config.network.mobility=dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met, dcm"),
+        (
+            "--config.network.mobility=dcn",
+            "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met,",
+        ),
         ("--config.data.name=digts", "unknown data.name 'digts' (did you mean 'digits'?)"),
         ("--config.sweep=network.mobilty=dcm", "sweep: unknown config key 'network.mobilty' (did you mean"),
         ("--config.baseline=network.mobility=dcn", "baseline: network.mobility: unknown mobility 'dcn'"),
