@@ -78,12 +78,18 @@ def monte_carlo(
     devices = (devices or jax.local_devices())[:runs_per_batch]
     places = 1 if simulation.mesh else len(devices)
     per_device = -(-runs_per_batch // places)
-    at_once = at_once or (1 if devices[0].platform == "cpu" else per_device)
+    at_once = min(at_once or (1 if devices[0].platform == "cpu" else per_device), per_device)
+    per_device = -(-per_device // at_once) * at_once  # a whole number of groups; `place` fills them up
 
     def over_runs(f: Callable[..., Any], *runs: Any) -> Any:
         if at_once >= per_device:
             return jax.vmap(f)(*runs)
-        return jax.lax.map(lambda run: f(*run), runs, batch_size=at_once if at_once > 1 else None)
+        if at_once == 1:
+            return jax.lax.map(lambda run: f(*run), runs)
+        # By hand: lax.map's own batches fail on arrays without elements.
+        groups = jax.tree.map(lambda x: x.reshape(per_device // at_once, at_once, *x.shape[1:]), runs)
+        results = jax.lax.map(lambda group: jax.vmap(f)(*group), groups)
+        return jax.tree.map(lambda x: x.reshape(per_device, *x.shape[2:]), results)
 
     def init(data: Any, hparams: Hparams, keys: jax.Array) -> tuple[Any, Metrics]:
         return over_runs(lambda h, k: simulation.init(data, h, k), hparams, keys)
