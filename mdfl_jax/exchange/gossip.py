@@ -96,6 +96,9 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> ClientParams:
     """X <- W X by whichever kernel is faster; a round that does not fit the lists takes the dense product.
 
+    The kernels agree on finite models. One that has diverged to infinity reaches its neighbours through the lists, and
+    everybody as NaN through the product (0 times infinity).
+
     Args:
       weights: [N, N], row i holds the weights of receiver i.
       client_params: [N, ...] stacked trees.
