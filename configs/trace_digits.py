@@ -23,16 +23,16 @@ def get_config() -> ConfigDict:
     config = digits.get_config()
     config.name = "trace_digits"
     config.title = "Vehicles of a trace learn handwritten digits"
-    config.sweep = "network.radius=50,100; network.mobility=static_trace,manhattan,trace"
+    config.sweep = "network.mobility=static_trace,manhattan,trace"
     config.baseline = "network.mobility=trace"
-    config.seeds = 3
+    config.seeds = 4
     config.rounds = 400
 
     config.trace.file = os.path.relpath(TOWN)
     config.trace.gaps = "absent"
 
-    config.network.num_mobile = 20
+    config.network.num_mobile, config.network.radius = 20, 100.0
     config.motion.dt = 2.0  # the trace's samples
     config.motion.width, config.motion.height, config.motion.block = 1000.0, 800.0, 100.0
-    config.motion.speed_min, config.motion.speed_max = 6.0, 14.0
+    config.motion.speed_min = config.motion.speed_max = 4.8  # metres a second, the trace's mean
     return config
