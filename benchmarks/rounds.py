@@ -10,7 +10,7 @@ from benchmarks import measure
 from benchmarks.torch_rivals import Setting
 from mdfl_jax import Hparams, Schedule, sharding
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.experiments.memory import count_flops
 from mdfl_jax.gradients import Tiling, cut
@@ -25,7 +25,7 @@ ROUNDS = {
     "digits_round": Setting(20, 64, 1, 8, 1, "cnn", (16, 32), 3, 64),
     "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
 }
-HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), OptimizerParams(lr=0.01))
+HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), AlgorithmParams(lr=0.01))
 
 
 class Ours(NamedTuple):
@@ -69,7 +69,7 @@ def simulation(
         precision=precision,
         mesh=mesh,
     )
-    algorithm = dpsgd(sgd(momentum=False), num_local_steps=setting.steps)
+    algorithm = dpsgd(Settings(sgd(momentum=False), num_local_steps=setting.steps))
     return build(task, spatial(setting.num_clients, 18, ("random_movement",)), algorithm, Schedule(1, 1))
 
 

@@ -21,6 +21,7 @@ class Metrics(NamedTuple):
       mean_model_loss: [] float32.
       consensus_distance: [] float32 root mean square distance of the models from their mean.
       messages: [N] int32 messages sent.
+      bits: [N, 2] uint32 bits sent, a count of two words (`mdfl_jax.exchange.meter.total_bits`).
       distance_moved: [N] float32 in the units of the world.
       num_neighbours: [N] float32 mean number of senders heard, over the rounds since the last evaluation.
       lambda_2: [] float32 second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2); NaN before
@@ -36,6 +37,7 @@ class Metrics(NamedTuple):
     mean_model_loss: Array
     consensus_distance: Array
     messages: Array
+    bits: Array
     distance_moved: Array
     num_neighbours: Array
     lambda_2: Array
@@ -44,8 +46,8 @@ class Metrics(NamedTuple):
 
 def as_history(metrics: Metrics, axis: int) -> Metrics:
     """One evaluation as a history of one: a new evaluation axis on every field but ``position``, which has its own."""
-    fields = zip(Metrics._fields, metrics)
-    return Metrics(*(leaf if name == "position" else leaf[(slice(None),) * axis + (None,)] for name, leaf in fields))
+    new = lambda leaf: leaf[(slice(None),) * axis + (None,)]  # noqa: E731
+    return jax.tree.map(new, metrics._replace(position=None))._replace(position=metrics.position)
 
 
 LAMBDA_2_LIMIT = 256  # clients; an eigenvalue problem of that size takes some milliseconds on a CPU

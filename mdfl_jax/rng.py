@@ -29,6 +29,14 @@ def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax
     return jax.random.fold_in(stream(key, name), round_index)
 
 
+def own_draws(key: jax.Array) -> jax.Array:
+    """An algorithm's key for what it draws itself, of its key of the round, which draws the minibatches.
+
+    So algorithms that draw differently meet the same minibatches.
+    """
+    return stream(key, "algorithm")
+
+
 def per_client(key: jax.Array, num_clients: int) -> jax.Array:
     """One key a client, [N]; client i's key does not depend on N.
 

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax import sharding
 from mdfl_jax.errors import UserError
+from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, as_history, consensus_distance, lambda_2, mean_model
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
@@ -39,6 +40,7 @@ class Carry(NamedTuple):
       network: the network's state.
       algorithm: the algorithm's state.
       messages: [N] int32 sent so far.
+      bits: [N] counts of what they held.
     """
 
     round: jax.Array
@@ -46,6 +48,7 @@ class Carry(NamedTuple):
     network: Any
     algorithm: Any
     messages: jax.Array
+    bits: Bits
 
 
 class RunFacts(NamedTuple):
@@ -70,7 +73,7 @@ class Simulation(NamedTuple):
       data: the task's data, the first argument of both.
       num_evaluations: how many times ``advance`` makes a whole run.
       facts: (Carry) -> RunFacts.
-      message_bits: bits of one message.
+      double_bits: of hparams.algorithm, the bits of one message as PaME counts them (`Algorithm.double_bits`).
       num_params: parameters of one model, d.
       mesh: the devices that share each run, where there are several (the task's).
     """
@@ -81,7 +84,7 @@ class Simulation(NamedTuple):
     data: Any
     num_evaluations: int
     facts: Callable[[Carry], RunFacts]
-    message_bits: int
+    double_bits: Callable[[Any], float] | None
     num_params: int
     mesh: Mesh | None
 
@@ -117,10 +120,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     mix_size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # kept for lambda_2, and only where that is taken
 
     def measure(
-        data: Any, params: ClientParams, carry: Carry, sums: _Sums, rounds: int, position: jax.Array
+        data: Any, params: ClientParams, one: ClientParams, carry: Carry, sums: _Sums, rounds: int, position: jax.Array
     ) -> Metrics:
         score = task.evaluate(data, params)
-        of_mean = task.evaluate(data, mean_model(params))
+        of_mean = task.evaluate(data, one)
         return Metrics(
             round=carry.round,
             accuracy=score.accuracy,
@@ -130,6 +133,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             mean_model_loss=of_mean.loss[0],
             consensus_distance=consensus_distance(params),
             messages=carry.messages,
+            bits=words(carry.bits),
             distance_moved=network.places(carry.network).distance_moved,
             num_neighbours=sums.neighbours / rounds,
             lambda_2=lambda_2(sums.mix),
@@ -150,12 +154,13 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             network=network.init(hparams.network, key, clients),
             algorithm=algorithm.init(hparams.algorithm, client_params),
             messages=jnp.zeros(num_clients, jnp.int32),
+            bits=no_bits(num_clients),
         )
         unknown = jnp.full(num_clients, jnp.nan)
         none_yet = _Sums(unknown, unknown, jnp.zeros((0, 0)))
         start = network.places(carry.network).position[None]
         position = start if schedule.record_positions else start[:0]
-        return settle(carry), measure(data, client_params, carry, none_yet, 1, position)
+        return settle(carry), measure(data, client_params, mean_model(client_params), carry, none_yet, 1, position)
 
     def one_round(
         data: Any, hparams: Hparams, key: jax.Array, state: tuple[Carry, _Sums], _: None
@@ -175,8 +180,8 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
             mix=links.mix[:mix_size, :mix_size],
         )
-        messages = carry.messages + stats.messages
-        carry = Carry(carry.round + 1, carry.clients, network_state, algorithm_state, messages)
+        messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
+        carry = Carry(carry.round + 1, carry.clients, network_state, algorithm_state, messages, bits)
         return (settle(carry), sums), network.places(network_state).position if schedule.record_positions else None
 
     no_sums = _Sums(jnp.zeros(num_clients), jnp.zeros(num_clients), jnp.zeros((mix_size, mix_size)))
@@ -186,10 +191,13 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         (carry, sums), position = jax.lax.scan(body, (carry, no_sums), None, length=schedule.eval_every)
         params = algorithm.params(carry.algorithm)
         position = jnp.zeros((0, num_clients, 2)) if position is None else position
-        return carry, measure(data, params, carry, sums, schedule.eval_every, position)
+        one = algorithm.global_model(carry.algorithm) if algorithm.global_model else mean_model(params)
+        return carry, measure(data, params, one, carry, sums, schedule.eval_every, position)
 
     model = jax.eval_shape(task.init, jax.random.key(0))
     num_params = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model))
+    count = algorithm.double_bits
+    double_bits = (lambda numbers: count(numbers, num_params)) if count else None
     return Simulation(
         init=init,
         advance=advance,
@@ -197,7 +205,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=lambda carry: RunFacts(carry.clients.label_counts, network.places(carry.network).is_mobile),
-        message_bits=algorithm.message_bits(num_params),
+        double_bits=double_bits,
         num_params=num_params,
         mesh=task.mesh,
     )

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 from jax.sharding import Mesh
 
+from mdfl_jax.exchange.meter import Bits
+
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
 ClientParams = Any  # the same tree with a leading client axis, [N, ...]
@@ -71,15 +73,26 @@ class Task(NamedTuple):
 
 
 class Links(NamedTuple):
-    """All that an algorithm knows of the world in a round.
+    """All that an algorithm knows of the world in a round. A network fills the fields that it names in ``gives``.
 
     Attributes:
       adjacency: [N, N] bool, adjacency[i, j] where i hears j; no self loops.
-      mix: [N, N] float32, rows sum to one.
+      mix: [N, N] float, rows sum to one.
+      at_server: [N] bool, who meets the server in this round.
+      last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
+        negative number.
+      next_server: [N] int32 round of the next meeting after this round, known or expected.
     """
 
     adjacency: jax.Array
     mix: jax.Array
+    at_server: jax.Array | None = None
+    last_server: jax.Array | None = None
+    next_server: jax.Array | None = None
+
+
+SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
+FIXED = "fixed"  # of a network: the same links in every round
 
 
 class Places(NamedTuple):
@@ -101,7 +114,7 @@ class Network(NamedTuple):
 
     Attributes:
       num_clients: N.
-      gives: the fields of Links that this network fills.
+      gives: the fields of Links that this network fills, and what it promises of them: `SYMMETRIC`, `FIXED`.
       init: (hparams.network, key, clients) -> state before the first round.
       step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the world
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
@@ -121,10 +134,12 @@ class RoundStats(NamedTuple):
     Attributes:
       loss: [N] float32 training loss at the first local step.
       messages: [N] int32 messages that each client sent, one a directed link.
+      bits: what these messages hold, a client.
     """
 
     loss: jax.Array
     messages: jax.Array
+    bits: Bits
 
 
 Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
@@ -134,16 +149,20 @@ class Algorithm(NamedTuple):
     """What is done and sent in a round.
 
     Attributes:
-      needs: the fields of Links that it reads.
+      needs: the fields of Links that it reads, and what it takes for granted of them: `SYMMETRIC`, `FIXED`.
       init: (hparams.algorithm, client_params) -> state.
       round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats); ``gradient`` is the task's, bound
         to the data and the clients; ``key`` belongs to the round.
       params: (state) -> client_params [N, ...], the models to evaluate.
-      message_bits: (number of parameters) -> bits of one message.
+      global_model: (state) -> params [1, ...], where the algorithm has one, as with a server; else it is the mean of
+        the clients' models.
+      double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
+        counts them; None where that count does not say.
     """
 
     needs: frozenset[str]
     init: Callable[[Any, ClientParams], Any]
     round: Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
     params: Callable[[Any], ClientParams]
-    message_bits: Callable[[int], int]
+    global_model: Callable[[Any], ClientParams] | None = None
+    double_bits: Callable[[Any, int], float] | None = None

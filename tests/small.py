@@ -5,7 +5,7 @@ import numpy as np
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.algorithms.local import AlgorithmParams
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
@@ -43,7 +43,7 @@ def toy_hparams(pattern=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, lr
     return Hparams(
         PartitionParams(f(alpha)),
         SpatialParams(np.int32(num_mobile), f(radius), f(max_step), np.int32(pattern)),
-        OptimizerParams(f(lr), f(momentum), f(weight_decay)),
+        AlgorithmParams(f(lr), f(momentum), f(weight_decay)),
     )
 
 
@@ -51,7 +51,7 @@ def toy_simulation(rounds=6, eval_every=2, num_clients=6, grid_size=5, record_po
     return build(
         task or toy_task(num_clients),
         spatial(num_clients, grid_size, PATTERNS),
-        dpsgd(sgd()),
+        dpsgd(),
         Schedule(rounds, eval_every, record_positions),
     )
 

@@ -10,7 +10,7 @@ from small import leaves_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import sgd
+from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.data.batching import cut_blocks
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
@@ -74,7 +74,7 @@ def simulation_of(batch_size, num_devices=1, mixing_bound=0):
     """Clients of Dirichlet 0.05 over links that shift, mixed over lists where there is a bound."""
     clients = clients_of(batch_size)
     task = make(batch_size, num_devices)._replace(partition=lambda *_: clients)
-    return build(task, shifting(), dpsgd(sgd(), 1, mixing_bound), SCHEDULE)
+    return build(task, shifting(), dpsgd(Settings(mixing_bound=mixing_bound)), SCHEDULE)
 
 
 def program(simulation):
@@ -120,7 +120,7 @@ def test_those_runs_learn_and_stay_apart(batch_size):
 
 def test_simulate_over_a_mesh_equals_one_device():
     """Everything in one program, the division of the data included; three devices for eight clients."""
-    run = jax.jit(simulate(make(10, 3), shifting(), dpsgd(sgd(), 1, 3), SCHEDULE))
+    run = jax.jit(simulate(make(10, 3), shifting(), dpsgd(Settings(mixing_bound=3)), SCHEDULE))
     history = jax.device_get(run(HPARAMS, jax.random.key(SEEDS[0])))
     expected = on_one_device(10)(jax.random.key(SEEDS[0]))[1]
     assert history.round.tolist() == [0, 2, 4, 6]

@@ -9,7 +9,6 @@ from small import PATTERNS, leaves_equal, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import sgd
 from mdfl_jax.metrics import Metrics, consensus_distance, lambda_2
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
@@ -21,7 +20,7 @@ SEEDS = [3, 11, 5, 8, 2]
 @pytest.fixture(scope="module")
 def loop():
     """Every pattern under every seed, one plain jitted call each: {(pattern, seed): Metrics}."""
-    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(6, 2, record_positions=True)))
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(6, 2, record_positions=True)))
     return {(p, s): jax.device_get(run(toy_hparams(p), jax.random.key(s))) for p in range(4) for s in SEEDS}
 
 
@@ -52,7 +51,7 @@ def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
 
 def test_patterns_and_numbers_share_one_program():
     """Points that differ in numbers or in the mobility rule, and the second call, do not trace again."""
-    run = simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(2, 2))
+    run = simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(2, 2))
     chex.clear_trace_counter()
     counted = jax.jit(chex.assert_max_traces(run, n=1))
     counted(toy_hparams(0), jax.random.key(0))
@@ -140,7 +139,7 @@ def test_history_is_what_its_parts_say(loop):
 
 
 def test_learning_happens_and_the_fully_connected_network_agrees():
-    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(30, 10)))
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(30, 10)))
     history = run(toy_hparams(0, radius=np.inf), jax.random.key(0))
     assert float(history.accuracy[-1].mean()) > 0.95
     assert float(history.consensus_distance[-1]) < 1e-5
@@ -150,7 +149,7 @@ def test_learning_happens_and_the_fully_connected_network_agrees():
 
 def test_metropolis_hastings_keeps_the_mean_model():
     """Doubly stochastic mixing: the mean over clients moves by the mean step alone, whatever the graph."""
-    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(1, 1)))
+    run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(1, 1)))
     apart = run(toy_hparams(0, radius=0.0), jax.random.key(1))
     joined = run(toy_hparams(0, radius=np.inf), jax.random.key(1))
     np.testing.assert_allclose(apart.mean_model_loss, joined.mean_model_loss, rtol=1e-5)
@@ -166,7 +165,7 @@ def test_consensus_distance_and_lambda_2_by_hand():
 
 
 def test_one_client_alone_works():
-    run = jax.jit(simulate(toy_task(1), spatial(1, 1, PATTERNS), dpsgd(sgd()), Schedule(4, 2)))
+    run = jax.jit(simulate(toy_task(1), spatial(1, 1, PATTERNS), dpsgd(), Schedule(4, 2)))
     history = run(toy_hparams(3, num_mobile=0), jax.random.key(0))
     assert np.isfinite(history.accuracy).all()
     assert int(history.messages[-1, 0]) == 0
@@ -175,9 +174,9 @@ def test_one_client_alone_works():
 @pytest.mark.parametrize(("rounds", "eval_every"), [(5, 2), (0, 1), (4, 0)])
 def test_schedule_that_does_not_divide_is_refused(rounds, eval_every):
     with pytest.raises(UserError, match="multiple of eval_every"):
-        simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(sgd()), Schedule(rounds, eval_every))
+        simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(rounds, eval_every))
 
 
 def test_parts_of_different_size_are_refused():
     with pytest.raises(UserError, match="6 clients and the network 5"):
-        simulate(toy_task(6), spatial(5, 5, PATTERNS), dpsgd(sgd()), Schedule(2, 1))
+        simulate(toy_task(6), spatial(5, 5, PATTERNS), dpsgd(), Schedule(2, 1))

@@ -9,22 +9,52 @@ import optax
 
 from mdfl_jax.types import ClientParams, Gradient
 
+Number = Any  # a traced scalar or a Python number
 
-class OptimizerParams(NamedTuple):
-    """Traced numbers of the local optimiser.
+
+class AlgorithmParams(NamedTuple):
+    """Traced numbers of an algorithm; each reads its own.
 
     Attributes:
       lr: learning rate at the first step.
       momentum: of SGD.
       weight_decay: added to the gradient as weight_decay * parameter (as in the papers' L2 penalty).
+      participation: share of the neighbours that a communication takes, nu (PaME).
+      period_min: smallest period of communication that a client may draw, in rounds, kappa_i (PaME).
+      period_max: the largest.
+      transmission: share of the coordinates that a message holds, s / n (pame, random_k, top_k).
+      penalty_growth: factor a round of PaME's penalty sigma, gamma.
+      consensus_lr: step of the compressed gossip, gamma (beer, choco, squarm_sgd).
+      rho: radius of the perturbation (dfedsam).
+      levels: of the quantiser qsgd, s.
+      eta: absolute error of the quantiser anq at the first round.
+      omega: its relative error.
+      eta_decay: factor a round of eta (anq_nids).
+      noise: standard deviation of gaussian_noise.
+      trigger: threshold of squarm_sgd.
+      num_peers: receivers that a client draws, s (epidemic).
     """
 
-    lr: jax.Array | float = 0.1
-    momentum: jax.Array | float = 0.0
-    weight_decay: jax.Array | float = 0.0
+    lr: Number = 0.1
+    momentum: Number = 0.0
+    weight_decay: Number = 0.0
+    participation: Number = 1.0
+    period_min: Number = 1
+    period_max: Number = 1
+    transmission: Number = 0.2
+    penalty_growth: Number = 1.005
+    consensus_lr: Number = 0.4
+    rho: Number = 0.01
+    levels: Number = 16
+    eta: Number = 0.1
+    omega: Number = 0.1
+    eta_decay: Number = 0.99
+    noise: Number = 0.0
+    trigger: Number = 0.0
+    num_peers: Number = 2
 
 
-OptimizerFactory = Callable[[OptimizerParams], optax.GradientTransformation]
+OptimizerFactory = Callable[[AlgorithmParams], optax.GradientTransformation]
 Schedule = Callable[[jax.Array], jax.Array]
 
 
@@ -37,7 +67,7 @@ def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFac
     """
     factor = schedule or (lambda step: jnp.float32(1.0))
 
-    def make(params: OptimizerParams) -> optax.GradientTransformation:
+    def make(params: AlgorithmParams) -> optax.GradientTransformation:
         return optax.chain(
             optax.add_decayed_weights(params.weight_decay),
             optax.trace(decay=params.momentum) if momentum else optax.identity(),
@@ -51,10 +81,28 @@ def adam(schedule: Schedule | None = None) -> OptimizerFactory:
     """Adam with decoupled weight decay (optax's defaults for the rest)."""
     factor = schedule or (lambda step: jnp.float32(1.0))
 
-    def make(params: OptimizerParams) -> optax.GradientTransformation:
+    def make(params: AlgorithmParams) -> optax.GradientTransformation:
         return optax.adamw(lambda step: params.lr * factor(step), weight_decay=params.weight_decay)
 
     return make
+
+
+class Settings(NamedTuple):
+    """What decides an algorithm's program; each uses its own.
+
+    Attributes:
+      optimizer: (AlgorithmParams) -> optax transformation of one client; its state stays local.
+      num_local_steps: E, optimiser steps before each exchange.
+      mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0: chosen by N.
+      compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; empty: the algorithm's own.
+      schedule: factor of the learning rate by step, for algorithms whose step is part of their recursion.
+    """
+
+    optimizer: OptimizerFactory = sgd()
+    num_local_steps: int = 1
+    mixing_bound: int = 0
+    compressor: str = ""
+    schedule: Schedule | None = None
 
 
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:

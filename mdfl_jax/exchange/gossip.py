@@ -61,12 +61,13 @@ def mix_dense(mix: jax.Array, client_params: ClientParams) -> ClientParams:
       client_params: [N, ...] stacked trees.
 
     Returns:
-      The mixed trees. Sums are of float32 whatever the backend's default precision: averaging is where small
+      The mixed trees. Sums are of float32 at least, whatever the backend's default precision: averaging is where small
       differences between clients live.
     """
 
     def leaf(x: jax.Array) -> jax.Array:
-        return jnp.einsum("ij,j...->i...", mix, x, precision="highest", preferred_element_type=jnp.float32)
+        wide = jnp.promote_types(x.dtype, jnp.float32)
+        return jnp.einsum("ij,j...->i...", mix, x, precision="highest", preferred_element_type=wide)
 
     return jax.tree.map(lambda x: leaf(x).astype(x.dtype), client_params)
 
@@ -84,7 +85,8 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
 
         def leaf(x: jax.Array) -> jax.Array:
             wide = lambda k: weight[:, k].reshape(-1, *[1] * (x.ndim - 1))  # noqa: E731
-            heard = [wide(k) * x[sender[:, k]].astype(jnp.float32) for k in range(sender.shape[1])]
+            dtype = jnp.promote_types(x.dtype, jnp.float32)
+            heard = [wide(k) * x[sender[:, k]].astype(dtype) for k in range(sender.shape[1])]
             return sum(heard[1:], heard[0]).astype(x.dtype)
 
         return jax.tree.map(leaf, params)

@@ -7,12 +7,13 @@ import optax
 from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import OptimizerFactory, OptimizerParams, Schedule, adam, sgd
+from mdfl_jax.algorithms.local import AlgorithmParams, OptimizerFactory, Schedule, Settings, adam, sgd
+from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.sections import DataConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.sections import AlgorithmConfig, DataConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.mobility import BOUNDARIES, Motion
@@ -96,9 +97,13 @@ def build_simulation(
         mesh=mesh,
     )
     algorithm = ALGORITHMS[experiment.algorithm.name](
-        optimizer=_optimizer(experiment),
-        num_local_steps=experiment.algorithm.local_steps,
-        mixing_bound=engine.mixing_bound,
+        Settings(
+            optimizer=_optimizer(experiment),
+            num_local_steps=experiment.algorithm.local_steps,
+            mixing_bound=engine.mixing_bound,
+            compressor=experiment.algorithm.compressor,
+            schedule=_schedule(experiment),
+        )
     )
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
     world = spatial(
@@ -124,6 +129,14 @@ def _motion(config: MotionConfig) -> Motion:
         directions=np.array([config.up, config.down, config.left, config.right], np.float32),
         loop=np.array(parse_loop(config.loop), np.float32),
     )
+
+
+def _algorithm_numbers(config: AlgorithmConfig) -> AlgorithmParams:
+    """The numbers of an algorithm, its own where the configuration says 0."""
+    own = numbers_of(config.name)
+    values = {name: getattr(config, name) or getattr(own, name) for name in AlgorithmParams._fields}
+    kinds = AlgorithmConfig.__annotations__
+    return AlgorithmParams(**{n: np.int32(v) if kinds[n] is int else np.float32(v) for n, v in values.items()})
 
 
 def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | ContactList | None = None) -> Hparams:
@@ -152,7 +165,5 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
             tell_met=np.bool_(network.tell_met),
             trace=trace,
         ),
-        algorithm=OptimizerParams(
-            lr=number(algorithm.lr), momentum=number(algorithm.momentum), weight_decay=number(algorithm.weight_decay)
-        ),
+        algorithm=_algorithm_numbers(algorithm),
     )

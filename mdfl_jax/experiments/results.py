@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from mdfl_jax.exchange.meter import total_bits
 from mdfl_jax.experiments.groups import group_line, group_summary
 from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import RunFacts
@@ -25,14 +26,14 @@ class PointHistory(NamedTuple):
     Attributes:
       metrics: NumPy leaves [S, E, ...]; ``position`` is [S, R + 1, N, 2], or [S, 0, N, 2].
       facts: NumPy leaves [S, ...].
-      message_bits: bits of one message.
+      double_bits: bits of one message as PaME counts them, in double precision; None where that count does not say.
       compile_seconds: spent on compiling for this point; points that share a program count it once, at the first.
       run_seconds: spent on its rounds; of runs that were on the devices together each counts its share.
     """
 
     metrics: Metrics
     facts: RunFacts
-    message_bits: int
+    double_bits: float | None
     compile_seconds: float
     run_seconds: float
 
@@ -56,6 +57,16 @@ def with_seeds(values: np.ndarray) -> dict[str, Any]:
     return interval(values) | {"per_seed": [float(v) for v in values]}
 
 
+def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
+    """The value at the first evaluation whose accuracy reaches the target."""
+    reached = np.flatnonzero(accuracy >= target)
+    return float(values[reached[0]]) if len(reached) else None
+
+
+def _times(messages: float, size: float | None) -> float | None:
+    return None if size is None else float(messages * size)
+
+
 def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
     reached = np.flatnonzero(accuracy >= target)
     return int(rounds[reached[0]]) if len(reached) else None
@@ -72,7 +83,8 @@ def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) 
     """The entry of one point in summary.json, less its name and its difference to the baseline."""
     metrics, rounds = history.metrics, history.metrics.round[0]
     accuracy = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
-    bits = metrics.messages[:, -1].astype(np.float64) * history.message_bits
+    bits = total_bits(metrics.bits)  # [S, E, N]
+    messages = metrics.messages.astype(np.float64)
     mobile = history.facts.is_mobile
     moved = metrics.distance_moved[:, -1][mobile]
     return {
@@ -82,7 +94,11 @@ def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) 
         "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
         "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
         "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
-        "bits_sent_per_client": float(bits.mean()),
+        "bits_to_target": _at_first(bits.mean(axis=(0, 2)), accuracy.mean(axis=0), target),
+        "bits_to_target_per_seed": [_at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
+        "bits_sent_per_client": float(bits[:, -1].mean()),
+        "double_bits_per_client": _times(float(messages[:, -1].mean()), history.double_bits),
+        "messages_per_client": float(messages[:, -1].mean()),
         "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
         **group_summary(metrics, mobile, with_seeds),
         "diverged": _diverged(history, seeds, rounds),
@@ -130,7 +146,7 @@ def _mean_of_known(values: np.ndarray) -> float:
 
 
 def metric_lines(
-    point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, message_bits: int
+    point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, double_bits: float | None
 ) -> Iterator[dict[str, Any]]:
     """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...], ``is_mobile`` is [N]."""
     for e in range(len(metrics.round)):
@@ -151,7 +167,9 @@ def metric_lines(
             "mean_model_accuracy": metrics.mean_model_accuracy[e],
             "mean_model_loss": metrics.mean_model_loss[e],
             "consensus_distance": metrics.consensus_distance[e],
-            "bits_sent": metrics.messages[e].mean(dtype=np.float64) * message_bits,
+            "messages": metrics.messages[e].mean(dtype=np.float64),
+            "bits_sent": total_bits(metrics.bits[e]).mean(),
+            "double_bits": _times(metrics.messages[e].mean(dtype=np.float64), double_bits),
             "distance_moved": metrics.distance_moved[e].mean(dtype=np.float64),
             "num_neighbours": metrics.num_neighbours[e].mean(dtype=np.float64),
             "lambda_2": metrics.lambda_2[e],
@@ -165,8 +183,7 @@ def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
     for p, history in enumerate(histories):
         metrics = history.metrics._asdict()
         del metrics["round"]
-        messages = metrics.pop("messages")
-        metrics["bits_sent"] = messages.astype(np.float64) * history.message_bits
+        metrics["bits_sent"] = total_bits(metrics.pop("bits"))
         if metrics["position"].shape[1] == 0:
             del metrics["position"]
         arrays |= {f"{p}/{name}": value for name, value in metrics.items()}

@@ -140,9 +140,16 @@ class _Runner:
             raise Interrupted
 
     def _write_lines(self, runs: list[Run], group: Group, metrics: Metrics, facts: RunFacts) -> None:
-        bits = group.simulation.message_bits
-        of_run = lambda i: (Metrics(*(leaf[i] for leaf in metrics)), facts.is_mobile[i], bits)  # noqa: E731
-        of_runs = [metric_lines(self.study.points[run.point].id, run.seed, *of_run(i)) for i, run in enumerate(runs)]
+        of_runs = [
+            metric_lines(
+                self.study.points[run.point].id,
+                run.seed,
+                Metrics(*(leaf[i] for leaf in metrics)),
+                facts.is_mobile[i],
+                group.double_bits(run.point),
+            )
+            for i, run in enumerate(runs)
+        ]
         for of_evaluation in zip(*of_runs):  # in this order too where several evaluations are read back
             self.lines.writelines(dumps(line) + "\n" for line in of_evaluation)
         self.lines.flush()
@@ -183,7 +190,7 @@ class _Program:
 
 def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list[PointHistory]:
     """Results by point, seeds in order, from results by batch."""
-    bits = {point: group.simulation.message_bits for group in study.groups for point in group.points}
+    bits = {point: group.double_bits(point) for group in study.groups for point in group.points}
     histories = []
     for p in range(len(study.points)):
         parts = [

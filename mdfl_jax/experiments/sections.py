@@ -10,6 +10,7 @@ from typing import Any
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.gradients import MAPPINGS
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
 from mdfl_jax.mobility.trace import AT_END
@@ -153,6 +154,14 @@ class TraceConfig:
     directed: bool = _field(False, "of a contact list: i,j says only that i hears j", traced=True)
 
 
+def _own(doc: str, **rules: Any) -> Any:
+    return _field(0.0, f"{doc}; 0: the algorithm's own", at_least=0, finite=True, traced=True, **rules)
+
+
+def _own_count(doc: str, **rules: Any) -> Any:
+    return _field(0, f"{doc}; 0: the algorithm's own", at_least=0, traced=True, **rules)
+
+
 @dataclass(frozen=True)
 class AlgorithmConfig:
     """What is done in a round."""
@@ -167,6 +176,21 @@ class AlgorithmConfig:
     lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, at_most=1)
     batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
     local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
+    compressor: str = _field("", "of the messages; empty: the algorithm's own", names=("", *COMPRESSORS))
+    participation: float = _own("share of the neighbours that a communication takes, nu", at_most=1)
+    period_min: int = _own_count("smallest period of communication in rounds, kappa; drawn per client by pame")
+    period_max: int = _own_count("largest period of communication")
+    transmission: float = _own("share of the coordinates in a message, s / n: pame, random_k, top_k", at_most=1)
+    penalty_growth: float = _own("pame: factor a round of the penalty, gamma")
+    consensus_lr: float = _own("beer, choco, squarm_sgd: step of the compressed gossip, gamma", at_most=1)
+    rho: float = _own("dfedsam: radius of the perturbation")
+    levels: int = _own_count("quantiser qsgd: levels, s", at_most=65_535)
+    eta: float = _own("quantiser anq: absolute error")
+    omega: float = _own("quantiser anq: relative error", below=1)
+    eta_decay: float = _own("anq_nids: factor a round of eta", at_most=1)
+    noise: float = _own("compressor gaussian_noise: standard deviation")
+    trigger: float = _own("squarm_sgd: threshold of the event that sends")
+    num_peers: int = _own_count("epidemic: receivers that a client draws")
 
 
 @dataclass(frozen=True)

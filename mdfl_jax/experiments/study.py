@@ -44,6 +44,11 @@ class Group(NamedTuple):
     runs_per_batch: int
     dataset: Dataset
 
+    def double_bits(self, point: int) -> float | None:
+        """Bits of one message of a point as PaME counts them; None where that count does not say."""
+        count = self.simulation.double_bits
+        return count(self.hparams[self.points.index(point)].algorithm) if count else None
+
     def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
         """The group's runs, point after point, in batches."""
         runs = [Run(point, seed) for point in self.points for seed in seeds]

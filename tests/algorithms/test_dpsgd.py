@@ -10,8 +10,9 @@ from oracles import mixing as oracle_mixing
 from small import PATTERNS, leaves_equal, toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
-from mdfl_jax.algorithms.local import OptimizerParams, sgd
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
 from mdfl_jax.data.partition import dirichlet
+from mdfl_jax.exchange.meter import total_bits, words
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.spatial import spatial
@@ -65,7 +66,7 @@ def test_full_batch_dpsgd_equals_the_oracle(tiling, momentum, weight_decay):
     owner = np.asarray(dirichlet(stream(key, "partition"), jnp.asarray(data.y_train), N, 0.05, 3))
     assert (np.bincount(owner, minlength=N) == 0).any()
     mixes = random_mixes()
-    models, _ = run(dpsgd(sgd(momentum=momentum > 0)), task, hparams, key, mixes)
+    models, _ = run(dpsgd(Settings(sgd(momentum=momentum > 0))), task, hparams, key, mixes)
     flat = [np.concatenate([m["Dense_0"]["kernel"], m["Dense_0"]["bias"][:, None]], axis=1) for m in models]
     images = (data.x_train.astype(np.float64) - data.x_train.mean()) / data.x_train.std()
     expected = oracle.full_batch_dpsgd(
@@ -125,35 +126,38 @@ def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
 
 def test_local_only_ignores_the_network_and_counts_no_message():
     task, hparams, key = toy_task(N), toy_hparams(), jax.random.key(0)
-    alone, stats = run(local_only(sgd()), task, hparams, key, random_mixes())
-    unmixed, _ = run(dpsgd(sgd()), task, hparams, key, [np.eye(N)] * ROUNDS)
+    alone, stats = run(local_only(), task, hparams, key, random_mixes())
+    unmixed, _ = run(dpsgd(), task, hparams, key, [np.eye(N)] * ROUNDS)
     assert leaves_equal(alone, unmixed, 1e-6)
     assert all(int(s.messages.sum()) == 0 for s in stats)
 
 
 def test_messages_count_directed_links():
     mixes = random_mixes()
-    _, stats = run(dpsgd(sgd()), toy_task(N), toy_hparams(), jax.random.key(0), mixes)
+    _, stats = run(dpsgd(), toy_task(N), toy_hparams(), jax.random.key(0), mixes)
     for mix, s in zip(mixes, stats):
         assert s.messages.tolist() == ((mix > 0).sum(axis=0) - 1).tolist()
-    assert dpsgd().message_bits(1000) == 32_000
+        assert total_bits(words(s.bits)).tolist() == [32 * (17 * 3) * m for m in s.messages.tolist()]
+    assert dpsgd().double_bits(None, 1000) == 64_000
 
 
 def test_local_steps_are_rounds_without_mixing():
     task, hparams, key = toy_task(N), toy_hparams(momentum=0.5), jax.random.key(0)
     mixes = random_mixes()
-    in_one, _ = run(dpsgd(sgd(), num_local_steps=3), task, hparams, key, mixes[:1])
-    one_by_one, _ = run(dpsgd(sgd()), task, hparams, key, [np.eye(N), np.eye(N), mixes[0]])
+    in_one, _ = run(dpsgd(Settings(num_local_steps=3)), task, hparams, key, mixes[:1])
+    one_by_one, _ = run(dpsgd(), task, hparams, key, [np.eye(N), np.eye(N), mixes[0]])
     assert leaves_equal(in_one[-1], one_by_one[-1], 1e-6)
 
 
 def test_optimizer_state_is_of_one_client():
     """A rule that looks at the whole gradient (clipping by its norm) sees one client's, not everybody's."""
 
-    def clipped(params: OptimizerParams):
+    def clipped(params: AlgorithmParams):
         return optax.chain(optax.clip_by_global_norm(1e-3), optax.scale_by_learning_rate(params.lr))
 
-    models, _ = run(dpsgd(clipped), toy_task(N, partition="iid"), toy_hparams(lr=1.0), jax.random.key(0), [np.eye(N)])
+    models, _ = run(
+        dpsgd(Settings(clipped)), toy_task(N, partition="iid"), toy_hparams(lr=1.0), jax.random.key(0), [np.eye(N)]
+    )
     step = jax.tree.map(lambda a, b: (a - b).reshape(N, -1), models[0], models[1])
     norms = jnp.sqrt(sum((leaf**2).sum(axis=1) for leaf in jax.tree.leaves(step)))
     np.testing.assert_allclose(norms, 1e-3, rtol=1e-3)
@@ -161,11 +165,11 @@ def test_optimizer_state_is_of_one_client():
 
 def test_learning_rate_schedule_counts_local_steps():
     """Factors 1, 1/2, 1/4 of a halving schedule: the sum of plain steps scaled so, on a constant gradient."""
-    halving = dpsgd(sgd(optax.exponential_decay(1.0, 1, 0.5), momentum=False), num_local_steps=3)
-    state = halving.init(OptimizerParams(1.0, 0.0, 0.0), {"w": jnp.zeros((2, 1))})
+    halving = dpsgd(Settings(sgd(optax.exponential_decay(1.0, 1, 0.5), momentum=False), num_local_steps=3))
+    state = halving.init(AlgorithmParams(1.0, 0.0, 0.0), {"w": jnp.zeros((2, 1))})
     links = Links(jnp.zeros((2, 2), bool), jnp.eye(2))
     constant = lambda params, key: (jnp.zeros(2), {"w": jnp.ones((2, 1))})  # noqa: E731
-    state, _ = halving.round(OptimizerParams(1.0, 0.0, 0.0), jax.random.key(0), state, links, constant)
+    state, _ = halving.round(AlgorithmParams(1.0, 0.0, 0.0), jax.random.key(0), state, links, constant)
     assert state.params["w"].ravel().tolist() == [-1.75, -1.75]
 
 

@@ -9,7 +9,6 @@ from small import toy_hparams, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import sgd
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact_list import contact_list
@@ -200,7 +199,7 @@ def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
 def test_whole_runs(contacts):
     """They learn, record places, and do not compile again for other seeds, radii and traces."""
     world = network(mobility=("contacts" if contacts else "trace",))
-    run = simulate(toy_task(N), world, dpsgd(sgd()), Schedule(20, 10, record_positions=True))
+    run = simulate(toy_task(N), world, dpsgd(), Schedule(20, 10, record_positions=True))
     chex.clear_trace_counter()
     counted = jax.jit(chex.assert_max_traces(run, n=1))
 
@@ -222,7 +221,7 @@ def test_whole_runs(contacts):
 def test_an_absent_client_trains_but_meets_nobody():
     everybody_far = table_of(absent=0.0)
     nobody = everybody_far._replace(present=np.zeros_like(everybody_far.present))
-    run = jax.jit(simulate(toy_task(N), network(), dpsgd(sgd()), Schedule(4, 2)))
+    run = jax.jit(simulate(toy_task(N), network(), dpsgd(), Schedule(4, 2)))
     history = run(toy_hparams()._replace(network=params(nobody)), jax.random.key(0))
     assert int(history.messages.sum()) == 0
     losses = np.asarray(history.train_loss)[1:]
