@@ -1,6 +1,6 @@
 """Makes the tables, the figures and report.html of a finished run again.
 
-python -m launch.report --workdir=runs/digits
+python -m launch.report --workdir=runs/digits [--x=bits]
 """
 
 from pathlib import Path
@@ -12,13 +12,14 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.report.page import write_report
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a finished run; it holds config.json and summary.json.")
+_X = flags.DEFINE_enum("x", None, ["rounds", "messages", "bits"], "X axis of the curves; the study's where left out.")
 
 
 def main() -> int:
     """Writes the report and prints its path."""
     if not _WORKDIR.value:
         raise UserError("--workdir=DIR is missing: the folder of a finished run")
-    print(write_report(Path(_WORKDIR.value)))
+    print(write_report(Path(_WORKDIR.value), _X.value or ""))
     return 0
 
 

@@ -19,6 +19,9 @@ class Metrics(NamedTuple):
         for a client without samples).
       mean_model_accuracy: [] float32 accuracy of the mean of all models.
       mean_model_loss: [] float32.
+      validation_loss: [] float32 loss of the mean of all models on the validation samples; NaN where there are none.
+      objective: [] float objective of the mean of all models; NaN where the task has none.
+      rounds_done: [] int32 rounds that were run: fewer than ``round`` where the stop rule has ended the run.
       consensus_distance: [] float32 root mean square distance of the models from their mean.
       messages: [N] int32 messages sent.
       bits: [N, 2] uint32 bits sent, a count of two words (`mdfl_jax.exchange.meter.total_bits`).
@@ -35,6 +38,9 @@ class Metrics(NamedTuple):
     train_loss: Array
     mean_model_accuracy: Array
     mean_model_loss: Array
+    validation_loss: Array
+    objective: Array
+    rounds_done: Array
     consensus_distance: Array
     messages: Array
     bits: Array

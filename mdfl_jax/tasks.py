@@ -32,6 +32,8 @@ class ClassificationData(NamedTuple):
     y_test: jax.Array
     mean: jax.Array
     std: jax.Array
+    x_validation: jax.Array | None = None
+    y_validation: jax.Array | None = None
 
 
 class ClassificationClients(NamedTuple):
@@ -71,6 +73,8 @@ def device_data(dataset: Dataset) -> ClassificationData:
         y_test=jnp.asarray(dataset.y_test, jnp.int32),
         mean=jnp.asarray(mean, jnp.float32),
         std=jnp.asarray(np.where(std > 0, std, 1.0), jnp.float32),
+        x_validation=None if dataset.x_validation is None else jnp.asarray(dataset.x_validation),
+        y_validation=None if dataset.y_validation is None else jnp.asarray(dataset.y_validation, jnp.int32),
     )
 
 
@@ -140,11 +144,19 @@ def classification(
             sums = client_gradients(loss_sum, data, client_params, blocks, at_once, mesh, clients.blocks is None)
         return jax.tree.map(lambda a: a / samples.reshape(-1, *[1] * (a.ndim - 1)), sums)
 
-    def evaluate(data: ClassificationData, client_params: ClientParams) -> Score:
+    def evaluate(data: ClassificationData, clients: ClassificationClients, client_params: ClientParams) -> Score:
+        del clients
         with in_precision():
             return _evaluate(logits, data, client_params, tile, mesh)
 
-    return Task(num_clients, device_data(dataset), do_partition, init, gradient, evaluate, mesh)
+    def validate(data: ClassificationData, clients: ClassificationClients, params: ClientParams) -> jax.Array:
+        assert data.x_validation is not None
+        assert data.y_validation is not None
+        held_out = data._replace(x_test=data.x_validation, y_test=data.y_validation)
+        return evaluate(held_out, clients, params).loss[0]
+
+    validated = validate if dataset.x_validation is not None else None
+    return Task(num_clients, device_data(dataset), do_partition, init, gradient, evaluate, mesh, validate=validated)
 
 
 def _minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:

@@ -59,8 +59,12 @@ class Task(NamedTuple):
       init: (key) -> params of one model.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws minibatches and belongs to one local step.
-      evaluate: (data, client_params [M, ...]) -> Score of M models.
+      evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       mesh: the devices that share one simulation, where there are several.
+      objective: (data, clients, params [1, ...]) -> [] what is minimised, over all training samples; the stop rule
+        needs it.
+      validate: (data, clients, params [1, ...]) -> [] loss on samples that are neither trained nor tested on, by which
+        step sizes are chosen.
     """
 
     num_clients: int
@@ -68,8 +72,10 @@ class Task(NamedTuple):
     partition: Callable[[Any, Any, jax.Array], Any]
     init: Callable[[jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
-    evaluate: Callable[[Any, ClientParams], Score]
+    evaluate: Callable[[Any, Any, ClientParams], Score]
     mesh: Mesh | None = None
+    objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
 
 
 class Links(NamedTuple):

@@ -15,6 +15,8 @@ class Dataset(NamedTuple):
       x_test: [m, H, W, channels] uint8.
       y_test: [m] int32.
       num_classes: number of labels, C.
+      x_validation: [v, H, W, channels] uint8, taken off the training samples by `hold_out`; None where there are none.
+      y_validation: [v] int32.
     """
 
     name: str
@@ -23,3 +25,25 @@ class Dataset(NamedTuple):
     x_test: np.ndarray
     y_test: np.ndarray
     num_classes: int
+    x_validation: np.ndarray | None = None
+    y_validation: np.ndarray | None = None
+
+
+def hold_out(dataset: Dataset, count: int) -> Dataset:
+    """Takes validation samples off the training samples, evenly spread over them.
+
+    Args:
+      dataset: without validation samples.
+      count: how many, fewer than there are training samples; 0 leaves the data set as it is.
+    """
+    if not count:
+        return dataset
+    total = len(dataset.y_train)
+    held = np.zeros(total, bool)
+    held[np.arange(count) * total // count] = True
+    return dataset._replace(
+        x_train=dataset.x_train[~held],
+        y_train=dataset.y_train[~held],
+        x_validation=dataset.x_train[held],
+        y_validation=dataset.y_train[held],
+    )

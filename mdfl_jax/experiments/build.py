@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import AlgorithmParams, OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
@@ -21,24 +21,31 @@ from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.regression import RegressionParams, regression
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build
 from mdfl_jax.tasks import PartitionParams, classification
-from mdfl_jax.types import Hparams
+from mdfl_jax.types import Hparams, Task
+
+SYNTHETIC = "synthetic:"
 
 
-def load_dataset(config: DataConfig) -> Dataset:
-    """The data set that a configuration names, checked against what the partition needs.
+def load_dataset(config: DataConfig) -> Dataset | None:
+    """The data set that a configuration names, checked against what the partition needs; None where seeds draw it.
 
     Raises:
       UserError: as `mdfl_jax.data.sources.load`, or where there are fewer classes than a client should hold.
     """
+    if config.name.startswith(SYNTHETIC):
+        return None
     dataset = load(config.name, config.dir, config.limit_train, config.limit_test)
     if config.partition == "classes_per_client" and config.classes_per_client > dataset.num_classes:
         raise UserError(
             f"data.classes_per_client is {config.classes_per_client}; {dataset.name} has {dataset.num_classes} classes"
         )
-    return dataset
+    if config.validation >= len(dataset.y_train):
+        raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")
+    return hold_out(dataset, config.validation)
 
 
 def _schedule(experiment: Experiment) -> Schedule | None:
@@ -57,8 +64,53 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=experiment.algorithm.momentum > 0)
 
 
+def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None) -> Task:
+    """What is learnt.
+
+    Args:
+      experiment: any point of the group.
+      dataset: from `load_dataset`.
+      mesh: the devices that share each run, if any.
+    """
+    data, model, engine = experiment.data, experiment.model, experiment.engine
+    if dataset is None:
+        return regression(
+            data.name.removeprefix(SYNTHETIC),
+            experiment.network.num_clients,
+            data.dimension,
+            data.samples_per_client,
+            batch_size=experiment.algorithm.batch_size,
+            precision=engine.precision,
+        )
+    settings = ModelSettings(
+        num_classes=dataset.num_classes,
+        widths=model.widths,
+        kernel=model.kernel,
+        hidden=model.hidden,
+        convolution="" if engine.convolution == "auto" else engine.convolution,
+        remat=engine.remat,
+    )
+    num_clients = experiment.network.num_clients
+    return classification(
+        dataset,
+        MODELS[model.name](settings),
+        num_clients=num_clients,
+        partition=data.partition,
+        settings=PartitionSettings(
+            num_clients,
+            dataset.num_classes,
+            classes_per_client=data.classes_per_client,
+            shards_per_client=data.shards_per_client,
+        ),
+        batch_size=experiment.algorithm.batch_size,
+        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
+        precision=engine.precision,
+        mesh=mesh,
+    )
+
+
 def build_simulation(
-    experiment: Experiment, dataset: Dataset, patterns: list[str], mesh: Mesh | None = None
+    experiment: Experiment, dataset: Dataset | None, patterns: list[str], mesh: Mesh | None = None
 ) -> Simulation:
     """The compiled shape of a group of points.
 
@@ -71,31 +123,8 @@ def build_simulation(
     Raises:
       UserError: where the parts do not fit.
     """
-    data, model, network, engine = experiment.data, experiment.model, experiment.network, experiment.engine
-    settings = ModelSettings(
-        num_classes=dataset.num_classes,
-        widths=model.widths,
-        kernel=model.kernel,
-        hidden=model.hidden,
-        convolution="" if engine.convolution == "auto" else engine.convolution,
-        remat=engine.remat,
-    )
-    task = classification(
-        dataset,
-        MODELS[model.name](settings),
-        num_clients=network.num_clients,
-        partition=data.partition,
-        settings=PartitionSettings(
-            network.num_clients,
-            dataset.num_classes,
-            classes_per_client=data.classes_per_client,
-            shards_per_client=data.shards_per_client,
-        ),
-        batch_size=experiment.algorithm.batch_size,
-        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
-        precision=engine.precision,
-        mesh=mesh,
-    )
+    network, engine = experiment.network, experiment.engine
+    task = build_task(experiment, dataset, mesh)
     algorithm = ALGORITHMS[experiment.algorithm.name](
         Settings(
             optimizer=_optimizer(experiment),
@@ -105,7 +134,7 @@ def build_simulation(
             schedule=_schedule(experiment),
         )
     )
-    schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
+    schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions, experiment.stop_std)
     world = spatial(
         network.num_clients,
         network.grid_size,
@@ -150,7 +179,9 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
     number: Any = np.float32
     network, algorithm = experiment.network, experiment.algorithm
     return Hparams(
-        task=PartitionParams(alpha=number(experiment.data.alpha)),
+        task=RegressionParams(number(experiment.data.shift), number(experiment.data.l2))
+        if experiment.data.name.startswith(SYNTHETIC)
+        else PartitionParams(alpha=number(experiment.data.alpha)),
         network=SpatialParams(
             num_mobile=np.int32(network.num_mobile),
             radius=number(network.radius),

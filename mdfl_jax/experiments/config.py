@@ -18,6 +18,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.experiments.trace_files import check_trace
 from mdfl_jax.experiments.world_checks import check_world
+from mdfl_jax.regression import KINDS
 
 LARGEST = 2**31 - 1  # the programs count in 32 bits
 
@@ -144,6 +145,23 @@ def resolve(config: ConfigDict) -> Experiment:
     return experiment
 
 
+def check_task(experiment: Experiment) -> None:
+    """Checks of synthetic data, of the stop rule and of float64, which only synthetic data has.
+
+    Raises:
+      UserError: naming the field and its value.
+    """
+    name, synthetic = experiment.data.name, experiment.data.name.startswith("synthetic:")
+    if synthetic and name.removeprefix("synthetic:") not in KINDS:
+        raise UserError(f"data.name: {unknown_name('synthetic data', name, [f'synthetic:{kind}' for kind in KINDS])}")
+    if not synthetic and experiment.stop_std:
+        raise UserError(f"stop_std is {experiment.stop_std}; it must be 0 unless data.name is synthetic:...")
+    if synthetic and experiment.engine.precision not in ("float32", "float64"):
+        raise UserError(f"engine.precision is {experiment.engine.precision}; with {name} it is float32 or float64")
+    if not synthetic and experiment.engine.precision == "float64":
+        raise UserError("engine.precision is float64; it must be another unless data.name is synthetic:...")
+
+
 def check_together(experiment: Experiment) -> None:
     """Checks what one field alone cannot tell.
 
@@ -158,6 +176,7 @@ def check_together(experiment: Experiment) -> None:
         )
     check_world(network, experiment.motion)
     check_trace(experiment)
+    check_task(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

@@ -14,6 +14,7 @@ from scipy import stats
 
 from mdfl_jax.exchange.meter import total_bits
 from mdfl_jax.experiments.groups import group_line, group_summary
+from mdfl_jax.experiments.select import select
 from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import RunFacts
 
@@ -57,6 +58,11 @@ def with_seeds(values: np.ndarray) -> dict[str, Any]:
     return interval(values) | {"per_seed": [float(v) for v in values]}
 
 
+def _where_measured(values: np.ndarray) -> dict[str, Any] | None:
+    """Statistics of the last of [S, E] values; None where the task has none, not even before the first round."""
+    return None if np.isnan(values[:, 0]).all() else with_seeds(values[:, -1])
+
+
 def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
     """The value at the first evaluation whose accuracy reaches the target."""
     reached = np.flatnonzero(accuracy >= target)
@@ -92,6 +98,9 @@ def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) 
         "best_accuracy": with_seeds(accuracy.max(axis=1)),
         "worst_client_accuracy": with_seeds(metrics.accuracy[:, -1].min(axis=1)),
         "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
+        "validation_loss": _where_measured(metrics.validation_loss),
+        "objective": _where_measured(metrics.objective),
+        "rounds_done": with_seeds(metrics.rounds_done[:, -1]),
         "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
         "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
         "bits_to_target": _at_first(bits.mean(axis=(0, 2)), accuracy.mean(axis=0), target),
@@ -114,6 +123,7 @@ def summarize(
     seeds: Sequence[int],
     target: float,
     baseline: str,
+    select_by: str = "",
 ) -> dict[str, Any]:
     """summary.json as a tree.
 
@@ -124,6 +134,7 @@ def summarize(
       seeds: the seeds, in the order of the histories' first axis.
       target: accuracy whose first round is reported.
       baseline: how the baseline is called.
+      select_by: field of which the best value is to be chosen, `mdfl_jax.experiments.select`.
     """
     entries = []
     for point, history in zip(points, histories):
@@ -136,7 +147,8 @@ def summarize(
             pair = (entry["final_accuracy"]["per_seed"], entries[other]["final_accuracy"]["per_seed"])
             difference = interval(np.subtract(*pair))
             entry["difference_to_baseline"] = {"mean": difference["mean"], "ci95": difference["ci95"]}
-    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries}
+    selected = {"selected": select(entries, select_by)} if select_by else {}
+    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries} | selected
 
 
 def _mean_of_known(values: np.ndarray) -> float:
@@ -166,6 +178,9 @@ def metric_lines(
             "train_loss": _mean_of_known(metrics.train_loss[e]),
             "mean_model_accuracy": metrics.mean_model_accuracy[e],
             "mean_model_loss": metrics.mean_model_loss[e],
+            "validation_loss": metrics.validation_loss[e],
+            "objective": metrics.objective[e],
+            "rounds_done": int(metrics.rounds_done[e]),
             "consensus_distance": metrics.consensus_distance[e],
             "messages": metrics.messages[e].mean(dtype=np.float64),
             "bits_sent": total_bits(metrics.bits[e]).mean(),
@@ -186,6 +201,9 @@ def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
         metrics["bits_sent"] = total_bits(metrics.pop("bits"))
         if metrics["position"].shape[1] == 0:
             del metrics["position"]
+        for name in ("validation_loss", "objective"):
+            if np.isnan(metrics[name][:, 0]).all():  # not measured
+                del metrics[name]
         arrays |= {f"{p}/{name}": value for name, value in metrics.items()}
         arrays |= {f"{p}/{name}": value for name, value in history.facts._asdict().items()}
     return arrays

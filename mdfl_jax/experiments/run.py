@@ -26,7 +26,7 @@ from mdfl_jax.experiments.results import (
     summarize,
     write_json,
 )
-from mdfl_jax.experiments.study import Group, Run, Study
+from mdfl_jax.experiments.study import Group, Run, Study, set_precision
 from mdfl_jax.metrics import Metrics, as_history
 from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
 from mdfl_jax.simulation import RunFacts
@@ -253,6 +253,7 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
     """
     workdirs.prepare(workdir, resume)
     experiment = study.experiment
+    set_precision(experiment)
     manifest = {
         "schema": SCHEMA,
         "name": experiment.name,
@@ -282,7 +283,9 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
         for number, handler in handlers.items():
             signal.signal(number, handler)
     histories = _collect(study, batches)
-    summary = summarize(study.points, histories, study.baselines, study.seeds, experiment.target, study.baseline)
+    summary = summarize(
+        study.points, histories, study.baselines, study.seeds, experiment.target, study.baseline, experiment.select
+    )
     write_json(workdir / "summary.json", summary)
     np.savez(workdir / "history.npz", **history_arrays(histories))  # type: ignore[arg-type]
     manifest["compile_seconds"] = sum(h.compile_seconds for h in histories)

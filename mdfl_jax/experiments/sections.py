@@ -21,6 +21,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
+X_AXES = ("bits", "messages", "rounds")
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 
@@ -34,7 +35,9 @@ def _field(default: Any, doc: str, **rules: Any) -> Any:
 class DataConfig:
     """Which samples, and who holds them."""
 
-    name: str = _field("digits", "digits, the name of an .npz in dir, or tfds:<name>")
+    name: str = _field(
+        "digits", "digits, the name of an .npz in dir, tfds:<name>, synthetic:linear or synthetic:logistic"
+    )
     dir: str = _field("", "data directory; empty: the environment variable MDFL_DATA_DIR")
     limit_train: int = _field(0, "use so many training samples, 0: all", at_least=0)
     limit_test: int = _field(0, "use so many test samples, 0: all", at_least=0)
@@ -42,6 +45,13 @@ class DataConfig:
     alpha: float = _field(0.05, "concentration of the Dirichlet partition", above=0, finite=True, traced=True)
     classes_per_client: int = _field(2, "of the partition of that name", at_least=1)
     shards_per_client: int = _field(2, "of the partition 'shards'", at_least=1)
+    validation: int = _field(0, "training samples held out, to choose step sizes by", at_least=0)
+    dimension: int = _field(1000, "synthetic: coordinates of the model, n", at_least=1)
+    samples_per_client: int = _field(100, "synthetic: samples of each client", at_least=1)
+    shift: float = _field(
+        0.0, "synthetic: deviation of each client's truth from the common one", at_least=0, finite=True, traced=True
+    )
+    l2: float = _field(0.0, "synthetic: weight of the penalty l2 / 2 ||w||^2", at_least=0, finite=True, traced=True)
 
 
 @dataclass(frozen=True)
@@ -206,7 +216,11 @@ class EngineConfig:
     )
     tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0, at_most=2**24)
     mapping: str = _field("chunk", "blocks computed together: all, a tile's worth, or one", names=MAPPINGS)
-    precision: str = _field("float32", "of the models' arithmetic; weights are float32 always", names=PRECISIONS)
+    precision: str = _field(
+        "float32",
+        "of the models' arithmetic; float64, of synthetic data, is that of weights too",
+        names=(*PRECISIONS, "float64"),
+    )
     convolution: str = _field("auto", "form of the convolutions", names=("auto", *FORMS))
     remat: bool = _field(False, "compute stages again for the gradient instead of keeping them")
     mixing_bound: int = _field(0, "senders in a neighbour list, 0: by N; fuller rounds take the product", at_least=0)
@@ -229,6 +243,14 @@ class Experiment:
     rounds: int = _field(400, "R", at_least=1)
     eval_every: int = _field(20, "rounds between evaluations", at_least=1)
     target: float = _field(0.8, "accuracy whose first round is reported", above=0, below=1)
+    stop_std: float = _field(
+        0.0,
+        "synthetic: a run ends where the objective's deviation over three rounds is below this, 0: never",
+        at_least=0,
+        finite=True,
+    )
+    select: str = _field("", "axis of which the best value by the validation loss is reported: 'algorithm.lr'")
+    x_axis: str = _field("rounds", "of the figures' curves", names=X_AXES)
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)

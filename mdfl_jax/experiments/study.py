@@ -13,7 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.sections import DataConfig, Experiment
-from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
+from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import Simulation
@@ -42,7 +42,7 @@ class Group(NamedTuple):
     simulation: Simulation
     hparams: list[Hparams]
     runs_per_batch: int
-    dataset: Dataset
+    dataset: Dataset | None
 
     def double_bits(self, point: int) -> float | None:
         """Bits of one message of a point as PaME counts them; None where that count does not say."""
@@ -109,6 +109,11 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     return client_mesh(devices[:shared])
 
 
+def set_precision(experiment: Experiment) -> None:
+    """Lets JAX have 64-bit numbers for a study in float64, and for no other."""
+    jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
+
+
 def make_study(config: ConfigDict) -> Study:
     """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
 
@@ -116,20 +121,22 @@ def make_study(config: ConfigDict) -> Study:
       UserError: for whatever is wrong with it.
     """
     experiment = resolve(config)
+    set_precision(experiment)
     all_points = points(experiment)
     ids = [point.id for point in all_points]
     if len(set(ids)) < len(ids):  # two axes whose values read alike
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
+    check_select(experiment)
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
-    datasets: dict[DataConfig, Dataset] = {}
+    datasets: dict[DataConfig, Dataset | None] = {}
     files = TraceFiles()
     groups = []
     for indices in group_points(all_points):
         members = [all_points[i].experiment for i in indices]
         patterns = list(dict.fromkeys(member.network.mobility for member in members))
         # Only what names the samples matters to loading.
-        source = dataclasses.replace(members[0].data, alpha=1.0, shards_per_client=1)
+        source = dataclasses.replace(members[0].data, alpha=1.0, shards_per_client=1, shift=0.0, l2=0.0)
         if source not in datasets:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
@@ -141,12 +148,14 @@ def make_study(config: ConfigDict) -> Study:
     return Study(experiment, all_points, baselines, groups, seeds)
 
 
-def check_images(experiment: Experiment, dataset: Dataset) -> None:
+def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
     """Checks that a model's poolings, each halving the image, leave something of it.
 
     Raises:
       UserError: naming the field, its value and how many convolutions there may be.
     """
+    if dataset is None:
+        return
     model, shape = experiment.model, dataset.x_train.shape[1:3]
     most = min(shape).bit_length() - 1
     if model.name in ("cnn", "gn_lenet") and len(model.widths) > most:

@@ -13,7 +13,20 @@ from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
-STUDY_WIDE = ("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title", "target")
+STUDY_WIDE = (
+    "seeds",
+    "first_seed",
+    "rounds",
+    "eval_every",
+    "sweep",
+    "baseline",
+    "name",
+    "title",
+    "target",
+    "stop_std",
+    "select",
+    "x_axis",
+)
 
 
 class Point(NamedTuple):
@@ -157,6 +170,23 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
         else None
         for point in all_points
     ]
+
+
+def check_select(experiment: Experiment) -> None:
+    """Checks that what is to be chosen is tried, and that there is something to choose by.
+
+    Raises:
+      UserError: where ``select`` is no axis of numbers of the sweep, or there are no validation samples.
+    """
+    path, axes = experiment.select, parse_axes(experiment.sweep)
+    if not path:
+        return
+    if path not in axes or check_key(path).type not in (int, float):
+        raise UserError(
+            f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
+        )
+    if not experiment.data.validation and not experiment.data.name.startswith("synthetic:"):
+        raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
 
 
 def static_key(experiment: Experiment) -> Experiment:

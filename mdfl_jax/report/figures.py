@@ -41,6 +41,7 @@ MOBILITY_COLOURS = {
     "gauss_markov": "#CC79A7",
     "manhattan": "#8C564B",
 }
+X_LABELS = {"rounds": "round", "messages": "messages sent by a client", "bits": "megabits sent by a client"}
 INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # text that needs no room
 STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys: the colours belong to the points
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
@@ -75,13 +76,19 @@ class Look:
     dashes: Any
 
 
-def write(run: Run) -> dict[str, Path]:
-    """Writes figures/NAME.png and NAME.pdf; returns the PNG paths by name, without what the run did not record."""
+def write(run: Run, x_axis: str = "") -> dict[str, Path]:
+    """Writes figures/NAME.png and NAME.pdf; returns the PNG paths by name, without what the run did not record.
+
+    Args:
+      run: from `read_workdir`.
+      x_axis: rounds, messages or bits; empty: what the study's config says.
+    """
+    x_axis = x_axis or run.config.get("x_axis") or "rounds"
     folder = run.workdir / "figures"
     folder.mkdir(exist_ok=True)
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it tells the story of each embedded font
     makers: dict[str, Callable[[Run], Figure | None]] = {
-        "accuracy": accuracy,
+        "accuracy": lambda run: accuracy(run, x_axis),
         "final_accuracy": final_accuracy,
         "groups": lambda run: groups(run, looks(run)),
         "label_counts": label_counts,
@@ -124,8 +131,8 @@ def looks(run: Run) -> list[Look]:
     return found
 
 
-def accuracy(run: Run) -> Figure:
-    """Test accuracy against rounds: the mean over clients and seeds, and its 95 % Student-t interval as a band."""
+def accuracy(run: Run, x_axis: str = "rounds") -> Figure:
+    """Test accuracy against rounds, messages or bits: mean over clients and seeds, 95 % Student-t interval."""
     facets, styles, main = _facets(run), looks(run), _main_axis(run)
     single = len(facets) == 1
     width, height = (7.2, 3.9) if single else (2.9, 2.5)
@@ -135,14 +142,14 @@ def accuracy(run: Run) -> Figure:
         for p in members:
             look = styles[p]
             label = look.label if main is None or (single and len(run.axes) > 1) else _spaced(main.texts[p])
-            handles[label] = _draw_curve(axes, run, p, look.colour, look.dashes if single else "-")
+            handles[label] = _draw_curve(axes, run, p, look.colour, look.dashes if single else "-", x_axis)
         axes.set_title(title)
         axes.margins(x=0.01)
         target = run.config.get("target")
         if target is not None:
             line = axes.axhline(100 * target, color="#333333", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
             handles[f"target {100 * target:g} %"] = line
-    figure.supxlabel("round", fontsize=9.5)
+    figure.supxlabel(X_LABELS[x_axis], fontsize=9.5)
     figure.supylabel("test accuracy (%)", fontsize=9.5)
     if len(handles) > 1:
         place = {"loc": "outside right upper"} if single else {"loc": "outside upper center", "ncols": 6}
@@ -282,15 +289,16 @@ def _panels(count: int, columns: int, width: float, height: float, **options: An
     return figure, axes[:count]
 
 
-def _draw_curve(axes: Any, run: Run, p: int, colour: str, dashes: Any) -> Any:
+def _draw_curve(axes: Any, run: Run, p: int, colour: str, dashes: Any, x_axis: str) -> Any:
     curve = run.curves[run.points[p]["id"]]
+    x = curve.along(x_axis) / (1e6 if x_axis == "bits" else 1)
     percent, seeds = 100 * curve.accuracy, len(curve.accuracy)
     mark = "o" if len(curve.rounds) < 3 else None
-    (line,) = axes.plot(curve.rounds, percent.mean(0), color=colour, linestyle=dashes, marker=mark)
+    (line,) = axes.plot(x, percent.mean(0), color=colour, linestyle=dashes, marker=mark)
     if seeds > 1:
         half = stdtrit(seeds - 1, 0.975) * percent.std(0, ddof=1) / np.sqrt(seeds)
         band = np.clip((percent.mean(0) - half, percent.mean(0) + half), 0, 100)
-        axes.fill_between(curve.rounds, *band, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(x, *band, color=colour, alpha=0.15, linewidth=0)
     return line
 
 

@@ -46,11 +46,12 @@ summary { cursor: pointer; }
 """
 
 
-def write_report(workdir: Path) -> Path:
+def write_report(workdir: Path, x_axis: str = "") -> Path:
     """Makes the tables, the figures and report.html of a finished run.
 
     Args:
       workdir: folder that holds config.json, summary.json, metrics.jsonl and history.npz.
+      x_axis: of the curves, rounds, messages or bits; empty: what the study's config says.
 
     Returns:
       The path of report.html.
@@ -62,7 +63,7 @@ def write_report(workdir: Path) -> Path:
     path = run.workdir / "report.html"
     try:
         tables.write(run)
-        path.write_text(render(run, figures.write(run)), encoding="utf-8")
+        path.write_text(render(run, figures.write(run, x_axis)), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename or run.workdir}: cannot be written: {error.strerror}") from None
     return path

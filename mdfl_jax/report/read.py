@@ -1,5 +1,6 @@
 """Reads the workdir of a finished run, checked against schema 1, and finds the settings in which its points differ."""
 
+import dataclasses
 import json
 import zipfile
 import zlib
@@ -13,6 +14,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 
 SCHEMA = 1
+X_KEYS = {"messages": "messages", "bits": "bits_sent"}  # x axis -> key of metrics.jsonl, per client
 GROUP_KEYS = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
 
@@ -38,6 +40,19 @@ class Curve:
     rounds: np.ndarray  # [E]
     accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
     groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN where a group is empty, no entry in runs without them
+    sent: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by the values of X_KEYS
+
+    def along(self, x_axis: str) -> np.ndarray:
+        """What the curve is drawn against, [E]: the rounds, or the mean over clients and seeds of what was sent.
+
+        Raises:
+          UserError: where the run has not recorded it.
+        """
+        if x_axis == "rounds":
+            return self.rounds
+        if X_KEYS.get(x_axis) not in self.sent:
+            raise UserError(f"the x axis is {x_axis!r}; this run has rounds, {', '.join(self.sent)}")
+        return self.sent[X_KEYS[x_axis]].mean(axis=0)
 
 
 @dataclass(frozen=True)
@@ -62,8 +77,8 @@ class Run:
 
     @property
     def axes(self) -> list[Axis]:
-        """The settings that differ between the points."""
-        return sweep_axes(self.points, self.config)
+        """The settings that differ between the points, but for the one of which each has its best value."""
+        return [axis for axis in sweep_axes(self.points, self.config) if axis.path != self.config.get("select")]
 
     def value(self, point: int, path: str) -> Any:
         """The value that a point has for a dotted path of the configuration; None if it has none."""
@@ -90,7 +105,18 @@ def read_workdir(workdir: Path) -> Run:
         _require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     ids = [point["id"] for point in summary["points"]]
     curves = _read_curves(workdir / "metrics.jsonl", ids)
-    return Run(workdir, manifest, summary, curves, _read_first_seed(workdir / "history.npz"))
+    arrays = _read_first_seed(workdir / "history.npz")
+    shown = chosen(summary)
+    at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(shown["points"])}
+    kept = {f"{at[p]}/{name}": arrays[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in arrays) if p in at}
+    return Run(workdir, manifest, shown, {point["id"]: curves[point["id"]] for point in shown["points"]}, kept)
+
+
+def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary with the best points of each choice only (`mdfl_jax.experiments.select`); as it is without one."""
+    best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
+    points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
+    return {**summary, "points": points}
 
 
 def show(value: Any) -> str:
@@ -195,7 +221,7 @@ def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
         row = _parse(line, f"{path}:{number}")
         _require(row, ("point", "seed", "round", "accuracy"), path)
         if row["point"] in values:
-            kept = {key: row[key] for key in ("accuracy", *GROUP_KEYS) if key in row}
+            kept = {key: row[key] for key in ("accuracy", *GROUP_KEYS, *X_KEYS.values()) if key in row}
             values[row["point"]][row["seed"], row["round"]] = kept
     curves = {}
     for name, by_key in values.items():
@@ -207,7 +233,8 @@ def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
         for (seed, at_round), kept in by_key.items():
             for key, value in kept.items():
                 arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
-        curves[name] = Curve(np.array(list(rounds)), arrays.pop("accuracy"), arrays)
+        sent = {key: arrays.pop(key) for key in X_KEYS.values() if key in arrays}
+        curves[name] = Curve(np.array(list(rounds)), arrays.pop("accuracy"), arrays, sent)
     return curves
 
 

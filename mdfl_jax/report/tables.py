@@ -5,12 +5,27 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mdfl_jax.report.read import Run, sweep_axes
+from mdfl_jax.report.read import Run, chosen, sweep_axes
 
 MISSING = "-"
 BITS_PER_MEGABYTE = 8e6
+
+
+class Column(NamedTuple):
+    """A column that is there where a point has a value of it."""
+
+    key: str
+    header: str
+    divisor: float = 1.0
+
+
+EXTRAS = (
+    Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE),
+    Column("objective", "objective"),
+    Column("validation_loss", "validation loss"),
+)
 
 
 def table(
@@ -26,9 +41,14 @@ def table(
     Returns:
       The header and the rows, one a point; the first columns are the settings that differ.
     """
+    summary = chosen(summary)
     names, settings = _settings(summary, config)
+    extras = [
+        column for column in EXTRAS if any(_mean(point.get(column.key)) is not None for point in summary["points"])
+    ]
     header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
     header += ["rounds to target", "MB sent/client", "distance/mobile"]
+    header += [column.header for column in extras]
     rows = []
     for cells, point in zip(settings, summary["points"]):
         is_baseline = len(settings) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
@@ -42,6 +62,7 @@ def table(
                 number(point.get("rounds_to_target")),
                 number(_megabytes(point)),
                 number(point.get("distance_moved_per_mobile_client")),
+                *(number(_scaled(point, column)) for column in extras),
             ]
         )
     return header, rows
@@ -51,10 +72,12 @@ def raw_table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 ) -> tuple[list[str], list[list[str | float | None]]]:
     """The table as raw numbers: accuracies and differences as fractions, None where missing."""
+    summary = chosen(summary)
     names, settings = _settings(summary, config)
     header = ["point"] if names == ["point"] else ["point", *names]
     header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
     header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
+    header += [column.key for column in EXTRAS]
     rows = []
     for cells, point in zip(settings, summary["points"]):
         row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
@@ -62,6 +85,7 @@ def raw_table(
             statistic = point.get(key) or {}
             row += [statistic.get("mean"), statistic.get("ci95")]
         row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
+        row += [_mean(point.get(column.key)) for column in EXTRAS]
         rows.append(row)
     return header, rows
 
@@ -69,7 +93,7 @@ def raw_table(
 def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
     """The table in aligned columns of plain ASCII numbers, with a note below, for a terminal."""
     header, rows = table(summary, config, plus_minus="+-")
-    settings = len(_settings(summary, config)[0])
+    settings = len(_settings(chosen(summary), config)[0])
     widths = [max(map(len, column)) for column in zip(header, *rows)]
 
     def line(cells: Sequence[str]) -> str:
@@ -87,7 +111,7 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
     """The table in Markdown, with a note below."""
     header, rows = table(summary, config)
-    settings = len(_settings(summary, config)[0])
+    settings = len(_settings(chosen(summary), config)[0])
     rule = [":--" if i < settings else "--:" for i in range(len(header))]
     lines = ["| " + " | ".join(_escape(cell) for cell in cells) + " |" for cells in (header, rule, *rows)]
     return "\n".join([*lines, "", note(summary, config), ""])
@@ -103,6 +127,12 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
+    chosen_by = (config or {}).get("select")
+    if chosen_by:
+        edges = [str(e["id"]) for e in summary.get("selected") or () if e["at_edge"]]
+        parts.append(f"of each, the {chosen_by.split('.')[-1]} with the least validation loss")
+        if edges:
+            parts.append(f"at the edge of the grid: {'; '.join(edges)}")
     target = (config or {}).get("target")
     if target is not None:
         parts.append(f"target: {100 * target:g} % test accuracy")
@@ -142,6 +172,16 @@ def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = 
     mean = format(100 * statistic["mean"], f"{sign}.2f")
     half_width = statistic.get("ci95")
     return mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}"
+
+
+def _mean(value: Any) -> float | None:
+    """The value, or the mean of a statistic."""
+    return value.get("mean") if isinstance(value, Mapping) else value
+
+
+def _scaled(point: Mapping[str, Any], column: Column) -> float | None:
+    value = _mean(point.get(column.key))
+    return None if value is None else value / column.divisor
 
 
 def _megabytes(point: Mapping[str, Any]) -> float | None:

@@ -1,0 +1,182 @@
+"""Linear and logistic regression on synthetic data, to PaME's recipe (V-A, examples 1 and 2), drawn per seed."""
+
+from typing import NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.types import ClientParams, Params, Score, Task
+
+KINDS = ("linear", "logistic")
+TRUTH_SHARE = {"linear": 0.01, "logistic": 0.5}  # of the coordinates that are not zero
+NOISE = 0.5  # of the targets of the linear regression
+
+
+class RegressionParams(NamedTuple):
+    """Traced numbers of a regression.
+
+    Attributes:
+      shift: standard deviation of each client's truth around the common one, on the coordinates that are not zero; the
+        paper has 0, the same truth for all.
+      l2: lambda, weight of the penalty lambda / 2 ||w||^2; the paper has 1e-3 for the logistic regression, else 0.
+    """
+
+    shift: jax.Array | float = 0.0
+    l2: jax.Array | float = 0.0
+
+
+class Samples(NamedTuple):
+    """Features a [..., n] and targets b [...]."""
+
+    features: jax.Array
+    targets: jax.Array
+
+
+class RegressionClients(NamedTuple):
+    """What a seed drew.
+
+    Attributes:
+      train: [N, q, n] and [N, q], q samples a client.
+      test: [T, n] and [T].
+      validation: the same, of other draws.
+      num_samples: [N] int32, all q.
+      label_counts: [N, C] int32, of the labels 0 and 1 of the logistic regression (C = 2); the linear one has C = 1.
+      l2: lambda.
+    """
+
+    train: Samples
+    test: Samples
+    validation: Samples
+    num_samples: jax.Array
+    label_counts: jax.Array
+    l2: jax.Array
+
+
+def draw_truth(key: jax.Array, kind: str, dimension: int, dtype: jnp.dtype) -> jax.Array:
+    """The truth w* [n]: a share of the coordinates, at least one, is uniform in +-[0.5, 2], the others are zero."""
+    key_where, key_sign, key_size = jax.random.split(key, 3)
+    count = max(round(TRUTH_SHARE[kind] * dimension), 1)
+    where = jax.random.permutation(key_where, dimension) < count
+    size = jax.random.uniform(key_size, (dimension,), dtype, 0.5, 2.0)
+    return jnp.where(where, size * jax.random.rademacher(key_sign, (dimension,), dtype), 0)
+
+
+def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) -> Samples:
+    """Standard normal features and their targets.
+
+    Args:
+      key: of the draw.
+      kind: linear, b = <a, w*> + 0.5 e with standard normal e; or logistic, b = 1 with probability sigmoid(<a, w*>).
+      truth: [n].
+      num_samples: how many.
+    """
+    key_features, key_targets = jax.random.split(key)
+    features = jax.random.normal(key_features, (num_samples, truth.shape[0]), truth.dtype)
+    mean = jnp.matmul(features, truth, precision="highest")
+    if kind == "linear":
+        return Samples(features, mean + NOISE * jax.random.normal(key_targets, mean.shape, mean.dtype))
+    return Samples(features, jax.random.bernoulli(key_targets, jax.nn.sigmoid(mean)).astype(mean.dtype))
+
+
+def _losses(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """Of each sample, from <a, w>: 1/2 (<a, w> - b)^2, or ln(1 + e^<a, w>) - b <a, w>."""
+    if kind == "linear":
+        return jnp.square(outputs - targets) / 2
+    return jax.nn.softplus(outputs) - targets * outputs
+
+
+def _slopes(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """Their derivatives by <a, w>."""
+    return (outputs if kind == "linear" else jax.nn.sigmoid(outputs)) - targets
+
+
+def _score(kind: str, samples: Samples, weights: jax.Array) -> Score:
+    """Of M models [M, n]: share of right labels, or R^2 where it is positive; mean loss without the penalty."""
+    outputs = jnp.matmul(weights, samples.features.T, precision="highest")
+    loss = jnp.mean(_losses(kind, outputs, samples.targets), axis=1)
+    if kind == "logistic":
+        return Score(jnp.mean((outputs > 0) == (samples.targets > 0.5), axis=1), loss)
+    return Score(jnp.maximum(1 - 2 * loss / jnp.var(samples.targets), 0), loss)
+
+
+def regression(
+    kind: str,
+    num_clients: int,
+    dimension: int,
+    samples_per_client: int,
+    test_samples: int = 1000,
+    batch_size: int = 0,
+    precision: str = "float32",
+) -> Task:
+    """Linear or logistic regression; all start from zero (PaME algorithm 1).
+
+    f_i is the mean loss over the client's samples plus the penalty, and the objective is their sum, PaME (1). The
+    accuracy of the linear regression is R^2 on the test samples, where it is positive.
+
+    Args:
+      kind: linear or logistic.
+      num_clients: m, here N.
+      dimension: n.
+      samples_per_client: q; the paper does not say how many.
+      test_samples: of the test and of the validation set.
+      batch_size: samples of a minibatch, drawn with replacement; 0 takes all.
+      precision: float32 or float64 (under jax.enable_x64).
+
+    Raises:
+      UserError: for an unknown kind or precision.
+    """
+    if kind not in KINDS:
+        raise UserError(unknown_name("regression", kind, KINDS))
+    if precision not in ("float32", "float64"):
+        raise UserError(f"precision is {precision}; a regression has float32 or float64")
+    dtype = jnp.dtype(precision)
+
+    def partition(data: None, hparams: RegressionParams, key: jax.Array) -> RegressionClients:
+        key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
+        truth = draw_truth(key_truth, kind, dimension, dtype)
+        own = jax.random.normal(key_shift, (num_clients, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
+        truths = truth + jnp.where(truth != 0, own, 0)
+        draw = lambda k, w: draw_samples(k, kind, w, samples_per_client)  # noqa: E731
+        train = jax.vmap(draw)(jax.random.split(key_train, num_clients), truths)
+        held = jnp.full(num_clients, samples_per_client, jnp.int32)
+        ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
+        return RegressionClients(
+            train=train,
+            test=draw_samples(key_test, kind, truth, test_samples),
+            validation=draw_samples(key_validation, kind, truth, test_samples),
+            num_samples=held,
+            label_counts=held[:, None] if kind == "linear" else jnp.stack([held - ones, ones], axis=1),
+            l2=jnp.asarray(hparams.l2, dtype),
+        )
+
+    def gradient(
+        data: None, clients: RegressionClients, client_params: ClientParams, key: jax.Array
+    ) -> tuple[jax.Array, ClientParams]:
+        features, targets = clients.train
+        weights = cast(dict[str, jax.Array], client_params)["w"]
+        if batch_size:
+            drawn = jax.random.randint(key, (num_clients, batch_size), 0, samples_per_client)
+            features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
+        outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
+        penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
+        slopes = _slopes(kind, outputs, targets) / targets.shape[1]
+        slope = jnp.einsum("iqn,iq->in", features, slopes, precision="highest") + clients.l2 * weights
+        return jnp.mean(_losses(kind, outputs, targets), axis=1) + penalty, {"w": slope}
+
+    def objective(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
+        weights = cast(dict[str, jax.Array], params)["w"][0]
+        outputs = jnp.einsum("iqn,n->iq", clients.train.features, weights, precision="highest")
+        data_loss = jnp.sum(jnp.mean(_losses(kind, outputs, clients.train.targets), axis=1))
+        return data_loss + num_clients * clients.l2 / 2 * jnp.sum(jnp.square(weights))
+
+    def evaluate(data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
+        return _score(kind, clients.test, cast(dict[str, jax.Array], client_params)["w"])
+
+    def validate(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
+        return _score(kind, clients.validation, cast(dict[str, jax.Array], params)["w"]).loss[0]
+
+    def init(key: jax.Array) -> Params:
+        return {"w": jnp.zeros(dimension, dtype)}
+
+    return Task(num_clients, None, partition, init, gradient, evaluate, objective=objective, validate=validate)

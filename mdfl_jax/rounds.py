@@ -1,0 +1,213 @@
+"""One round, and what is measured between rounds: the inside of `mdfl_jax.simulation`."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax import sharding
+from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
+from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model
+from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.stopping import Watch, look, start_watch
+from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
+
+
+class Schedule(NamedTuple):
+    """How long, and how often to look.
+
+    Attributes:
+      rounds: R, a multiple of ``eval_every``.
+      eval_every: rounds between evaluations.
+      record_positions: keep every round's places, R * N * 8 bytes a run.
+      stop_std: a run holds still once the objective of the mean model varies by less than this over three rounds
+        (`mdfl_jax.stopping`); 0: it goes on.
+    """
+
+    rounds: int
+    eval_every: int
+    record_positions: bool = False
+    stop_std: float = 0.0
+
+
+class Carry(NamedTuple):
+    """All that a run hands on from one evaluation to the next.
+
+    Attributes:
+      round: [] int32 index of the next round.
+      clients: who holds what (task.partition).
+      network: the network's state.
+      algorithm: the algorithm's state.
+      messages: [N] int32 sent so far.
+      bits: [N] counts of what they held.
+      watch: of the stop rule; None where there is none.
+    """
+
+    round: jax.Array
+    clients: Any
+    network: Any
+    algorithm: Any
+    messages: jax.Array
+    bits: Bits
+    watch: Watch | None = None
+
+
+class RunFacts(NamedTuple):
+    """What a run was given, for reports.
+
+    Attributes:
+      label_counts: [N, C] int32 samples of each label that each client holds.
+      is_mobile: [N] bool.
+    """
+
+    label_counts: Array
+    is_mobile: Array
+
+
+class Parts(NamedTuple):
+    """What a simulation is built of."""
+
+    task: Task
+    network: Network
+    algorithm: Algorithm
+    schedule: Schedule
+
+
+class Sums(NamedTuple):
+    """What is summed over the rounds between two evaluations, and the last round's mix (empty where N is large)."""
+
+    rounds: jax.Array
+    loss: jax.Array
+    neighbours: jax.Array
+    mix: jax.Array
+
+
+def no_sums(num_clients: int) -> Sums:
+    """Before the first of these rounds."""
+    size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # kept for lambda_2, and only where that is taken
+    zeros = jnp.zeros(num_clients)
+    return Sums(jnp.int32(0), zeros, zeros, jnp.zeros((size, size)))
+
+
+def global_model(parts: Parts, state: Any) -> ClientParams:
+    """The model that a run is judged by, [1, ...]: the algorithm's, or the mean of the clients'."""
+    algorithm = parts.algorithm
+    return algorithm.global_model(state) if algorithm.global_model else mean_model(algorithm.params(state))
+
+
+def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array) -> Metrics:
+    """An evaluation."""
+    task, clients = parts.task, carry.clients
+    params, one = parts.algorithm.params(carry.algorithm), global_model(parts, carry.algorithm)
+    score, of_mean = task.evaluate(data, clients, params), task.evaluate(data, clients, one)
+    a_round = lambda total: jnp.where(sums.rounds > 0, total / jnp.maximum(sums.rounds, 1), jnp.nan)  # noqa: E731
+    return Metrics(
+        round=carry.round,
+        accuracy=score.accuracy,
+        loss=score.loss,
+        train_loss=jnp.where(clients.num_samples > 0, a_round(sums.loss), jnp.nan),
+        mean_model_accuracy=of_mean.accuracy[0],
+        mean_model_loss=of_mean.loss[0],
+        validation_loss=task.validate(data, clients, one) if task.validate else jnp.float32(jnp.nan),
+        objective=task.objective(data, clients, one) if task.objective else jnp.float32(jnp.nan),
+        rounds_done=carry.watch.rounds if carry.watch else carry.round,
+        consensus_distance=consensus_distance(params),
+        messages=carry.messages,
+        bits=words(carry.bits),
+        distance_moved=parts.network.places(carry.network).distance_moved,
+        num_neighbours=a_round(sums.neighbours),
+        lambda_2=jnp.where(sums.rounds > 0, lambda_2(sums.mix), jnp.nan),
+        position=position,
+    )
+
+
+def settle(parts: Parts, carry: Carry) -> Carry:
+    """Where the state lies over the devices of a mesh."""
+    mesh = parts.task.mesh
+    divided = sharding.divide(carry.algorithm, parts.task.num_clients, mesh)
+    return sharding.copied(carry._replace(algorithm=None), mesh)._replace(algorithm=divided)
+
+
+def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
+    """The state before the first round, and its evaluation."""
+    task, network, schedule = parts.task, parts.network, parts.schedule
+    num_clients = task.num_clients
+    clients = task.partition(data, hparams.task, stream(key, "partition"))
+    model = task.init(stream(key, "init"))
+    client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (num_clients, *p.shape)), model)
+    carry = Carry(
+        round=jnp.int32(0),
+        clients=clients,
+        network=network.init(hparams.network, key, clients),
+        algorithm=parts.algorithm.init(hparams.algorithm, client_params),
+        messages=jnp.zeros(num_clients, jnp.int32),
+        bits=no_bits(num_clients),
+        watch=start_watch(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
+    )
+    start = network.places(carry.network).position[None]
+    position = start if schedule.record_positions else start[:0]
+    return settle(parts, carry), measure(parts, data, carry, no_sums(num_clients), position)
+
+
+def _of_types(tree: Any, like: Any) -> Any:
+    """The tree with the float types of another: 64-bit models leave the world, in single precision, as it is."""
+
+    def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
+
+    return jax.tree.map(leaf, tree, like)
+
+
+def one_round(
+    parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
+) -> tuple[Carry, Sums]:
+    """A round: the network's links, then the algorithm, then the stop rule's look."""
+    task, network, clients = parts.task, parts.network, carry.clients
+    network_state, links = network.step(hparams.network, key, carry.round, carry.network, clients)
+    network_state = _of_types(network_state, carry.network)
+    with sharding.tracing_over(task.mesh):
+        algorithm_state, stats = parts.algorithm.round(
+            hparams.algorithm,
+            stream_at(key, "batch", carry.round),
+            carry.algorithm,
+            links,
+            partial(task.gradient, data, clients),
+        )
+    watch = carry.watch
+    if watch is not None and task.objective:
+        value = task.objective(data, clients, global_model(parts, algorithm_state))
+        watch = look(watch, value, parts.schedule.stop_std)
+    size = sums.mix.shape[0]
+    sums = Sums(
+        rounds=sums.rounds + 1,
+        loss=sums.loss + stats.loss,
+        neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
+        mix=links.mix[:size, :size].astype(sums.mix.dtype),
+    )
+    messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
+    carry = Carry(carry.round + 1, clients, network_state, algorithm_state, messages, bits, watch)
+    return settle(parts, carry), sums
+
+
+def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
+    """``eval_every`` rounds and an evaluation. Rounds after the stop change nothing but the index."""
+    schedule, clients = parts.schedule, carry.clients  # which no round changes: outside the scan, never copied
+
+    def go(state: tuple[Carry, Sums]) -> tuple[Carry, Sums]:
+        carry, sums = one_round(parts, data, hparams, key, state[0]._replace(clients=clients), state[1])
+        return carry._replace(clients=None), sums
+
+    def hold(state: tuple[Carry, Sums]) -> tuple[Carry, Sums]:
+        return state[0]._replace(round=state[0].round + 1), state[1]
+
+    def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], jax.Array | None]:
+        watch = state[0].watch
+        state = go(state) if watch is None else jax.lax.cond(watch.stopped, hold, go, state)
+        return state, parts.network.places(state[0].network).position if schedule.record_positions else None
+
+    start = (carry._replace(clients=None), no_sums(parts.task.num_clients))
+    (carry, sums), position = jax.lax.scan(body, start, None, length=schedule.eval_every)
+    carry = carry._replace(clients=clients)
+    position = jnp.zeros((0, parts.task.num_clients, 2)) if position is None else position
+    return carry, measure(parts, data, carry, sums, position)
