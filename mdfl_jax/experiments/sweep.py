@@ -85,26 +85,44 @@ def _parse_value(path: str, text: str) -> Any:
     return check_value(path, value)
 
 
-def parse_axes(sweep: str) -> dict[str, list[Any]]:
+Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
+
+
+def parse_axes(sweep: str) -> Axes:
     """The axes of a sweep text: 'network.mobility=static,dcm; network.radius=1,3,inf'.
+
+    Fields tied by '+' make one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
+
+    Returns:
+      {(field, ...): [(value, ...), ...]}, one field and one value of it where nothing is tied.
 
     Raises:
       UserError: for a text that is not of that form, an unknown field, or a value that the field does not take.
     """
-    axes: dict[str, list[Any]] = {}
+    axes: Axes = {}
     for part in filter(None, (part.strip() for part in sweep.split(";"))):
         path, equals, values = (item.strip() for item in part.partition("="))
         if not equals or not values:
             raise UserError(f"sweep: {part!r} is not of the form field=value,value")
-        if path in axes:
-            raise UserError(f"sweep: {path} is given twice")
+        paths = tuple(p.strip() for p in path.split("+"))
+        for p in paths:
+            if [*itertools.chain(*axes), *paths].count(p) > 1:
+                raise UserError(f"sweep: {p} is given twice")
         with _errors_of("sweep"):
-            axes[path] = [_parse_value(path, value.strip()) for value in values.split(",")]
-        if len(set(axes[path])) < len(axes[path]):
+            axes[paths] = [_tied(paths, value) for value in values.split(",")]
+        if len(set(axes[paths])) < len(axes[paths]):
             raise UserError(f"sweep: {path} holds a value twice: {values}")
     if sweep.strip() and not axes:
         raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
     return axes
+
+
+def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
+    """One value for each of the fields of an axis; a lone field may have a '+' in its value, as in 1e+3."""
+    parts = text.split("+") if len(paths) > 1 else [text]
+    if len(parts) != len(paths):
+        raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
+    return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
 
 
 def _text(value: Any) -> str:
@@ -140,7 +158,7 @@ def points(experiment: Experiment) -> list[Point]:
     axes = parse_axes(experiment.sweep)
     found = []
     for values in itertools.product(*axes.values()):
-        overrides = dict(zip(axes, values))
+        overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
         changed = experiment
         for path, value in overrides.items():
             changed = replace(changed, path, value)
@@ -181,7 +199,7 @@ def check_select(experiment: Experiment) -> None:
     path, axes = experiment.select, parse_axes(experiment.sweep)
     if not path:
         return
-    if path not in axes or check_key(path).type not in (int, float):
+    if (path,) not in axes or check_key(path).type not in (int, float):
         raise UserError(
             f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
         )

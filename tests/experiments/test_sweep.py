@@ -24,12 +24,23 @@ def test_points_are_all_combinations_the_last_axis_fastest(tiny):
 def test_values_have_the_type_of_their_field():
     axes = parse_axes("network.radius=1,inf,2.5; network.num_mobile=0,2; model.widths=4x8,16; model.name=cnn")
     assert axes == {
-        "network.radius": [1.0, float("inf"), 2.5],
-        "network.num_mobile": [0, 2],
-        "model.widths": [(4, 8), (16,)],
-        "model.name": ["cnn"],
+        ("network.radius",): [(1.0,), (float("inf"),), (2.5,)],
+        ("network.num_mobile",): [(0,), (2,)],
+        ("model.widths",): [((4, 8),), ((16,),)],
+        ("model.name",): [("cnn",)],
     }
-    assert [type(v) for v in axes["network.num_mobile"]] == [int, int]
+    assert [type(v) for (v,) in axes["network.num_mobile",]] == [int, int]
+
+
+def test_tied_fields_make_one_axis(tiny):
+    _, found = swept(tiny, "network.num_mobile+network.radius=1+1,2+3; data.alpha=0.1,0.2")
+    assert [p.overrides for p in found[:2]] == [
+        {"network.num_mobile": 1, "network.radius": 1.0, "data.alpha": 0.1},
+        {"network.num_mobile": 1, "network.radius": 1.0, "data.alpha": 0.2},
+    ]
+    assert [p.id for p in found][2] == "num_mobile=2, radius=3, alpha=0.1"
+    assert found[3].experiment.network.num_mobile == 2
+    assert len(found) == 4
 
 
 def test_names_tell_values_apart(tiny):
@@ -56,6 +67,10 @@ def test_names_tell_values_apart(tiny):
         ("network.mobility=static,static", "sweep: network.mobility holds a value twice: static,static"),
         ("network.radius=1,1.0", "holds a value twice"),
         ("network.mobility=static; network.mobility=dcm", "sweep: network.mobility is given twice"),
+        ("network.radius+network.radius=1+1", "sweep: network.radius is given twice"),
+        ("network.radius=1; network.num_mobile+network.radius=1+1", "sweep: network.radius is given twice"),
+        ("network.num_mobile+network.radius=1", "takes 2 values tied by '+', not '1'"),
+        ("network.num_mobile+network.radius=1+2+3", "takes 2 values tied by '+', not '1+2+3'"),
         ("network.radius=1,x", "sweep: network.radius takes numbers, not 'x'"),
         ("network.radius=nan", "sweep: network.radius takes numbers, not 'nan'"),
         ("network.radius=-1,2", "sweep: network.radius is -1.0; it must be at least 0"),
