@@ -5,7 +5,7 @@ Round suites (a whole round: movement, links, local steps on minibatches, mixing
   mnist_round_100  N = 100, batch 32, the same model
   digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
-Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept
+Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure, suites, torch_rivals
+from benchmarks.partial_exchange import pame_suite
 from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulation, useful_flops
 from benchmarks.swept import swept_suite
 from benchmarks.torch_rivals import Setting
@@ -87,6 +88,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "convolution": suites.convolution_forms,
     "startup": suites.startup,
     "swept": swept_suite,
+    "pame": pame_suite,
 }
 
 

@@ -164,6 +164,7 @@ class Algorithm(NamedTuple):
         the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
         counts them; None where that count does not say.
+      participates: picks its neighbours and periods itself; else the network is thinned for it.
     """
 
     needs: frozenset[str]
@@ -172,3 +173,4 @@ class Algorithm(NamedTuple):
     params: Callable[[Any], ClientParams]
     global_model: Callable[[Any], ClientParams] | None = None
     double_bits: Callable[[Any, int], float] | None = None
+    participates: bool = False

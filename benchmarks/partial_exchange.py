@@ -1,0 +1,56 @@
+"""An iteration of PaME beside one of D-PSGD: python -m benchmarks.throughput --suite=pame"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import measure
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.networks.mixing import metropolis_hastings
+from mdfl_jax.types import Links
+
+NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
+SAMPLES = (4, 16)  # of a client: the fewer, the more of an iteration is exchange
+ROUNDS = 8  # of a timed call, after as many others: clients are at different places of their periods
+
+
+def pame_suite() -> list[dict[str, Any]]:
+    """Linear regression (PaME, example 1) with few samples a client, n = 10,000 and the paper's PaME settings."""
+    rng = np.random.default_rng(0)
+    near = rng.random((NUM_CLIENTS, NUM_CLIENTS)) < DEGREE / NUM_CLIENTS
+    adjacency = jnp.asarray(np.triu(near, 1) | np.triu(near, 1).T)
+    links = Links(adjacency, metropolis_hastings(adjacency))
+    rows = []
+    for samples in SAMPLES:
+        data = jnp.asarray(rng.normal(size=(NUM_CLIENTS, samples, SIZE)), jnp.float32)
+        target = jnp.asarray(rng.normal(size=(NUM_CLIENTS, samples)), jnp.float32)
+        calls: dict[str, Callable[[], Any]] = {}
+        for name in ("dpsgd", "pame"):
+            algorithm = ALGORITHMS[name](Settings(sgd(momentum=False)))
+            numbers = numbers_of(name)._replace(lr=1e-3)
+
+            def rounds(state: Any, data: Any, target: Any, algorithm: Any = algorithm, numbers: Any = numbers) -> Any:
+                def gradient(params: Any, key: jax.Array) -> Any:
+                    residual = jnp.einsum("irl,il->ir", data, params) - target
+                    return jnp.mean(residual**2, axis=1) / 2, jnp.einsum("irl,ir->il", data, residual) / samples
+
+                step = lambda s, key: (algorithm.round(numbers, key, s, links, gradient)[0], None)  # noqa: E731
+                return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), ROUNDS))[0]
+
+            state = algorithm.init(numbers, jnp.zeros((NUM_CLIENTS, SIZE)))
+            program, _ = measure.compiled(rounds, state, data, target)
+            calls[name] = partial(program, program(state, data, target), data, target)
+        seconds_of = measure.interleaved(calls)
+        for name, seconds in seconds_of.items():
+            an_iteration = [s / ROUNDS for s in seconds]
+            row: dict[str, Any] = {"variant": f"{name}, {samples} samples a client"}
+            row |= {"seconds_per_round": measure.spread(an_iteration), "num_clients": NUM_CLIENTS, "size": SIZE}
+            row["ratio"] = float(np.median(np.divide(seconds, seconds_of["dpsgd"])))
+            rows.append(row)
+    return rows

@@ -1,0 +1,64 @@
+"""NIDS with quantised innovations: exact convergence from few bits, as the quantiser's absolute error shrinks."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.rng import own_draws
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class ANQNIDSState(NamedTuple):
+    """What goes from round to round.
+
+    Attributes:
+      params: [N, ...] the models x.
+      before: [N, n] the models of the round before.
+      descent: [N, n] eta grad f(x) of the round before.
+      known: [N, n] y_hat, what everybody knows of y.
+      round: [] int32.
+    """
+
+    params: ClientParams
+    before: jax.Array
+    descent: jax.Array
+    known: jax.Array
+    round: jax.Array
+
+
+@register("anq_nids", ignores=RECURSION)
+def anq_nids(settings: Settings = Settings()) -> Algorithm:
+    """NIDS (Li, Shi, Yan 2019, algorithm 1, smooth case) under quantisation (Michelusi, Scutari, Lee 2022), with anq.
+
+    x^1 = x^0 - eta grad f(x^0);  y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev));
+    y_hat <- y_hat + Q(y - y_hat);  x+ = y + (W - I) / 2 y_hat,  which without errors is (I + W) / 2 y;  y_hat^0 = 0.
+
+    A client's own y enters as it is, so that the mean of the models feels no quantisation. Round 0 sends nothing. The
+    absolute error of round k is eta_q = eta * eta_decay^k. Other compressors take the place of anq as they are.
+    """
+    compressor = compressor_of(settings, "anq")
+
+    def init(hparams: AlgorithmParams, client_params: ClientParams) -> ANQNIDSState:
+        x = ravel(client_params)[0]
+        return ANQNIDSState(client_params, x, jnp.zeros_like(x), jnp.zeros_like(x), jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmParams, key: jax.Array, state: ANQNIDSState, links: Links, gradient: Gradient
+    ) -> tuple[ANQNIDSState, RoundStats]:
+        x, unravel = ravel(state.params)
+        loss, found = flat_gradient(hparams, key, state.params, gradient)
+        descent = recursion_step(settings, hparams, state.round).astype(x.dtype) * found
+        planned = 2 * x - state.before - (descent - state.descent)
+        shrink = jnp.power(jnp.asarray(hparams.eta_decay, x.dtype), state.round.astype(x.dtype))
+        numbers = hparams._replace(eta=jnp.asarray(hparams.eta, x.dtype) * shrink)
+        sent = send(compressor, numbers, own_draws(key), planned, state.known, links, state.round > 0)
+        mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
+        following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
+        return following, RoundStats(loss, sent.messages, sent.bits)
+
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "anq")

@@ -1,0 +1,46 @@
+"""CHOCO-SGD: a local step, then a gossip step on estimates that compressed innovations keep up to date."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.rng import own_draws
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class ChocoState(NamedTuple):
+    """Models [N, ...], what everybody knows of them (x_hat, [N, n]), and the round."""
+
+    params: ClientParams
+    estimate: jax.Array
+    round: jax.Array
+
+
+@register("choco", ignores=RECURSION)
+def choco(settings: Settings = Settings()) -> Algorithm:
+    """CHOCO-SGD (Koloskova, Stich, Jaggi, ICML 2019, algorithm 2), by default with top_k.
+
+    y = x - eta g(x);  x_hat+ = x_hat + C(y - x_hat);  x+ = y + gamma (W - I) x_hat+;  x_hat^0 = 0.
+    """
+    compressor = compressor_of(settings, "top_k")
+
+    def init(hparams: AlgorithmParams, client_params: ClientParams) -> ChocoState:
+        return ChocoState(client_params, jnp.zeros_like(ravel(client_params)[0]), jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmParams, key: jax.Array, state: ChocoState, links: Links, gradient: Gradient
+    ) -> tuple[ChocoState, RoundStats]:
+        x, unravel = ravel(state.params)
+        loss, found = flat_gradient(hparams, key, state.params, gradient)
+        stepped = x - recursion_step(settings, hparams, state.round).astype(x.dtype) * found
+        sent = send(compressor, hparams, own_draws(key), stepped, state.estimate, links)
+        mixed = stepped + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
+        following = ChocoState(unravel(mixed), sent.estimate, state.round + 1)
+        return following, RoundStats(loss, sent.messages, sent.bits)
+
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")

@@ -1,0 +1,61 @@
+"""SQuARM-SGD: local steps with Nesterov momentum; a client that has moved far enough sends a compressed innovation."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.rng import own_draws
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class SquarmState(NamedTuple):
+    """Models [N, ...], momenta and what everybody knows of the models (both [N, n]), and the round."""
+
+    params: ClientParams
+    velocity: jax.Array
+    estimate: jax.Array
+    round: jax.Array
+
+
+@register("squarm_sgd", ignores=("optimizer",), momentum=0.9)
+def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
+    """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
+
+    H = local_steps times: v <- beta v + g(x);  x <- x - eta (beta v + g(x)).  Then, where
+    ||x - x_hat||^2 > trigger * eta^2:  x_hat <- x_hat + C(x - x_hat);  and for all  x <- x + gamma (W - I) x_hat.
+    x_hat^0 = 0. The trigger c_t is constant here; a client that is not triggered sends nothing.
+    """
+    compressor, num_steps = compressor_of(settings, "top_k"), settings.num_local_steps
+
+    def init(hparams: AlgorithmParams, client_params: ClientParams) -> SquarmState:
+        nothing = jnp.zeros_like(ravel(client_params)[0])
+        return SquarmState(client_params, nothing, nothing, jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmParams, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
+    ) -> tuple[SquarmState, RoundStats]:
+        x, unravel = ravel(state.params)
+        momentum = jnp.asarray(hparams.momentum, x.dtype)
+        first = state.round * num_steps  # schedules count local steps
+        pace = lambda index: recursion_step(settings, hparams, first + index).astype(x.dtype)  # noqa: E731
+
+        def step(carry: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            x, velocity = carry
+            loss, found = flat_gradient(hparams, key, unravel(x), gradient, index)
+            velocity = momentum * velocity + found
+            return (x - pace(index) * (momentum * velocity + found), velocity), loss
+
+        (x, velocity), losses = jax.lax.scan(step, (x, state.velocity), jnp.arange(num_steps, dtype=jnp.int32))
+        moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
+        far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(num_steps - 1)))
+        sent = send(compressor, hparams, own_draws(key), x, state.estimate, links, far)
+        x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
+        following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
+        return following, RoundStats(losses[0], sent.messages, sent.bits)
+
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")

@@ -1,0 +1,143 @@
+"""PaME against algorithms 1 and 2 as loops, its special cases, and its counts."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from least_squares import NO_LINKS, Problem, graph, run, run_long
+from oracles.pame import pame as oracle
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.algorithms.pame import pame
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.exchange.partial import random_coordinates, random_neighbours
+from mdfl_jax.rng import own_draws
+from mdfl_jax.types import Links
+
+PAME = numbers_of("pame")
+ROUNDS = 12
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def drawn(hparams, problem, adjacency, count, rounds=ROUNDS):
+    """The draws of `run`'s keys: the periods, and for each round the neighbours picked and the coordinates sent."""
+    neighbours, coordinates, periods = [], [], None
+    pick, choose = jax.jit(random_neighbours), jax.jit(random_coordinates, static_argnums=(1, 2))
+    for t in range(rounds):
+        one, two, three = jax.random.split(own_draws(jax.random.key(t)), 3)
+        if t == 0:
+            shape = (problem.num_clients,)
+            periods = jax.random.randint(one, shape, hparams.period_min, hparams.period_max + 1, jnp.int32).tolist()
+        picked = np.asarray(pick(two, jnp.asarray(adjacency), hparams.participation))
+        sent = np.asarray(choose(three, problem.num_clients, problem.size, count))
+        neighbours.append([np.flatnonzero(row) for row in picked])
+        coordinates.append([np.flatnonzero(row) for row in sent])
+    return periods, neighbours, coordinates
+
+
+@pytest.mark.parametrize(("participation", "transmission", "growth"), [(0.5, 0.3, 1.05), (0.2, 1.0, 1.0)])
+def test_iterations_messages_and_bits_equal_the_loop(participation, transmission, growth):
+    problem, (adjacency, mix) = Problem(), graph()
+    adjacency[4] = adjacency[:, 4] = False  # nobody near
+    numbers = {"participation": participation, "transmission": transmission, "penalty_growth": growth}
+    hparams = PAME._replace(lr=0.25, period_min=2, period_max=4, **numbers)
+    count = int(np.ceil(transmission * 6 - 1e-9))
+    periods, neighbours, coordinates = drawn(hparams, problem, adjacency, count)
+    assert set(periods) <= {2, 3, 4}
+    assert len(set(periods)) > 1
+    models, messages, bits, _ = run(pame(), hparams, problem, [(adjacency, mix)] * ROUNDS)
+    expected = oracle(problem.start, problem.gradient_of, neighbours, coordinates, periods, 0.25, growth)
+    np.testing.assert_allclose(models, expected, rtol=1e-9, atol=1e-9)
+    for k in range(ROUNDS):
+        picked = [j for i in range(5) if k % periods[i] == 0 for j in neighbours[k][i]]
+        assert messages[k].tolist() == [picked.count(j) for j in range(5)]
+        # two of six: two indices of three bits are as long as the bitmap
+        assert bits[k].tolist() == [picked.count(j) * (64 * count + (6 if count < 6 else 0)) for j in range(5)]
+    assert messages.sum() > 0
+
+
+def test_full_exchange_in_every_round_is_the_mean_of_the_open_neighbourhood():
+    problem, (adjacency, mix) = Problem(), graph()
+    hparams = PAME._replace(participation=1, transmission=1, period_min=1, period_max=1, lr=0.125, penalty_growth=1.0)
+    models, messages, bits, _ = run(pame(), hparams, problem, [(adjacency, mix)] * 3)
+    degree = adjacency.sum(axis=1)
+    for before, after in itertools.pairwise(models):
+        mean = (adjacency / degree[:, None]) @ before
+        step = np.stack([problem.gradient_of(i, mean[i]) for i in range(5)]) / degree[:, None]
+        np.testing.assert_allclose(after, mean - 0.125 * step, rtol=1e-12)
+    assert (messages == degree).all()
+    assert (bits == degree * 6 * 64).all()
+
+
+def test_without_links_it_is_gradient_descent_and_nothing_is_sent():
+    problem = Problem()
+    models, messages, bits, _ = run(pame(), PAME._replace(lr=0.125, penalty_growth=1.0), problem, [NO_LINKS] * 3)
+    w = problem.start.copy()
+    for _ in range(3):
+        w = w - 0.125 * np.stack([problem.gradient_of(i, w[i]) for i in range(5)])
+    np.testing.assert_allclose(models[-1], w, rtol=1e-12)
+    assert messages.sum() == bits.sum() == 0
+
+
+def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():
+    """Alone and with a penalty that grows: each update is the optimiser's, divided by the growth."""
+    problem = Problem()
+    hparams = PAME._replace(lr=0.125, momentum=0.9, weight_decay=0.0625, penalty_growth=2.0)
+    settings = Settings(optimizer=sgd(optax.exponential_decay(1.0, 1, 0.5)))
+    models = run(pame(settings), hparams, problem, [NO_LINKS] * 4)[0]
+    w, velocity = problem.start.copy(), 0.0
+    for k in range(4):
+        velocity = 0.9 * velocity + np.stack([problem.gradient_of(i, w[i]) for i in range(5)]) + 0.0625 * w
+        w = w - 0.125 * 0.5**k / 2.0**k * velocity
+    np.testing.assert_allclose(models[-1], w, rtol=1e-9)
+
+
+def test_the_number_heard_is_kept_between_communications():
+    problem, (adjacency, mix) = Problem(), graph()
+    hparams = PAME._replace(participation=1.0, period_min=3, period_max=3, lr=0.125)
+    state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS])[3]
+    assert state.heard.tolist() == adjacency.sum(axis=1).tolist()  # it was its turn in round 0 only
+    state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS, NO_LINKS])[3]
+    assert state.heard.tolist() == [1] * 5
+
+
+def test_it_comes_near_the_common_solution():
+    """Unlike clients, a fifth of the coordinates of a fifth of the neighbours: far nearer than learning alone."""
+    problem, links = Problem(spread=0.5), graph([(i, j) for i in range(5) for j in range(i)])
+    found = run_long(pame(), PAME._replace(lr=0.25), problem, links, 1500, np.zeros((5, 6)))
+    alone = run_long(pame(), PAME._replace(lr=0.25), problem, NO_LINKS, 1500, np.zeros((5, 6)))
+    distance = lambda w: np.linalg.norm(w - problem.solution, axis=1).mean()  # noqa: E731
+    assert distance(found) < 0.3 * distance(alone)
+
+
+def test_what_it_says_of_itself():
+    assert "pame" in ALGORITHMS
+    algorithm = pame()
+    assert algorithm.participates
+    assert algorithm.needs == {"adjacency"}
+    assert algorithm.double_bits(PAME._replace(transmission=np.float32(0.01)), 10_000) == 63 * 100 + 10_000  # (8)
+    assert (PAME.participation, PAME.transmission, PAME.period_min, PAME.period_max) == (0.2, 0.2, 3, 7)
+
+
+def test_seeds_are_mapped_to_the_same_results():
+    problem, (adjacency, mix), algorithm = Problem(), graph(), pame()
+    links = Links(jnp.asarray(adjacency), jnp.asarray(mix))
+
+    def step(key, start):
+        return algorithm.round(PAME, key, algorithm.init(PAME, problem.tree(start)), links, problem.gradient)
+
+    keys, starts = jax.random.split(jax.random.key(0), 2), jnp.stack([problem.start, 2 * problem.start])
+    together = jax.jit(jax.vmap(step))(keys, starts)
+    for s in range(2):
+        alone = jax.jit(step)(keys[s], starts[s])
+        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone)):
+            np.testing.assert_allclose(a[s], b, rtol=1e-12)

@@ -1,0 +1,183 @@
+"""Each compressor's inequality (contraction, unbiased with its variance, or error a coordinate), and its bits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.exchange.compressors import COMPRESSORS, anq, elias_bits, qsgd
+from mdfl_jax.exchange.flat import ravel
+
+N, SIZE = 3, 40
+f32 = np.float32
+NUMBERS = AlgorithmParams(transmission=f32(0.2), levels=np.int32(5), eta=f32(0.1), omega=f32(0.1), noise=f32(0.5))
+rows = hnp.arrays(f32, (N, SIZE), elements=st.floats(-100, 100, width=32))
+
+
+def made(name):
+    compressor = COMPRESSORS[name]
+
+    @jax.jit
+    def both(numbers, key, x):
+        message = compressor.compress(numbers, key, x)
+        return message.value, compressor.bits(numbers, message)
+
+    return both
+
+
+def squared_errors(name, x, draws):
+    """E ||C(x) - x||^2 a row over keys, with its standard error, and ||x||^2."""
+    value = jax.vmap(lambda k: made(name)(NUMBERS, k, x)[0])(jax.random.split(jax.random.key(0), draws))
+    errors = np.square(np.asarray(value, np.float64) - np.asarray(x)).sum(axis=2)
+    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(draws), np.square(np.asarray(x, np.float64)).sum(axis=1)
+
+
+def test_the_family():
+    assert list(COMPRESSORS) == ["anq", "gaussian_noise", "identity", "qsgd", "random_k", "sign", "top_k"]
+
+
+@pytest.mark.parametrize("name", list(COMPRESSORS))
+def test_messages_have_the_shape_and_type_of_what_is_sent(name):
+    for kind in (jnp.float32, jnp.bfloat16):
+        value, bits = made(name)(NUMBERS, jax.random.key(0), jnp.ones((N, SIZE), kind))
+        assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N,), jnp.uint32)
+
+
+TOP_K, SIGN = made("top_k"), made("sign")
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows)
+def test_top_k_is_a_contraction_and_keeps_the_largest(x):
+    value = np.asarray(TOP_K(NUMBERS, jax.random.key(0), x)[0])
+    kept = 8  # of 40
+    for mine, whole in zip(value.astype(np.float64), x.astype(np.float64)):
+        largest = sorted(range(SIZE), key=lambda at: -abs(whole[at]))[:kept]
+        expected = np.array([whole[at] if at in largest else 0 for at in range(SIZE)])
+        assert (mine == expected).all()
+        assert np.square(mine - whole).sum() <= (1 - kept / SIZE) * np.square(whole).sum() * (1 + 1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows)
+def test_sign_is_a_contraction(x):
+    value, whole = np.asarray(SIGN(NUMBERS, jax.random.key(0), x)[0], np.float64), x.astype(np.float64)
+    norm, one_norm = np.square(whole).sum(axis=1), np.abs(whole).sum(axis=1)
+    assert (np.abs(np.square(value - whole).sum(axis=1) - (norm - one_norm**2 / SIZE)) <= 1e-5 * norm + 1e-30).all()
+    assert all(len(np.unique(np.abs(row))) == 1 for row in value)  # one bit a coordinate says it all
+
+
+def test_random_k_contracts_in_the_mean():
+    x = jax.random.normal(jax.random.key(1), (N, SIZE))
+    mean, error, norm = squared_errors("random_k", x, 4000)
+    assert (np.abs(mean - (1 - 0.2) * norm) < 5 * error).all()
+    value = np.asarray(made("random_k")(NUMBERS, jax.random.key(0), x)[0])
+    assert (value != 0).sum(axis=1).tolist() == [8] * N
+    assert ((value == np.asarray(x)) | (value == 0)).all()  # not scaled up
+
+
+def test_qsgd_is_unbiased_with_bounded_variance_and_lies_on_its_levels():
+    x = jax.random.normal(jax.random.key(1), (N, SIZE)).at[2].set(0)
+    mean, error, norm = squared_errors("qsgd", x, 4000)
+    assert (mean <= min(SIZE / 25, np.sqrt(SIZE) / 5) * norm + 5 * error).all()
+    draws = jax.vmap(lambda k: qsgd(k, x, 5))(jax.random.split(jax.random.key(2), 8000))
+    spread = np.asarray(draws).std(axis=0, dtype=np.float64) / np.sqrt(8000)
+    assert (np.abs(np.asarray(draws, np.float64).mean(axis=0) - np.asarray(x)) < 5 * spread + 1e-6).all()
+    one = np.asarray(draws[0, :2], np.float64) / np.linalg.norm(np.asarray(x[:2], np.float64), axis=1)[:, None] * 5
+    assert np.abs(one - one.round()).max() < 1e-5
+    assert (np.asarray(draws[:, 2]) == 0).all()
+
+
+def test_gaussian_noise_is_unbiased_with_the_variance_asked_for():
+    x = jax.random.normal(jax.random.key(1), (N, SIZE))
+    mean, error, _ = squared_errors("gaussian_noise", x, 4000)
+    assert (np.abs(mean - SIZE * 0.25) < 5 * error).all()
+
+
+quantise = jax.jit(anq)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    hnp.arrays(f32, 30, elements=st.floats(-1e4, 1e4, width=32)),
+    st.floats(1e-4, 10),
+    st.one_of(st.just(0.0), st.floats(1e-6, 0.95)),
+)
+def test_anq_keeps_its_inequality_and_takes_the_nearest_point(x, eta, omega):
+    levels, value = (np.asarray(a, np.float64) for a in quantise(x, f32(eta), f32(omega)))
+    eta, omega, x = float(f32(eta)), float(f32(omega)), x.astype(np.float64)
+
+    def point(level):
+        a = np.abs(level)
+        if omega == 0:
+            return np.sign(level) * 2 * eta * a
+        return np.sign(level) * eta / omega * np.expm1(a * (np.log1p(omega) - np.log1p(-omega)))
+
+    slack = 2e-4 * (eta + np.abs(x))
+    assert (np.abs(value - x) <= eta + omega * np.abs(x) + slack).all()
+    assert (np.abs(value - point(levels)) <= slack).all()
+    beside = np.minimum(np.abs(point(levels + 1) - x), np.abs(point(levels - 1) - x))
+    assert (np.abs(value - x) <= beside + slack).all()
+
+
+def test_anq_is_the_coarsest_of_its_kind():
+    """Half-way between two points the inequality holds with equality: wider gaps would break it."""
+    eta, omega = 0.3, 0.25
+    points = eta / omega * (((1 + omega) / (1 - omega)) ** np.arange(12) - 1)
+    middle = (points[1:] + points[:-1]) / 2
+    np.testing.assert_allclose((points[1:] - points[:-1]) / 2, eta + omega * middle)
+    for shift, expected in ((-1e-4, range(11)), (1e-4, range(1, 12))):
+        assert anq(jnp.asarray(middle * (1 + shift), jnp.float32), eta, omega)[0].tolist() == list(expected)
+
+
+def test_anq_goes_over_to_uniform_steps_of_twice_eta():
+    x = jnp.linspace(-5, 5, 201)
+    for omega in (0.0, 1e-6):
+        levels, value = anq(x, 0.25, omega)
+        np.testing.assert_allclose(value, 0.5 * np.asarray(levels), atol=1e-4)
+        assert (np.abs(value - x) <= 0.25 + 1e-4).all()
+    assert anq(jnp.array([0.3]), 0.0, 0.1)[1].tolist() == pytest.approx([0.3], rel=0.11)  # eta that shrank to nothing
+
+
+def test_bits_by_hand():
+    x = jnp.asarray(np.arange(1, 41, dtype=f32))[None] / 10  # 0.1 ... 4.0
+    expected = {
+        "identity": 40 * 32,
+        "gaussian_noise": 40 * 32,
+        "random_k": 8 * 32 + 40,  # the bitmap is the shorter: 8 indices of 6 bits are 48
+        "top_k": 8 * 32 + 40,
+        "sign": 40 + 32,
+        "qsgd": 32 + 40 * (1 + 3),  # levels 0 to 5 take 3 bits
+    }
+    for name, bits in expected.items():
+        assert made(name)(NUMBERS, jax.random.key(0), x)[1].tolist() == [bits], name
+    few = NUMBERS._replace(transmission=f32(0.05))
+    assert made("top_k")(few, jax.random.key(0), x)[1].tolist() == [2 * 32 + 2 * 6]  # two indices of 6 bits
+    # eta 0.1, omega 0.1: points 0, 0.222, 0.494, 0.826, ...; x = 0, 0.2, -0.5, 0.8: levels 0, 1, -2, 3
+    hand = jnp.array([[0.0, 0.2, -0.5, 0.8]])
+    assert anq(hand, 0.1, 0.1)[0].tolist() == [[0, 1, -2, 3]]
+    assert made("anq")(NUMBERS, jax.random.key(0), hand)[1].tolist() == [1 + 3 + 5 + 5]
+
+
+def test_the_code_of_levels_can_be_told_apart_and_grows_with_the_logarithm():
+    levels = jnp.arange(-5000, 5001)
+    bits = np.asarray(elias_bits(levels), np.float64)
+    assert (2.0**-bits).sum() <= 1  # Kraft
+    size = np.abs(np.asarray(levels, np.float64))
+    assert (bits <= 2 * np.log2(2 * size + 1) + 1).all()
+
+
+def test_ravel_and_back_in_the_order_of_the_leaves():
+    tree = {
+        "b": jnp.arange(12.0).reshape(2, 3, 2),
+        "a": -jnp.arange(4, dtype=jnp.bfloat16).reshape(2, 2),
+        "c": jnp.ones(2),
+    }
+    x, unravel = ravel(tree)
+    assert x.tolist()[1] == [-2, -3, 6, 7, 8, 9, 10, 11, 1]
+    back = unravel(x)
+    assert all(back[name].dtype == tree[name].dtype and (back[name] == tree[name]).all() for name in tree)

@@ -1,0 +1,110 @@
+"""Exact selections, drawn neighbours and coordinates, and the average over what came."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from oracles.pame import partial_message_exchange
+
+from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
+from mdfl_jax.exchange.select import share_of, smallest
+
+N, SIZE = 5, 12
+select = jax.jit(smallest, static_argnames="even")
+coordinates = jax.jit(random_coordinates, static_argnums=(1, 2))
+pick = jax.jit(random_neighbours)
+average = jax.jit(partial_average)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    hnp.arrays(np.uint32, (N, SIZE), elements=st.sampled_from([0, 1, 2, 7, 2**31, 2**32 - 2, 2**32 - 1])),
+    hnp.arrays(np.int32, N, elements=st.integers(0, SIZE)),
+    st.booleans(),
+)
+def test_smallest_takes_exactly_so_many_the_first_of_equal_ones(words, count, even):
+    """Many ties and both ends of the range: what a stable sort takes."""
+    expected = np.argsort(np.argsort(words, axis=1, kind="stable"), axis=1, kind="stable") < count[:, None]
+    assert (np.asarray(select(jnp.asarray(words), jnp.asarray(count), even=even)) == expected).all()
+
+
+def test_smallest_of_random_words_is_that_of_a_sort():
+    words = jax.random.bits(jax.random.key(0), (20, 3000), jnp.uint32)
+    ranks = np.argsort(np.argsort(np.asarray(words), axis=1), axis=1)
+    for count in (0, 1, 2, 30, 600, 2999, 3000):
+        for even in (False, True):
+            assert (np.asarray(select(words, jnp.int32(count), even=even)) == (ranks < count)).all()
+
+
+@given(st.integers(1, 100), st.integers(1, 400), st.booleans())
+def test_share_of_rounds_up_the_exact_product(percent, size, single):
+    """ceil(percent / 100 * size) in whole numbers, though neither 0.2 nor 0.7 is a float."""
+    share = np.float32(percent / 100) if single else percent / 100
+    assert int(share_of(share, size)) == -(-percent * size // 100)
+
+
+def test_random_coordinates_has_the_count_and_every_coordinate_equally_often():
+    for count in (0, 1, 7, SIZE):
+        assert np.asarray(coordinates(jax.random.key(1), N, SIZE, jnp.int32(count))).sum(axis=1).tolist() == [count] * N
+    draws = np.asarray(
+        jax.vmap(lambda k: coordinates(k, 4, 6, jnp.int32(2)))(jax.random.split(jax.random.key(0), 5000))
+    )
+    subsets = draws.reshape(-1, 6) @ (1 << np.arange(6))
+    number = np.array([(subsets == s).sum() for s in np.unique(subsets)])
+    assert len(number) == 15  # every pair occurs, and as often as any other
+    assert ((number - 20_000 / 15) ** 2 / (20_000 / 15)).sum() < 36.1  # chi square, 14 degrees, 0.1 %
+
+
+def test_random_neighbours_takes_ceil_of_the_share_uniformly():
+    adjacency = np.zeros((7, 7), bool)
+    for i, degree in enumerate((0, 1, 2, 3, 4, 5, 6)):
+        adjacency[i, [j for j in range(7) if j != i][:degree]] = True
+    for rate, expected in ((0.2, [0, 1, 1, 1, 1, 1, 2]), (0.5, [0, 1, 1, 2, 2, 3, 3]), (1.0, [0, 1, 2, 3, 4, 5, 6])):
+        picked = np.asarray(pick(jax.random.key(0), jnp.asarray(adjacency), jnp.float32(rate)))
+        assert picked.sum(axis=1).tolist() == expected
+        assert not (picked & ~adjacency).any()
+    draw = jax.vmap(lambda k: pick(k, jnp.asarray(adjacency), jnp.float32(0.2)))
+    often = np.asarray(draw(jax.random.split(jax.random.key(2), 6000))).sum(axis=0)[6, :6]
+    assert (np.abs(often - 2000) < 5 * np.sqrt(6000 * 2 / 9)).all()
+
+
+def test_worked_example_of_the_paper():
+    """PaME III-B, a received zero counted: [2, 8, 1, 5]; by the product and by the loop."""
+    own = np.array([[2.0, 8, 3, 6], [2, 8, 1, 4], [4, 7, 2, 5], [3, 6, 0, 6]])
+    sent = np.array([[0, 0, 0, 0], [1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]], bool)
+    heard = np.zeros((4, 4), bool)
+    heard[0, 1:] = True
+    assert np.asarray(average(jnp.asarray(own), jnp.asarray(sent), jnp.asarray(heard)))[0].tolist() == [2, 8, 1, 5]
+    assert partial_message_exchange(own[0], own[1:], [[0, 3], [2, 3], [2, 3]]).tolist() == [2, 8, 1, 5]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hnp.arrays(np.float32, (N, SIZE), elements=st.floats(-1e3, 1e3, width=32)),
+    hnp.arrays(bool, (N, SIZE)),
+    hnp.arrays(bool, (N, N)),
+)
+def test_partial_average_equals_the_loop(own, sent, neighbours):
+    expected = [
+        partial_message_exchange(own[i], own[neighbours[i]], [np.flatnonzero(s) for s in sent[neighbours[i]]])
+        for i in range(N)
+    ]
+    np.testing.assert_allclose(average(own, sent, neighbours), expected, rtol=1e-5, atol=1e-3)
+
+
+def test_partial_average_is_of_float32_at_least():
+    """A large common part cancels: products of lower precision would show."""
+    own = jnp.float32(1000) + jax.random.normal(jax.random.key(0), (40, 50)) / 100
+    everyone = ~jnp.eye(40, dtype=bool)
+    mean = np.asarray(average(own, jnp.ones((40, 50), bool), everyone), np.float64)
+    exact = (np.asarray(own, np.float64).sum(axis=0) - np.asarray(own, np.float64)) / 39
+    assert np.abs(mean - exact).max() < 5e-4
+
+
+@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
+def test_partial_average_keeps_the_type(kind):
+    own = jnp.ones((3, 4), kind)
+    assert partial_average(own, own > 0, jnp.ones((3, 3), bool)).dtype == kind
