@@ -14,7 +14,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, as_history, consensus_distance, lambda_2, mean_model
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
+from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Array, ClientParams, Hparams, Network, Task
 
 
 class Schedule(NamedTuple):
@@ -97,12 +97,42 @@ class _Sums(NamedTuple):
     mix: jax.Array
 
 
+NEEDS = {
+    "adjacency": "links between clients",
+    "mix": "mixing weights",
+    "at_server": "meetings with a server",
+    "last_server": "meetings with a server",
+    "next_server": "known next meetings with a server",
+    SYMMETRIC: "symmetric mixing weights",
+    FIXED: "the same links in every round",
+}
+"""What an algorithm may need of a network, in words."""
+
+
+def check_needs(
+    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
+) -> None:
+    """Checks that a network gives what an algorithm needs.
+
+    Args:
+      algorithm: with its ``needs``.
+      network: with what it ``gives``.
+      name: how the algorithm is called.
+      network_name: how the network is called.
+
+    Raises:
+      UserError: naming what is missing, in words.
+    """
+    missing = algorithm.needs - network.gives
+    if missing:
+        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
+        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
+
+
 def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
     if task.num_clients != network.num_clients:
         raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
-    missing = algorithm.needs - network.gives
-    if missing:
-        raise UserError(f"the algorithm needs {', '.join(sorted(missing))}, which this network does not give")
+    check_needs(algorithm, network)
     if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
         raise UserError(
             f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"

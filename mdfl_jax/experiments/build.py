@@ -13,6 +13,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.graph_points import graph_network, graph_params
 from mdfl_jax.experiments.sections import AlgorithmConfig, DataConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
@@ -22,9 +23,9 @@ from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule as RunSchedule
-from mdfl_jax.simulation import Simulation, build
+from mdfl_jax.simulation import Simulation, build, check_needs
 from mdfl_jax.tasks import PartitionParams, classification
-from mdfl_jax.types import Hparams
+from mdfl_jax.types import Hparams, Network
 
 
 def load_dataset(config: DataConfig) -> Dataset:
@@ -65,7 +66,7 @@ def build_simulation(
     Args:
       experiment: any point of the group.
       dataset: from `load_dataset`.
-      patterns: the mobility rules that the group's points use.
+      patterns: the mobility rules that the group's points use; not looked at under a graph.
       mesh: the devices that share each run, if any.
 
     Raises:
@@ -106,7 +107,28 @@ def build_simulation(
         )
     )
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
-    world = spatial(
+    world = _network(experiment, patterns)
+    check_needs(algorithm, world, experiment.algorithm.name, _described(experiment, patterns))
+    return build(task, world, algorithm, schedule)
+
+
+def _described(experiment: Experiment, patterns: list[str]) -> str:
+    """How an error calls the network of a group of points."""
+    network = experiment.network
+    if network.graph:
+        where = f"network.graph={network.graph}"
+        where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
+    else:
+        where = f"network.mobility={','.join(patterns)} with network.contact={network.contact}"
+    where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
+    return f"{where}, network.mixing={network.mixing},"
+
+
+def _network(experiment: Experiment, patterns: list[str]) -> Network:
+    network = experiment.network
+    if network.graph:
+        return graph_network(experiment)
+    return spatial(
         network.num_clients,
         network.grid_size,
         patterns,
@@ -114,7 +136,6 @@ def build_simulation(
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
     )
-    return build(task, world, algorithm, schedule)
 
 
 def _motion(config: MotionConfig) -> Motion:
@@ -148,22 +169,27 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
       trace: of `mdfl_jax.experiments.trace_files.TraceFiles`, where a rule needs one.
     """
     number: Any = np.float32
-    network, algorithm = experiment.network, experiment.algorithm
     return Hparams(
         task=PartitionParams(alpha=number(experiment.data.alpha)),
-        network=SpatialParams(
-            num_mobile=np.int32(network.num_mobile),
-            radius=number(network.radius),
-            max_step=number(network.max_step),
-            pattern=np.int32(patterns.index(network.mobility)),
-            radius_spread=number(network.radius_spread),
-            link_failure=number(network.link_failure),
-            link_fading=number(network.link_fading),
-            ratio=number(network.ratio),
-            motion=_motion(experiment.motion),
-            warm_up_met=number(network.warm_up_met),
-            tell_met=np.bool_(network.tell_met),
-            trace=trace,
-        ),
-        algorithm=_algorithm_numbers(algorithm),
+        network=graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace),
+        algorithm=_algorithm_numbers(experiment.algorithm),
+    )
+
+
+def _in_space(experiment: Experiment, patterns: list[str], trace: Tracks | ContactList | None) -> SpatialParams:
+    number: Any = np.float32
+    network = experiment.network
+    return SpatialParams(
+        num_mobile=np.int32(network.num_mobile),
+        radius=number(network.radius),
+        max_step=number(network.max_step),
+        pattern=np.int32(patterns.index(network.mobility)),
+        radius_spread=number(network.radius_spread),
+        link_failure=number(network.link_failure),
+        link_fading=number(network.link_fading),
+        ratio=number(network.ratio),
+        motion=_motion(experiment.motion),
+        warm_up_met=number(network.warm_up_met),
+        tell_met=np.bool_(network.tell_met),
+        trace=trace,
     )

@@ -12,6 +12,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
 from mdfl_jax.experiments.config import resolve
+from mdfl_jax.experiments.graph_points import check_graph_used
 from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
@@ -122,6 +123,7 @@ def make_study(config: ConfigDict) -> Study:
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
+    check_graph_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset] = {}
     files = TraceFiles()
     groups = []
