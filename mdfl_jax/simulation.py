@@ -13,7 +13,7 @@ from mdfl_jax import rounds
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import Metrics, as_history
 from mdfl_jax.rounds import Carry, RunFacts, Schedule, no_sums
-from mdfl_jax.types import Algorithm, Hparams, Network, Task
+from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
 
@@ -44,12 +44,42 @@ class Simulation(NamedTuple):
     mesh: Mesh | None
 
 
+NEEDS = {
+    "adjacency": "links between clients",
+    "mix": "mixing weights",
+    "at_server": "meetings with a server",
+    "last_server": "meetings with a server",
+    "next_server": "known next meetings with a server",
+    SYMMETRIC: "symmetric mixing weights",
+    FIXED: "the same links in every round",
+}
+"""What an algorithm may need of a network, in words."""
+
+
+def check_needs(
+    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
+) -> None:
+    """Checks that a network gives what an algorithm needs.
+
+    Args:
+      algorithm: with its ``needs``.
+      network: with what it ``gives``.
+      name: how the algorithm is called.
+      network_name: how the network is called.
+
+    Raises:
+      UserError: naming what is missing, in words.
+    """
+    missing = algorithm.needs - network.gives
+    if missing:
+        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
+        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
+
+
 def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
     if task.num_clients != network.num_clients:
         raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
-    missing = algorithm.needs - network.gives
-    if missing:
-        raise UserError(f"the algorithm needs {', '.join(sorted(missing))}, which this network does not give")
+    check_needs(algorithm, network)
     if schedule.stop_std and not task.objective:
         raise UserError("the stop rule needs a task with an objective, and this task has none")
     if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:

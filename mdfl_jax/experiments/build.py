@@ -9,43 +9,20 @@ from jax.sharding import Mesh
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import AlgorithmParams, OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.data.dataset import Dataset, hold_out
-from mdfl_jax.data.partition import PartitionSettings
-from mdfl_jax.data.sources import load
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.sections import AlgorithmConfig, DataConfig, Experiment, MotionConfig
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.experiments.build_task import SYNTHETIC, build_task
+from mdfl_jax.experiments.graph_points import graph_network, graph_params
+from mdfl_jax.experiments.sections import AlgorithmConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
-from mdfl_jax.gradients import Tiling
 from mdfl_jax.mobility import BOUNDARIES, Motion
 from mdfl_jax.mobility.trace import Tracks
-from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.regression import RegressionParams, regression
+from mdfl_jax.regression import RegressionParams
 from mdfl_jax.simulation import Schedule as RunSchedule
-from mdfl_jax.simulation import Simulation, build
-from mdfl_jax.tasks import PartitionParams, classification
-from mdfl_jax.types import Hparams, Task
-
-SYNTHETIC = "synthetic:"
-
-
-def load_dataset(config: DataConfig) -> Dataset | None:
-    """The data set that a configuration names, checked against what the partition needs; None where seeds draw it.
-
-    Raises:
-      UserError: as `mdfl_jax.data.sources.load`, or where there are fewer classes than a client should hold.
-    """
-    if config.name.startswith(SYNTHETIC):
-        return None
-    dataset = load(config.name, config.dir, config.limit_train, config.limit_test)
-    if config.partition == "classes_per_client" and config.classes_per_client > dataset.num_classes:
-        raise UserError(
-            f"data.classes_per_client is {config.classes_per_client}; {dataset.name} has {dataset.num_classes} classes"
-        )
-    if config.validation >= len(dataset.y_train):
-        raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")
-    return hold_out(dataset, config.validation)
+from mdfl_jax.simulation import Simulation, build, check_needs
+from mdfl_jax.tasks import PartitionParams
+from mdfl_jax.types import Hparams, Network
 
 
 def _schedule(experiment: Experiment) -> Schedule | None:
@@ -64,51 +41,6 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
     return sgd(_schedule(experiment), momentum=experiment.algorithm.momentum > 0)
 
 
-def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None) -> Task:
-    """What is learnt.
-
-    Args:
-      experiment: any point of the group.
-      dataset: from `load_dataset`.
-      mesh: the devices that share each run, if any.
-    """
-    data, model, engine = experiment.data, experiment.model, experiment.engine
-    if dataset is None:
-        return regression(
-            data.name.removeprefix(SYNTHETIC),
-            experiment.network.num_clients,
-            data.dimension,
-            data.samples_per_client,
-            batch_size=experiment.algorithm.batch_size,
-            precision=engine.precision,
-        )
-    settings = ModelSettings(
-        num_classes=dataset.num_classes,
-        widths=model.widths,
-        kernel=model.kernel,
-        hidden=model.hidden,
-        convolution="" if engine.convolution == "auto" else engine.convolution,
-        remat=engine.remat,
-    )
-    num_clients = experiment.network.num_clients
-    return classification(
-        dataset,
-        MODELS[model.name](settings),
-        num_clients=num_clients,
-        partition=data.partition,
-        settings=PartitionSettings(
-            num_clients,
-            dataset.num_classes,
-            classes_per_client=data.classes_per_client,
-            shards_per_client=data.shards_per_client,
-        ),
-        batch_size=experiment.algorithm.batch_size,
-        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
-        precision=engine.precision,
-        mesh=mesh,
-    )
-
-
 def build_simulation(
     experiment: Experiment, dataset: Dataset | None, patterns: list[str], mesh: Mesh | None = None
 ) -> Simulation:
@@ -117,13 +49,13 @@ def build_simulation(
     Args:
       experiment: any point of the group.
       dataset: from `load_dataset`.
-      patterns: the mobility rules that the group's points use.
+      patterns: the mobility rules that the group's points use; not looked at under a graph.
       mesh: the devices that share each run, if any.
 
     Raises:
       UserError: where the parts do not fit.
     """
-    network, engine = experiment.network, experiment.engine
+    engine = experiment.engine
     task = build_task(experiment, dataset, mesh)
     algorithm = ALGORITHMS[experiment.algorithm.name](
         Settings(
@@ -135,7 +67,28 @@ def build_simulation(
         )
     )
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions, experiment.stop_std)
-    world = spatial(
+    world = _network(experiment, patterns)
+    check_needs(algorithm, world, experiment.algorithm.name, _described(experiment, patterns))
+    return build(task, world, algorithm, schedule)
+
+
+def _described(experiment: Experiment, patterns: list[str]) -> str:
+    """How an error calls the network of a group of points."""
+    network = experiment.network
+    if network.graph:
+        where = f"network.graph={network.graph}"
+        where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
+    else:
+        where = f"network.mobility={','.join(patterns)} with network.contact={network.contact}"
+    where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
+    return f"{where}, network.mixing={network.mixing},"
+
+
+def _network(experiment: Experiment, patterns: list[str]) -> Network:
+    network = experiment.network
+    if network.graph:
+        return graph_network(experiment)
+    return spatial(
         network.num_clients,
         network.grid_size,
         patterns,
@@ -143,7 +96,6 @@ def build_simulation(
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
     )
-    return build(task, world, algorithm, schedule)
 
 
 def _motion(config: MotionConfig) -> Motion:
@@ -177,24 +129,29 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
       trace: of `mdfl_jax.experiments.trace_files.TraceFiles`, where a rule needs one.
     """
     number: Any = np.float32
-    network, algorithm = experiment.network, experiment.algorithm
     return Hparams(
         task=RegressionParams(number(experiment.data.shift), number(experiment.data.l2))
         if experiment.data.name.startswith(SYNTHETIC)
         else PartitionParams(alpha=number(experiment.data.alpha)),
-        network=SpatialParams(
-            num_mobile=np.int32(network.num_mobile),
-            radius=number(network.radius),
-            max_step=number(network.max_step),
-            pattern=np.int32(patterns.index(network.mobility)),
-            radius_spread=number(network.radius_spread),
-            link_failure=number(network.link_failure),
-            link_fading=number(network.link_fading),
-            ratio=number(network.ratio),
-            motion=_motion(experiment.motion),
-            warm_up_met=number(network.warm_up_met),
-            tell_met=np.bool_(network.tell_met),
-            trace=trace,
-        ),
-        algorithm=_algorithm_numbers(algorithm),
+        network=graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace),
+        algorithm=_algorithm_numbers(experiment.algorithm),
+    )
+
+
+def _in_space(experiment: Experiment, patterns: list[str], trace: Tracks | ContactList | None) -> SpatialParams:
+    number: Any = np.float32
+    network = experiment.network
+    return SpatialParams(
+        num_mobile=np.int32(network.num_mobile),
+        radius=number(network.radius),
+        max_step=number(network.max_step),
+        pattern=np.int32(patterns.index(network.mobility)),
+        radius_spread=number(network.radius_spread),
+        link_failure=number(network.link_failure),
+        link_fading=number(network.link_fading),
+        ratio=number(network.ratio),
+        motion=_motion(experiment.motion),
+        warm_up_met=number(network.warm_up_met),
+        tell_met=np.bool_(network.tell_met),
+        trace=trace,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.graph_points import check_graph
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.experiments.trace_files import check_trace
 from mdfl_jax.experiments.world_checks import check_world
@@ -174,8 +175,11 @@ def check_together(experiment: Experiment) -> None:
             f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
             f"which is {network.num_clients}"
         )
-    check_world(network, experiment.motion)
-    check_trace(experiment)
+    if network.graph:
+        check_graph(experiment)
+    else:
+        check_world(network, experiment.motion)
+        check_trace(experiment)
     check_task(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(

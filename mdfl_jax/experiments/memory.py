@@ -194,7 +194,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
         member,
-        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static"),
+        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static", graph=""),
         engine=dataclasses.replace(member.engine, mapping="scan"),
     )
     patterns = [alone.network.mobility]

@@ -17,6 +17,7 @@ from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
 from mdfl_jax.networks.contact import CONTACTS
+from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
@@ -66,9 +67,12 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Where clients are, how they move, whom they hear."""
+    """Where clients are, how they move, whom they hear; under a graph nobody moves and no place is looked at."""
 
     num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
+    graph: str = _field(
+        "", "who hears whom: a graph, or 'file'; empty: clients in space, as mobility says", names=("", *GRAPHS, "file")
+    )
     num_mobile: int = _field(5, "M of the N clients move; under trace all do", at_least=0, traced=True)
     grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
     radius: float = _field(
@@ -78,7 +82,9 @@ class NetworkConfig:
         0.0, "radii are drawn in [1 - spread, 1 + spread] times the radius", at_least=0, at_most=1, traced=True
     )
     max_step: float = _field(5.0, "largest distance moved in a round, Rm; inf: unconstrained", at_least=0, traced=True)
-    mobility: str = _field("random_movement", "how the mobile clients move", names=MOBILITIES)
+    mobility: str = _field(
+        "random_movement", "how the mobile clients move; not looked at under a graph", names=MOBILITIES
+    )
     warm_up_met: float = _field(
         0.5, "dam_met, dcm_met: share of the static clients met at random first", at_least=0, at_most=1, traced=True
     )
@@ -162,6 +168,22 @@ class TraceConfig:
     )
     substeps: int = _field(1, "straight pieces of a round's way", at_least=1, at_most=1000)
     directed: bool = _field(False, "of a contact list: i,j says only that i hears j", traced=True)
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """The graph that network.graph names; its weights are those of network.mixing."""
+
+    degree: int = _field(
+        4, "links of a client: random_regular, small_world (even), erdos_renyi (the mean)", at_least=1, traced=True
+    )
+    probability: float = _field(0.0, "erdos_renyi: of a link, 0: by the degree", at_least=0, at_most=1, traced=True)
+    rewire: float = _field(
+        0.1, "small_world: probability that a link is led elsewhere", at_least=0, at_most=1, traced=True
+    )
+    file: str = _field("", "edge list i,j or matrix (.npy, .npz, text); an array [T, N, N] is one a round, cycled")
+    directed: bool = _field(False, "of a file: i,j says only that i hears j")
+    allow_disconnected: bool = _field(False, "random graphs and files need not be connected", traced=True)
 
 
 def _own(doc: str, **rules: Any) -> Any:
@@ -255,6 +277,7 @@ class Experiment:
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
+    graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

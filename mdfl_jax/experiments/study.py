@@ -10,8 +10,10 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
+from mdfl_jax.experiments.build import build_simulation, hparams_of
+from mdfl_jax.experiments.build_task import load_dataset
 from mdfl_jax.experiments.config import resolve
+from mdfl_jax.experiments.graph_points import check_graph_used
 from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
@@ -129,6 +131,7 @@ def make_study(config: ConfigDict) -> Study:
     check_select(experiment)
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
+    check_graph_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}
     files = TraceFiles()
     groups = []

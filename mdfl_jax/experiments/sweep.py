@@ -134,7 +134,7 @@ def _text(value: Any) -> str:
 def _name(overrides: dict[str, Any]) -> str:
     """'dcm' for a field that takes names, 'alpha=0.1' for one that takes numbers."""
     parts = [
-        _text(value) if isinstance(value, str) else f"{path.split('.')[-1]}={_text(value)}"
+        _text(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={_text(value)}"
         for path, value in overrides.items()
     ]
     return ", ".join(parts) or "all"
@@ -219,6 +219,10 @@ def static_key(experiment: Experiment) -> Experiment:
     # So are the draws of links that never fail.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
+    if experiment.network.graph:  # places are not looked at
+        plain = Experiment()
+        key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
+        return replace(replace(key, "network.mobility", ""), "network.contact", "")
     # Rules of one world stand in one program. Contact lists are of many lengths.
     world = MOBILITIES[experiment.network.mobility]().world
     if world == "contacts":

@@ -15,7 +15,7 @@ FOLLOWERS = ("trace", "static_trace")
 
 def needs_file(experiment: Experiment) -> bool:
     """Whether the point's mobility is of a file."""
-    return experiment.network.mobility in (*FOLLOWERS, "contacts")
+    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
 
 
 def check_trace(experiment: Experiment) -> None:
@@ -61,7 +61,7 @@ class TraceFiles:
         Raises:
           UserError: for a file that cannot be used, or that does not fit the point's other fields.
         """
-        if not any(rule in FOLLOWERS for rule in patterns) and "contacts" not in patterns:
+        if experiment.network.graph or not any(rule in (*FOLLOWERS, "contacts") for rule in patterns):
             return None
         if not needs_file(experiment):
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)

@@ -1,5 +1,5 @@
-"""Who can talk, when: contact, mixing and the networks made of them."""
+"""Who can talk, when: contact, graphs, mixing and the networks made of them. Importing it registers every graph."""
 
-from mdfl_jax.networks import contact, mixing, neighbours, radio, spatial, worlds
+from mdfl_jax.networks import contact, fixed, graphs, mixing, neighbours, radio, random_graphs, spatial, worlds
 
-__all__ = ["contact", "mixing", "neighbours", "radio", "spatial", "worlds"]
+__all__ = ["contact", "fixed", "graphs", "mixing", "neighbours", "radio", "random_graphs", "spatial", "worlds"]

@@ -5,8 +5,9 @@ own model. A rule listed in `MIXINGS` takes a `Heard`; the functions below take 
 
 Links that fail in one direction make ``adjacency`` asymmetric. Rows sum to one all the same: fedavg, uniform and
 speed_aware share the weight out among those heard; metropolis_hastings weighs by the contacts, whose degrees both ends
-know, and the weight of a model that does not arrive goes to the receiver's own. Columns then no longer sum to one, so
-metropolis_hastings is doubly stochastic only while no link fails; the others never are.
+know, and the weight of a model that does not arrive goes to the receiver's own; so do max_degree and lazy. Columns then
+no longer sum to one, so these three are symmetric and doubly stochastic only while no link fails; the others are so on
+regular graphs (uniform), or never.
 """
 
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Heard(NamedTuple):
 
 MixingRule = Callable[[Heard], jax.Array]
 MIXINGS: Registry[MixingRule] = Registry("mixing")
+SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # of links both ways, none of which fails
 
 
 def metropolis_hastings(adjacency: jax.Array) -> jax.Array:
@@ -57,6 +59,35 @@ def metropolis_hastings(adjacency: jax.Array) -> jax.Array:
     degree = jnp.sum(adjacency, axis=1)
     weight = jnp.where(adjacency, 1.0 / (1.0 + jnp.maximum(degree[:, None], degree[None, :])), 0.0)
     return weight + jnp.diag(1.0 - jnp.sum(weight, axis=1))
+
+
+def max_degree(adjacency: jax.Array) -> jax.Array:
+    """Weights by the largest degree: W = I - L / (d_max + 1), L the Laplacian; 1 / (d_max + 1) for neighbours.
+
+    Every client must know d_max, which is of the whole graph.
+
+    Args:
+      adjacency: [N, N] bool, symmetric, no self loops.
+
+    Returns:
+      mix: [N, N] float32, symmetric and doubly stochastic.
+
+    >>> star = jnp.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], bool)
+    >>> max_degree(star).tolist()[:2]
+    [[0.25, 0.25, 0.25, 0.25], [0.25, 0.75, 0.0, 0.0]]
+    """
+    degree = jnp.sum(adjacency, axis=1)
+    weight = jnp.where(adjacency, 1.0 / (1.0 + jnp.max(degree)), 0.0)
+    return weight + jnp.diag(1.0 - jnp.sum(weight, axis=1))
+
+
+def lazy(mix: jax.Array) -> jax.Array:
+    """(I + W) / 2: the same averages, half as fast, and no negative eigenvalue where W is symmetric.
+
+    >>> lazy(jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    return (jnp.eye(mix.shape[0], dtype=mix.dtype) + mix) / 2
 
 
 def fedavg(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
@@ -155,15 +186,29 @@ def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | 
 
 
 def _closed(adjacency: jax.Array) -> jax.Array:
-    """[N, N] float32, one where j is in the closed neighbourhood of i."""
-    return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(jnp.float32)
+    """[N, N] float, one where j is in the closed neighbourhood of i."""
+    return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(float)
+
+
+def _arriving(mix: jax.Array, heard: Heard) -> jax.Array:
+    """Weights of contacts, less those of links that fail, which go to the receiver's own model."""
+    lost = jnp.where(heard.contact & ~heard.adjacency, mix, 0.0)
+    return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
 
 
 @MIXINGS.register("metropolis_hastings")
 def _metropolis_hastings(heard: Heard) -> jax.Array:
-    mix = metropolis_hastings(heard.contact)
-    lost = jnp.where(heard.contact & ~heard.adjacency, mix, 0.0)
-    return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
+    return _arriving(metropolis_hastings(heard.contact), heard)
+
+
+@MIXINGS.register("max_degree")
+def _max_degree(heard: Heard) -> jax.Array:
+    return _arriving(max_degree(heard.contact), heard)
+
+
+@MIXINGS.register("lazy")
+def _lazy(heard: Heard) -> jax.Array:
+    return _arriving(lazy(metropolis_hastings(heard.contact)), heard)
 
 
 @MIXINGS.register("fedavg")

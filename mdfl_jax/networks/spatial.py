@@ -15,11 +15,11 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
 from mdfl_jax.networks.contact_list import links_at
-from mdfl_jax.networks.mixing import MIXINGS, Heard
+from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, Heard
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import Clients, Links, Network, Places
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the link stream that no round has
 
@@ -193,9 +193,12 @@ def spatial(
         )
         return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
 
+    # The radius of a pair is the smaller one and its distance that of both, so contact has no direction.
+    symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
+    fixed = all(name in ("static", "static_plane") for name in mobility) and contact == "disc" and not links_fail
     return Network(
         num_clients=num_clients,
-        gives=frozenset({"adjacency", "mix"}),
+        gives=frozenset({"adjacency", "mix"} | ({SYMMETRIC} if symmetric else set()) | ({FIXED} if fixed else set())),
         init=init,
         step=step,
         places=lambda state: state.places,

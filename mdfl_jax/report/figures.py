@@ -44,6 +44,7 @@ MOBILITY_COLOURS = {
 X_LABELS = {"rounds": "round", "messages": "messages sent by a client", "bits": "megabits sent by a client"}
 INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # text that needs no room
 STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys: the colours belong to the points
+OWN_PLACES = ("trace", "static_trace", "contacts")  # mobility rules whose world is where the clients are
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -224,7 +225,7 @@ def world_map(run: Run) -> Figure | None:
         _draw_world(axes, run, p, styles[p].colour, rounds)
         axes.set_title(textwrap.fill(styles[p].label, 44))
     figure.suptitle(f"first {rounds} rounds of the first seed", fontsize=9.5)
-    reach = ", disc: its reach" if any(np.isfinite(_radius(run.value(p, "network.radius"))) for p in shown) else ""
+    reach = ", disc: its reach" if any(np.isfinite(_radius(run, p)) for p in shown) else ""
     dot: dict[str, Any] = {"linestyle": "none", "marker": "o"}
     handles = [
         Line2D([], [], color=STAYS, label=f"client that stays{reach}", **dot),
@@ -323,10 +324,10 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
     size = (
         [run.value(p, f"motion.{side}") for side in ("width", "height")] if plane else run.value(p, "network.grid_size")
     )
-    by_file = run.value(p, "network.mobility") in ("trace", "static_trace", "contacts")  # the world is where they are
+    by_file = bool(run.value(p, "network.graph")) or run.value(p, "network.mobility") in OWN_PLACES
     known = not by_file and np.all([value is not None for value in np.atleast_1d(np.array(size, object))])
     width, height = np.broadcast_to(np.asarray(size, float) if known else path.max((0, 1)), 2)
-    radius, numbered = _radius(run.value(p, "network.radius")), path.shape[1] <= 40
+    radius, numbered = _radius(run, p), path.shape[1] <= 40
     stays, lines = path[0, ~moves], np.swapaxes(path[:, moves], 0, 1)
     if np.isfinite(radius):
         across = np.full(len(stays), 2 * radius)
@@ -348,8 +349,9 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
         axes.set_yticks(np.arange(low, height + 0.5, max(1, round(height / 6))))
 
 
-def _radius(value: Any) -> float:
-    """The contact radius; a configuration may write an infinite one as inf, "inf" or null."""
+def _radius(run: Run, p: int) -> float:
+    """The contact radius, infinite under a graph; a configuration may write that as inf, "inf" or null."""
+    value = None if run.value(p, "network.graph") else run.value(p, "network.radius")
     return float("inf") if value is None else float(value)
 
 

@@ -117,14 +117,18 @@ def setting(run: Run) -> str:
         return "" if text is None else template.format(text)
 
     who = clause("{} clients", "network.num_clients") or "The clients"
-    who += clause(", {} of them mobile,", "network.num_mobile")
+    on_graph = all(run.value(p, "network.graph") for p in range(len(run.points)))
+    who += "" if on_graph else clause(", {} of them mobile,", "network.num_mobile")
     task = clause(" train {}", "model.name") + clause(" on {}", "data.name") + clause(" with {}", "algorithm.name")
     split = clause("The data are split by {}", "data.partition") + clause(" (alpha {})", "data.alpha")
     plane = figures.in_plane(run.array(0, "position"))
-    place = clause("Mobility is {}", "network.mobility")
-    place += "" if plane else clause(" on a grid of {0} x {0}", "network.grid_size")
-    place += clause(", with a contact radius of {}", "network.radius")
-    place += "" if plane else clause(" and steps of at most {} a round", "network.max_step")
+    if on_graph:
+        place = clause("The clients are tied by a graph: {}", "network.graph")
+    else:
+        place = clause("Mobility is {}", "network.mobility")
+        place += "" if plane else clause(" on a grid of {0} x {0}", "network.grid_size")
+        place += clause(", with a contact radius of {}", "network.radius")
+        place += "" if plane else clause(" and steps of at most {} a round", "network.max_step")
     mixing = clause("Models are mixed by {}", "network.mixing")
     seeds = len(run.manifest["seeds"])
     length = clause("A run lasts {} rounds", "rounds") + clause(", with a test every {}", "eval_every")

@@ -45,7 +45,8 @@ def test_config_builds(name, argument, tmp_path):
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
-    assert len(study.groups) == (2 if argument in ("p_non_iid", "p_iid") else 1)  # rules and numbers share a program
+    programs = 2 if argument in ("p_non_iid", "p_iid") else len(study.points) if name == "graphs_digits" else 1
+    assert len(study.groups) == programs  # rules and numbers share a program, graphs do not
     assert any(index is not None for index in study.baselines)
 
 

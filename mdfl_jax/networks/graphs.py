@@ -1,0 +1,177 @@
+"""Graphs by name: who hears whom where no place decides it. `mdfl_jax.networks.fixed` makes networks of them.
+
+The deterministic ones are here, those drawn by chance in `mdfl_jax.networks.random_graphs`. A graph is made inside the
+program, from a seed's key and traced numbers, so that seeds differ and degrees can be swept without compiling again.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.registry import Registry
+
+
+class GraphParams(NamedTuple):
+    """Traced numbers of a graph; each reads its own.
+
+    Attributes:
+      degree: links of a client (random_regular), before rewiring (small_world), in the mean (erdos_renyi).
+      probability: of a link (erdos_renyi); 0: degree / (N - 1).
+      rewire: probability that a link of small_world is led elsewhere.
+      allow_disconnected: a random graph is taken as it is first drawn.
+      link_failure: probability that a link fails, a round and a direction.
+      matrices: [T, N, N] of `mdfl_jax.networks.fixed.given`, in place of those that it was made with.
+    """
+
+    degree: Any = 4
+    probability: Any = 0.0
+    rewire: Any = 0.1
+    allow_disconnected: Any = False
+    link_failure: Any = 0.0
+    matrices: Any = None
+
+
+def _any_size(num_clients: int) -> None:
+    del num_clients
+
+
+def _any_numbers(num_clients: int, params: GraphParams) -> None:
+    del num_clients, params
+
+
+class Graph(NamedTuple):
+    """A family of graphs, as pure functions.
+
+    Attributes:
+      draw: (params, key, N) -> what a seed draws, [N, N] bool as a rule; [i, j] where i hears j, no self loops.
+      at: (what was drawn, round, N) -> adjacency [N, N] bool of a round.
+      directed: links may be of one direction.
+      fixed: the same links in every round.
+      regular: all clients have as many links, so that uniform weights are symmetric.
+      check_size: (N), a `UserError` for an N that has no such graph.
+      check_numbers: (N, params of Python numbers), a `UserError` for numbers that fit no such graph.
+    """
+
+    draw: Callable[[GraphParams, jax.Array, int], Any]
+    at: Callable[[Any, jax.Array, int], jax.Array] = lambda drawn, round_index, num_clients: drawn
+    directed: bool = False
+    fixed: bool = True
+    regular: bool = False
+    check_size: Callable[[int], None] = _any_size
+    check_numbers: Callable[[int, GraphParams], None] = _any_numbers
+
+
+GRAPHS: Registry[Graph] = Registry("graph")
+
+
+def steps_apart(num_clients: int) -> jax.Array:
+    """[N, N] int32: (i - j) mod N, how far back on the circle i looks to see j."""
+    index = jnp.arange(num_clients, dtype=jnp.int32)
+    return (index[:, None] - index[None, :]) % num_clients
+
+
+def on_ring(num_clients: int) -> jax.Array:
+    """[N, N] int32: steps between two clients on the circle, the shorter way."""
+    apart = steps_apart(num_clients)
+    return jnp.minimum(apart, num_clients - apart)
+
+
+def rows_and_columns(num_clients: int) -> tuple[int, int]:
+    """The most square rows x columns = N, rows at most columns.
+
+    >>> rows_and_columns(12), rows_and_columns(7)
+    ((3, 4), (1, 7))
+    """
+    rows = next(r for r in range(math.isqrt(num_clients), 0, -1) if num_clients % r == 0)
+    return rows, num_clients // rows
+
+
+def _check_torus(num_clients: int) -> None:
+    rows, columns = rows_and_columns(num_clients)
+    if rows < 3:
+        raise UserError(
+            f"network.num_clients is {num_clients}; a torus needs rows x columns = N with 3 of each or more, and the "
+            f"most square for this N is {rows} x {columns}"
+        )
+
+
+def _torus(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
+    del params, key
+    rows, columns = rows_and_columns(num_clients)
+    index = jnp.arange(num_clients)
+    row, column = index // columns, index % columns
+    up, across = on_ring(rows)[row[:, None], row[None, :]], on_ring(columns)[column[:, None], column[None, :]]
+    return up + across == 1
+
+
+def _star(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
+    del params, key
+    is_hub = jnp.arange(num_clients) == 0
+    return is_hub[:, None] != is_hub[None, :]
+
+
+def _check_barbell(num_clients: int) -> None:
+    if num_clients < 4:
+        raise UserError(f"network.num_clients is {num_clients}; a barbell needs 4 or more, two in each clique")
+
+
+def _barbell(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
+    del params, key
+    index, half = jnp.arange(num_clients), num_clients // 2
+    same = (index < half)[:, None] == (index < half)[None, :]
+    is_end = (index == half - 1) | (index == half)
+    return (same | (is_end[:, None] & is_end[None, :])) & ~jnp.eye(num_clients, dtype=bool)
+
+
+def num_hops(num_clients: int) -> int:
+    """tau = ceil(log2 N): hops 1, 2, 4, ... below N.
+
+    >>> [num_hops(n) for n in (1, 2, 3, 8, 9)]
+    [0, 1, 2, 3, 4]
+    """
+    return (num_clients - 1).bit_length()
+
+
+def _exponential(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
+    del params, key
+    apart = steps_apart(num_clients)
+    return (apart > 0) & (jnp.bitwise_and(apart, apart - 1) == 0)
+
+
+def _one_peer(drawn: None, round_index: jax.Array, num_clients: int) -> jax.Array:
+    del drawn
+    hop = jnp.left_shift(1, jnp.mod(round_index, max(num_hops(num_clients), 1)))
+    apart = steps_apart(num_clients)
+    return (apart == hop) & (apart > 0)
+
+
+GRAPHS.register("ring")(Graph(lambda params, key, n: on_ring(n) == 1, regular=True))
+"""Each hears the one before and the one after: degree 2."""
+
+GRAPHS.register("torus")(Graph(_torus, regular=True, check_size=_check_torus))
+"""A grid of rows x columns = N, the most square, closed at its edges: degree 4."""
+
+GRAPHS.register("star")(Graph(_star))
+"""Client 0 hears everybody, the others hear client 0 only."""
+
+GRAPHS.register("complete")(Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True))
+"""Everybody hears everybody."""
+
+GRAPHS.register("barbell")(Graph(_barbell, check_size=_check_barbell))
+"""Two cliques of N / 2 (the second has one more where N is odd), joined by one link."""
+
+GRAPHS.register("exponential")(Graph(_exponential, directed=True, regular=True))
+"""Static exponential graph (Ying et al., NeurIPS 2021, eq. 5): i hears i - 2^k mod N, k < tau = ceil(log2 N).
+
+Of degree tau in both directions: metropolis_hastings, uniform and max_degree all give the paper's weights
+1 / (tau + 1), which are doubly stochastic but not symmetric.
+"""
+
+GRAPHS.register("one_peer_exponential")(
+    Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True)
+)
+"""One-peer exponential graph (Ying et al., 2021, eq. 7): in round t only the hop 2^(t mod tau), at weights 1/2."""

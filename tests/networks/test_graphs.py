@@ -1,0 +1,312 @@
+"""Graphs against plain constructions; degrees, connectivity and weights; the statistics of those drawn by chance."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import graphs as oracle
+from oracles import mixing as oracle_mixing
+from scipy.stats import chi2
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.networks.connected import is_connected, joined, until_connected
+from mdfl_jax.networks.fixed import fixed_graph, given
+from mdfl_jax.networks.graphs import GRAPHS, GraphParams
+from mdfl_jax.networks.random_graphs import circulant
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.types import FIXED, SYMMETRIC
+
+PLAIN = ("ring", "torus", "star", "complete", "barbell", "exponential")
+RANDOM = ("random_regular", "erdos_renyi", "small_world")
+
+
+class Holders:
+    """Clients of one sample each, which is all that a graph asks of them."""
+
+    def __init__(self, n):
+        self.num_samples = jnp.ones(n, jnp.int32)
+        self.label_counts = jnp.ones((n, 2), jnp.int32)
+
+
+def drawer(network, rounds=(0,)):
+    """(params, seeds) -> links of each seed and round, leaves [S, T, ...]; one program for all numbers."""
+    clients = Holders(network.num_clients)
+
+    def one(params, key):
+        state = network.init(params, key, clients)
+        return jax.vmap(lambda t: network.step(params, key, t, state, clients)[1])(jnp.asarray(rounds))
+
+    several = jax.jit(jax.vmap(one, in_axes=(None, 0)))
+    return lambda params, seeds: jax.tree.map(np.asarray, several(params, jax.vmap(jax.random.key)(jnp.arange(seeds))))
+
+
+def links_of(network, params, seeds, rounds=(0,)):
+    return drawer(network, rounds)(params, seeds)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 12, 16])
+def test_plain_graphs_are_those_of_the_loops(name, n):
+    if (name == "torus" and n < 9) or (name == "barbell" and n < 4):
+        with pytest.raises(UserError, match=f"network.num_clients is {n}; a {name} needs"):
+            fixed_graph(n, name)
+        return
+    links = links_of(fixed_graph(n, name), GraphParams(), 1)
+    expected = oracle.links(n, name)
+    np.testing.assert_array_equal(links.adjacency[0, 0], expected)
+    assert oracle.connected(expected)
+    assert bool(is_connected(jnp.asarray(expected)))
+    np.testing.assert_allclose(links.mix[0, 0].sum(0), 1, rtol=1e-6)  # doubly stochastic, all of them
+    np.testing.assert_allclose(links.mix[0, 0].sum(1), 1, rtol=1e-6)
+    if name != "exponential":
+        np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.metropolis_hastings(expected), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("n", "shape"), [(7, "1 x 7"), (14, "2 x 7"), (10, "2 x 5")])
+def test_a_torus_needs_three_rows(n, shape):
+    with pytest.raises(UserError, match=f"the most square for this N is {shape}"):
+        fixed_graph(n, "torus")
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 13])
+@pytest.mark.parametrize("weights", ["metropolis_hastings", "uniform", "max_degree"])
+def test_exponential_weights_are_the_papers(n, weights):
+    """Ying et al., eq. 5: 1 / (tau + 1) where (j - i) mod N is a power of two, and on the diagonal."""
+    tau = int(np.ceil(np.log2(n)))
+    mix = links_of(fixed_graph(n, "exponential", weights), GraphParams(), 1).mix[0, 0]
+    for i in range(n):
+        for j in range(n):
+            apart = (i - j) % n
+            linked = apart == 0 or np.log2(apart).is_integer()
+            assert np.isclose(mix[i, j], linked / (tau + 1), atol=1e-7)
+
+
+@pytest.mark.parametrize("tau", [1, 2, 3, 4])
+def test_one_peer_averages_exactly_in_tau_rounds(tau):
+    """Ying et al., lemma 1: at N = 2^tau the product of any tau successive rounds is the mean."""
+    n = 2**tau
+    links = links_of(fixed_graph(n, "one_peer_exponential"), GraphParams(), 1, range(2 * tau))
+    assert (links.adjacency[0].sum(axis=1) == 1).all()
+    assert (links.adjacency[0].sum(axis=2) == 1).all()
+    for start in range(tau + 1):
+        product = np.linalg.multi_dot([np.eye(n), np.eye(n), *links.mix[0, start : start + tau][::-1]])
+        np.testing.assert_array_equal(product, np.full((n, n), 1 / n))
+
+
+def test_one_peer_of_other_sizes_is_doubly_stochastic():
+    links = links_of(fixed_graph(5, "one_peer_exponential"), GraphParams(), 1, range(7))
+    for t in range(7):
+        expected = np.zeros((5, 5))
+        for i in range(5):
+            expected[i, i] += 0.5
+            expected[i, (i - 2 ** (t % 3)) % 5] += 0.5
+        np.testing.assert_array_equal(links.mix[0, t], expected)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 6])
+def test_random_regular_has_exact_degrees_is_connected_and_differs(degree):
+    links = links_of(fixed_graph(12, "random_regular"), GraphParams(degree=np.int32(degree)), 20, (0, 3))
+    graphs = links.adjacency[:, 0]
+    assert (graphs.sum(axis=2) == degree).all()
+    assert (graphs == graphs.swapaxes(1, 2)).all()
+    assert all(oracle.connected(graph) for graph in graphs)
+    assert len({graph.tobytes() for graph in graphs}) == 20
+    np.testing.assert_array_equal(links.adjacency[:, 0], links.adjacency[:, 1])  # and stays
+    np.testing.assert_allclose(links.mix.sum(axis=2), 1, rtol=1e-6)
+
+
+def test_random_regular_is_uniform():
+    """Of the 70 cubic graphs on 6 labelled clients 10 are K_3,3 (no triangle) and 60 prisms; all links are alike."""
+    seeds = 1400
+    graphs = links_of(fixed_graph(6, "random_regular"), GraphParams(degree=np.int32(3)), seeds).adjacency[:, 0]
+    kinds, counts = np.unique([graph.tobytes() for graph in graphs], return_counts=True)
+    assert len(kinds) == 70
+    assert ((counts - seeds / 70) ** 2 / (seeds / 70)).sum() < chi2.ppf(0.9999, 69)
+    bipartite = np.einsum("sij,sjk,ski->s", *[graphs.astype(int)] * 3) == 0
+    assert abs(bipartite.mean() - 1 / 7) < 4 * np.sqrt(6 / 49 / seeds)
+    rows, columns = np.triu_indices(6, 1)
+    edges = graphs[:, rows, columns].sum(axis=0)
+    # Links of one graph are not independent; 15 of 3/5 each have less variance than this bound.
+    assert ((edges - 0.6 * seeds) ** 2 / (0.6 * 0.4 * seeds)).sum() < chi2.ppf(0.9999, 15)
+
+
+@pytest.mark.parametrize(("n", "degree"), [(6, 2), (6, 5), (7, 4), (8, 7)])
+def test_circulant_is_regular(n, degree):
+    graph = np.asarray(circulant(n, degree))
+    assert (graph.sum(axis=1) == degree).all()
+    assert (graph == graph.T).all()
+    assert not graph.diagonal().any()
+
+
+def test_erdos_renyi_has_its_frequency_and_is_connected():
+    """At p = 0.5 and N = 12 nearly every draw is connected; at p = 0.2 they are drawn again until they are."""
+    draw = drawer(fixed_graph(12, "erdos_renyi"))
+    numbers = lambda p, allow=False: GraphParams(probability=np.float32(p), allow_disconnected=np.bool_(allow))  # noqa: E731
+    graphs = draw(numbers(0.5), 200).adjacency[:, 0]
+    rows, columns = np.triu_indices(12, 1)
+    edges = graphs[:, rows, columns]
+    assert (graphs == graphs.swapaxes(1, 2)).all()
+    assert abs(edges.mean() - 0.5) < 4 * 0.5 / np.sqrt(edges.size) + 0.002  # 0.6 % of the draws were made again
+    each = edges.sum(axis=0)
+    assert ((each - 100) ** 2 / 50).sum() < chi2.ppf(0.9999, len(rows))
+    sparse = draw(numbers(0.2), 200).adjacency[:, 0]
+    assert all(oracle.connected(graph) for graph in sparse)
+    drawn = draw(numbers(0.2, True), 200).adjacency[:, 0]
+    assert not all(oracle.connected(graph) for graph in drawn)
+    assert abs(drawn[:, rows, columns].mean() - 0.2) < 4 * 0.4 / np.sqrt(drawn.shape[0] * len(rows))
+
+
+def test_erdos_renyi_by_mean_degree():
+    params = GraphParams(degree=np.int32(6), allow_disconnected=np.bool_(True))
+    degrees = links_of(fixed_graph(13, "erdos_renyi"), params, 200).adjacency.sum(axis=3)
+    assert abs(degrees.mean() - 6) < 4 * np.sqrt(2 * 6 * 0.5 / degrees.size)
+
+
+def test_small_world_is_the_lattice_rewired():
+    n, k = 20, 4
+    lattice = oracle.links(n, "ring") | np.eye(n, k=2, dtype=bool) | np.eye(n, k=-2, dtype=bool)
+    lattice |= np.eye(n, k=n - 2, dtype=bool) | np.eye(n, k=2 - n, dtype=bool)
+    draw = drawer(fixed_graph(n, "small_world"))
+    still = draw(GraphParams(degree=np.int32(k), rewire=np.float32(0)), 100).adjacency[:, 0]
+    np.testing.assert_array_equal(still, np.broadcast_to(lattice, still.shape))
+    for rewire in (0.3, 1.0):
+        graphs = draw(GraphParams(degree=np.int32(k), rewire=np.float32(rewire)), 100).adjacency[:, 0]
+        assert (graphs.sum(axis=(1, 2)) == n * k).all()
+        assert (graphs == graphs.swapaxes(1, 2)).all()
+        assert not graphs[:, np.arange(n), np.arange(n)].any()
+        assert (graphs.sum(axis=2) >= k // 2).all()  # each keeps its own end of k / 2 links
+        assert all(oracle.connected(graph) for graph in graphs)
+        if rewire == 0.3:  # a link stays, or comes back: one of 15 or 16 free ends a rewired link is a lattice place
+            kept = (graphs & lattice).sum(axis=(1, 2)).mean() / (n * k)
+            assert 0.7 - 0.03 < kept < 0.7 + 0.06
+
+
+def test_disconnected_draws_are_joined_and_tries_bounded():
+    parts = np.zeros((6, 6), bool)
+    for i, j in ((0, 3), (1, 4), (4, 5)):
+        parts[i, j] = parts[j, i] = True
+    whole = np.asarray(joined(jnp.asarray(parts)))
+    expected = parts.copy()
+    for i, j in ((0, 1), (1, 2)):
+        expected[i, j] = expected[j, i] = True
+    np.testing.assert_array_equal(whole, expected)
+    never = jax.jit(lambda key: until_connected(lambda k: jnp.asarray(parts), key))(jax.random.key(0))
+    np.testing.assert_array_equal(never, expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_is_connected_equals_walking(seed):
+    rng = np.random.default_rng(seed)
+    for n in (1, 2, 5, 9):
+        graph = (rng.random((n, n)) < 1.3 / n) & ~np.eye(n, dtype=bool)
+        assert bool(is_connected(jnp.asarray(graph))) == oracle.connected(graph)
+
+
+WEIGHTS = ("metropolis_hastings", "max_degree", "lazy", "uniform", "fedavg")
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *RANDOM])
+def test_promises_are_kept(name):
+    """Who says SYMMETRIC has symmetric, doubly stochastic weights; the others here really have not."""
+    graph = links_of(fixed_graph(12, name), GraphParams(degree=np.int32(4)), 1).adjacency[0, 0]
+    for weights in WEIGHTS:
+        gives = fixed_graph(12, name, weights).gives
+        clients = Holders(12)
+        network = given(graph, weights)  # the same step, and no draw to be compiled again
+        state = network.init(GraphParams(), jax.random.key(0), clients)
+        mix = np.asarray(network.step(GraphParams(), jax.random.key(0), 0, state, clients)[1].mix)
+        symmetric = np.allclose(mix, mix.T, atol=1e-6)
+        assert FIXED in gives
+        assert gives == network.gives
+        if SYMMETRIC in gives:
+            assert symmetric
+            np.testing.assert_allclose(mix.sum(axis=0), 1, rtol=1e-5)
+        elif weights != "fedavg":  # with one sample each fedavg is uniform, which a network cannot know
+            assert not symmetric
+        assert not {SYMMETRIC, FIXED} & fixed_graph(12, name, weights, links_fail=True).gives
+
+
+def test_max_degree_and_lazy_are_the_oracles():
+    graph = oracle.links(7, "star") | oracle.links(7, "ring")
+    get = lambda weights: links_of(given(graph, weights), GraphParams(), 1).mix[0, 0]  # noqa: E731
+    np.testing.assert_allclose(get("max_degree"), oracle.max_degree(graph), atol=1e-6)
+    np.testing.assert_allclose(get("lazy"), (np.eye(7) + oracle_mixing.metropolis_hastings(graph)) / 2, atol=1e-6)
+    assert np.linalg.eigvalsh(get("lazy")).min() > -1e-6
+
+
+def test_failing_links_of_a_graph():
+    params = GraphParams(link_failure=np.float32(0.25))
+    links = links_of(fixed_graph(9, "complete", links_fail=True), params, 4, range(100))
+    held = links.adjacency.sum() / (4 * 100 * 72)
+    assert abs(held - 0.75) < 4 * np.sqrt(0.75 * 0.25 / (4 * 100 * 72))
+    np.testing.assert_allclose(links.mix.sum(axis=3), 1, rtol=1e-5)
+    assert (links.mix[~(links.adjacency | np.eye(9, dtype=bool))] == 0).all()
+
+
+def test_given_matrices_are_cycled():
+    rng = np.random.default_rng(0)
+    weights = rng.random((3, 4, 4)) + np.eye(4)
+    weights[1, 0, 2] = 0
+    weights /= weights.sum(axis=2, keepdims=True)
+    links = links_of(given(weights), GraphParams(), 1, range(7))
+    for t in range(7):
+        np.testing.assert_allclose(links.mix[0, t], weights[t % 3], rtol=1e-6)
+        np.testing.assert_array_equal(links.adjacency[0, t], (weights[t % 3] > 0) & ~np.eye(4, dtype=bool))
+    assert not {SYMMETRIC, FIXED} & given(weights).gives
+    ring, star = oracle.links(4, "ring"), oracle.links(4, "star")
+    assert {SYMMETRIC, FIXED} <= given(ring).gives
+    assert SYMMETRIC in given(np.stack([ring, star])).gives
+    assert FIXED not in given(np.stack([ring, star])).gives
+    assert {SYMMETRIC, FIXED} <= given(oracle_mixing.metropolis_hastings(star)).gives
+    assert SYMMETRIC not in given(np.triu(ring)).gives
+    # The numbers' matrices stand in for those that the network was made with.
+    swapped = links_of(given(ring), GraphParams(matrices=star[None]), 1)
+    np.testing.assert_array_equal(swapped.adjacency[0, 0], star)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "expected"),
+    [
+        (np.zeros((2, 3)), "an array of 1 x 2 x 3; matrices must be square"),
+        (np.eye(3, dtype=bool), "client 0 has a link to itself"),
+        (np.full((3, 3), 0.5), "the weights of client 0 sum to 1.5 in matrix 0"),
+        (np.full((3, 3), np.nan), "not finite"),
+    ],
+)
+def test_given_refuses(matrices, expected):
+    with pytest.raises(UserError, match=expected):
+        given(matrices)
+
+
+def test_space_promises():
+    assert SYMMETRIC in spatial(4, 3, ("static", "dcm")).gives
+    assert FIXED not in spatial(4, 3, ("static", "dcm")).gives
+    assert FIXED in spatial(4, 3, ("static",)).gives
+    assert FIXED not in spatial(4, 3, ("static",), links_fail=True).gives
+    assert SYMMETRIC in spatial(4, mobility=("random_walk",), contact="swept", mixing="lazy").gives
+    for network in (
+        spatial(4, 3, ("static",), mixing="uniform"),
+        spatial(4, 3, ("static",), links_fail=True),
+        spatial(4, mobility=("contacts",)),
+    ):
+        assert SYMMETRIC not in network.gives
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "numbers", "expected"),
+    [
+        ("random_regular", 6, {"degree": 6}, "graph.degree is 6; it must be less than network.num_clients, 6"),
+        ("random_regular", 7, {"degree": 3}, "graph.degree is 3 and network.num_clients 7"),
+        ("random_regular", 6, {"degree": 1}, "needs 2 or more"),
+        ("small_world", 6, {"degree": 3}, "graph.degree is 3; for small_world it must be even"),
+        ("erdos_renyi", 100, {"degree": 2}, "graph.degree is 2; of 100 clients one draw in"),
+        ("erdos_renyi", 100, {"probability": 0.01}, "graph.probability is 0.01; of 100 clients"),
+    ],
+)
+def test_numbers_that_fit_no_graph_are_told(name, n, numbers, expected):
+    with pytest.raises(UserError) as caught:
+        GRAPHS[name].check_numbers(n, GraphParams(**numbers))
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if name == "erdos_renyi":
+        GRAPHS[name].check_numbers(n, GraphParams(**numbers, allow_disconnected=True))
