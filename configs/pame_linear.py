@@ -65,7 +65,7 @@ def get_config(argument: str = "transmission") -> ConfigDict:
         config.seeds = 2
         config.rounds = 200
         config.data.dimension = 100
-        config.data.samples_per_client = 200
+        config.data.samples_per_client = 1000
         if study == "connectivity":
             config.network.num_clients = 16
     return config

@@ -20,10 +20,12 @@ class RegressionParams(NamedTuple):
       shift: standard deviation of each client's truth around the common one, on the coordinates that are not zero; the
         paper has 0, the same truth for all.
       l2: lambda, weight of the penalty lambda / 2 ||w||^2; the paper has 1e-3 for the logistic regression, else 0.
+      truth_share: share of the truth's coordinates that are not zero; 0: the paper's, `TRUTH_SHARE`.
     """
 
     shift: jax.Array | float = 0.0
     l2: jax.Array | float = 0.0
+    truth_share: jax.Array | float = 0.0
 
 
 class Samples(NamedTuple):
@@ -53,10 +55,13 @@ class RegressionClients(NamedTuple):
     l2: jax.Array
 
 
-def draw_truth(key: jax.Array, kind: str, dimension: int, dtype: jnp.dtype) -> jax.Array:
+def draw_truth(
+    key: jax.Array, kind: str, dimension: int, dtype: jnp.dtype, share: jax.Array | float = 0.0
+) -> jax.Array:
     """The truth w* [n]: a share of the coordinates, at least one, is uniform in +-[0.5, 2], the others are zero."""
     key_where, key_sign, key_size = jax.random.split(key, 3)
-    count = max(round(TRUTH_SHARE[kind] * dimension), 1)
+    share = jnp.where(jnp.asarray(share) > 0, share, TRUTH_SHARE[kind])
+    count = jnp.maximum(jnp.round(share * dimension), 1)
     where = jax.random.permutation(key_where, dimension) < count
     size = jax.random.uniform(key_size, (dimension,), dtype, 0.5, 2.0)
     return jnp.where(where, size * jax.random.rademacher(key_sign, (dimension,), dtype), 0)
@@ -134,7 +139,7 @@ def regression(
 
     def partition(data: None, hparams: RegressionParams, key: jax.Array) -> RegressionClients:
         key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
-        truth = draw_truth(key_truth, kind, dimension, dtype)
+        truth = draw_truth(key_truth, kind, dimension, dtype, hparams.truth_share)
         own = jax.random.normal(key_shift, (num_clients, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
         truths = truth + jnp.where(truth != 0, own, 0)
         draw = lambda k, w: draw_samples(k, kind, w, samples_per_client)  # noqa: E731

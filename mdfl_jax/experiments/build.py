@@ -130,7 +130,9 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
     """
     number: Any = np.float32
     return Hparams(
-        task=RegressionParams(number(experiment.data.shift), number(experiment.data.l2))
+        task=RegressionParams(
+            number(experiment.data.shift), number(experiment.data.l2), number(experiment.data.truth_share)
+        )
         if experiment.data.name.startswith(SYNTHETIC)
         else PartitionParams(alpha=number(experiment.data.alpha)),
         network=graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace),

@@ -52,6 +52,13 @@ class DataConfig:
     shift: float = _field(
         0.0, "synthetic: deviation of each client's truth from the common one", at_least=0, finite=True, traced=True
     )
+    truth_share: float = _field(
+        0.0,
+        "synthetic: share of the truth's coordinates that are not zero, 0: PaME's",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
     l2: float = _field(0.0, "synthetic: weight of the penalty l2 / 2 ||w||^2", at_least=0, finite=True, traced=True)
 
 

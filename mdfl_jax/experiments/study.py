@@ -139,7 +139,9 @@ def make_study(config: ConfigDict) -> Study:
         members = [all_points[i].experiment for i in indices]
         patterns = list(dict.fromkeys(member.network.mobility for member in members))
         # Only what names the samples matters to loading.
-        source = dataclasses.replace(members[0].data, alpha=1.0, shards_per_client=1, shift=0.0, l2=0.0)
+        source = dataclasses.replace(
+            members[0].data, alpha=1.0, shards_per_client=1, shift=0.0, l2=0.0, truth_share=0.0
+        )
         if source not in datasets:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
