@@ -13,11 +13,20 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.networks.mixing import metropolis_hastings
-from mdfl_jax.types import Links
+from mdfl_jax.types import Algorithm, Links
 
 NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
 SAMPLES = (4, 16)  # of a client: the fewer, the more of an iteration is exchange
 ROUNDS = 8  # of a timed call, after as many others: clients are at different places of their periods
+
+
+def _rounds(algorithm: Algorithm, numbers: Any, links: Links, state: Any, data: jax.Array, target: jax.Array) -> Any:
+    def gradient(params: Any, key: jax.Array) -> Any:
+        residual = jnp.einsum("irl,il->ir", data, params) - target
+        return jnp.mean(residual**2, axis=1) / 2, jnp.einsum("irl,ir->il", data, residual) / data.shape[1]
+
+    step = lambda s, key: (algorithm.round(numbers, key, s, links, gradient)[0], None)  # noqa: E731
+    return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), ROUNDS))[0]
 
 
 def pame_suite() -> list[dict[str, Any]]:
@@ -28,23 +37,15 @@ def pame_suite() -> list[dict[str, Any]]:
     links = Links(adjacency, metropolis_hastings(adjacency))
     rows = []
     for samples in SAMPLES:
+        calls: dict[str, Callable[[], Any]] = {}
         data = jnp.asarray(rng.normal(size=(NUM_CLIENTS, samples, SIZE)), jnp.float32)
         target = jnp.asarray(rng.normal(size=(NUM_CLIENTS, samples)), jnp.float32)
-        calls: dict[str, Callable[[], Any]] = {}
         for name in ("dpsgd", "pame"):
             algorithm = ALGORITHMS[name](Settings(sgd(momentum=False)))
             numbers = numbers_of(name)._replace(lr=1e-3)
 
-            def rounds(state: Any, data: Any, target: Any, algorithm: Any = algorithm, numbers: Any = numbers) -> Any:
-                def gradient(params: Any, key: jax.Array) -> Any:
-                    residual = jnp.einsum("irl,il->ir", data, params) - target
-                    return jnp.mean(residual**2, axis=1) / 2, jnp.einsum("irl,ir->il", data, residual) / samples
-
-                step = lambda s, key: (algorithm.round(numbers, key, s, links, gradient)[0], None)  # noqa: E731
-                return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), ROUNDS))[0]
-
             state = algorithm.init(numbers, jnp.zeros((NUM_CLIENTS, SIZE)))
-            program, _ = measure.compiled(rounds, state, data, target)
+            program, _ = measure.compiled(partial(_rounds, algorithm, numbers, links), state, data, target)
             calls[name] = partial(program, program(state, data, target), data, target)
         seconds_of = measure.interleaved(calls)
         for name, seconds in seconds_of.items():

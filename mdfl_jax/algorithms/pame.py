@@ -78,10 +78,10 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         count = _num_sent(hparams, size)
 
         def exchange(own: jax.Array) -> jax.Array:
-            sent = random_coordinates(key_coordinates, num_clients, size, count)
+            sent = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
             return partial_average(own, sent, picked)
 
-        # Many rounds have nobody's turn where periods are long or alike.
+        # Many rounds are nobody's turn where periods are long or alike.
         averaged = unravel(jax.lax.cond(jnp.any(picked), exchange, lambda own: own, own))
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.exchange.meter import sparse_bits
 from mdfl_jax.exchange.partial import random_coordinates
-from mdfl_jax.exchange.select import share_of, smallest
+from mdfl_jax.exchange.select import in_chunks, share_of, smallest
 from mdfl_jax.registry import Registry
 from mdfl_jax.types import Array
 
@@ -87,9 +87,10 @@ def _random_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Messa
 def _top_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
     count = num_kept(numbers.transmission, x.shape[1])
     # The bits of floats that are not negative are in the floats' order.
-    kind = jnp.uint64 if x.dtype == jnp.float64 else jnp.uint32
-    size = jnp.abs(x if x.dtype == jnp.float64 else x.astype(jnp.float32))
-    return Message(jnp.where(smallest(~jax.lax.bitcast_convert_type(size, kind), count), x, 0), count)
+    kind, wide = (jnp.uint64, jnp.float64) if x.dtype == jnp.float64 else (jnp.uint32, jnp.float32)
+    size = ~jax.lax.bitcast_convert_type(jnp.abs(x.astype(wide)), kind)
+    kept = in_chunks(lambda rows: smallest(size[rows], count), x.shape[0], x.shape[1])
+    return Message(jnp.where(kept, x, 0), count)
 
 
 def _sign(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:

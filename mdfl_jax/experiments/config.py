@@ -15,6 +15,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.algorithm_checks import check_algorithm
 from mdfl_jax.experiments.graph_points import check_graph
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.experiments.trace_files import check_trace
@@ -181,6 +182,7 @@ def check_together(experiment: Experiment) -> None:
         check_world(network, experiment.motion)
         check_trace(experiment)
     check_task(experiment)
+    check_algorithm(experiment.algorithm)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

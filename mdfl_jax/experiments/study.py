@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.algorithm_checks import notes
 from mdfl_jax.experiments.build import build_simulation, hparams_of
 from mdfl_jax.experiments.build_task import load_dataset
 from mdfl_jax.experiments.config import resolve
@@ -189,6 +190,7 @@ def plan(study: Study) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    lines += [f"  note: {line}" for line in dict.fromkeys(line for p in study.points for line in notes(p.experiment))]
     lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
     return "\n".join(lines)
 
