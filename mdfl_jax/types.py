@@ -92,7 +92,7 @@ class Links(NamedTuple):
 
 
 SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
-FIXED = "fixed"  # of a network: the same links in every round
+FIXED = "fixed"  # of a network: the same links in every round in which there are any
 
 
 class Places(NamedTuple):
@@ -158,6 +158,7 @@ class Algorithm(NamedTuple):
         the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
         counts them; None where that count does not say.
+      participates: picks its neighbours and periods itself; else the network is thinned for it.
     """
 
     needs: frozenset[str]
@@ -166,3 +167,4 @@ class Algorithm(NamedTuple):
     params: Callable[[Any], ClientParams]
     global_model: Callable[[Any], ClientParams] | None = None
     double_bits: Callable[[Any, int], float] | None = None
+    participates: bool = False

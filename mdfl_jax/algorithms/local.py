@@ -105,6 +105,23 @@ class Settings(NamedTuple):
     schedule: Schedule | None = None
 
 
+def recursion_step(settings: Settings, hparams: AlgorithmParams, k: jax.Array) -> jax.Array:
+    """The step of a recursion in round k, lr * schedule(k), for algorithms that have no optimiser."""
+    factor = settings.schedule(k) if settings.schedule else 1.0
+    return jnp.asarray(hparams.lr * factor)
+
+
+def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams) -> Gradient:
+    """The gradient with weight_decay * parameter added, for algorithms that have no optimiser."""
+
+    def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
+        loss, found = gradient(client_params, key)
+        add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
+        return loss, jax.tree.map(add, found, client_params)
+
+    return decayed
+
+
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:
     """One optimiser state a client, [N, ...]; vmapped, so that a rule which looks at the whole gradient sees one's."""
     return jax.vmap(optimizer.init)(client_params)

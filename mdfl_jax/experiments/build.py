@@ -14,6 +14,7 @@ from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.graph_points import graph_network, graph_params
+from mdfl_jax.experiments.participation_points import is_thinned, participation_of
 from mdfl_jax.experiments.sections import AlgorithmConfig, DataConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
@@ -21,11 +22,12 @@ from mdfl_jax.mobility import BOUNDARIES, Motion
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.contact_list import ContactList
+from mdfl_jax.networks.participation import ThinnedParams, thinned
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build, check_needs
 from mdfl_jax.tasks import PartitionParams, classification
-from mdfl_jax.types import Hparams, Network
+from mdfl_jax.types import FIXED, Hparams, Network
 
 
 def load_dataset(config: DataConfig) -> Dataset:
@@ -109,6 +111,8 @@ def build_simulation(
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions)
     world = _network(experiment, patterns)
     check_needs(algorithm, world, experiment.algorithm.name, _described(experiment, patterns))
+    if is_thinned(experiment.algorithm):
+        world = thinned(world, stay=FIXED in algorithm.needs)
     return build(task, world, algorithm, schedule)
 
 
@@ -169,9 +173,13 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
       trace: of `mdfl_jax.experiments.trace_files.TraceFiles`, where a rule needs one.
     """
     number: Any = np.float32
+    network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace)
+    if is_thinned(experiment.algorithm):
+        participation, period = participation_of(experiment.algorithm)
+        network = ThinnedParams(network, number(participation), np.int32(period))
     return Hparams(
         task=PartitionParams(alpha=number(experiment.data.alpha)),
-        network=graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace),
+        network=network,
         algorithm=_algorithm_numbers(experiment.algorithm),
     )
 

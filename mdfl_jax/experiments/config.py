@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.graph_points import check_graph
+from mdfl_jax.experiments.participation_points import check_participation
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.experiments.trace_files import check_trace
 from mdfl_jax.experiments.world_checks import check_world
@@ -162,6 +163,7 @@ def check_together(experiment: Experiment) -> None:
     else:
         check_world(network, experiment.motion)
         check_trace(experiment)
+    check_participation(experiment.algorithm)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

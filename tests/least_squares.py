@@ -1,0 +1,86 @@
+"""Clients with unlike least-squares problems, a small graph, and algorithms run on them alone, round by round."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.exchange.meter import total_bits, words
+from mdfl_jax.types import Links
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
+
+
+def graph(edges=RING, num_clients=5):
+    """(adjacency, Metropolis-Hastings weights), float64."""
+    adjacency = np.zeros((num_clients, num_clients), bool)
+    for i, j in edges:
+        adjacency[i, j] = adjacency[j, i] = True
+    degree = adjacency.sum(axis=1)
+    mix = np.where(adjacency, 1 / (1 + np.maximum(degree[:, None], degree[None, :])), 0.0)
+    return adjacency, mix + np.diag(1 - mix.sum(axis=1))
+
+
+NO_LINKS = np.zeros((5, 5), bool), np.eye(5)
+
+
+class Problem:
+    """f_i(w) = |A_i w - b_i|^2 / (2 rows), unlike minimisers; models are trees of two leaves."""
+
+    def __init__(self, num_clients=5, size=6, rows=8, spread=1.0, seed=0):
+        rng = np.random.default_rng(seed)
+        self.size, self.num_clients = size, num_clients
+        self.a = rng.normal(size=(num_clients, rows, size))
+        self.b = self.a @ rng.normal(size=size) + rng.normal(size=(num_clients, rows))
+        self.b += np.einsum("irl,il->ir", self.a, spread * rng.normal(size=(num_clients, size)))
+        self.start = rng.normal(size=(num_clients, size))
+
+    def gradient_of(self, i, w):
+        """In NumPy, of one client."""
+        return self.a[i].T @ (self.a[i] @ w - self.b[i]) / self.a.shape[1]
+
+    @property
+    def solution(self):
+        """The minimiser of the mean of all f_i."""
+        return np.linalg.lstsq(self.a.reshape(-1, self.size), self.b.reshape(-1), rcond=None)[0]
+
+    @staticmethod
+    def tree(x):
+        return {"u": x[:, :2].reshape(-1, 2, 1), "v": x[:, 2:]}
+
+    @staticmethod
+    def flat(tree):
+        return np.concatenate([np.asarray(tree["u"])[:, :, 0], np.asarray(tree["v"])], axis=1)
+
+    def gradient(self, params, key):
+        x = jnp.concatenate([params["u"][:, :, 0], params["v"]], axis=1)
+        residual = jnp.einsum("irl,il->ir", self.a, x) - self.b
+        found = jnp.einsum("irl,ir->il", self.a, residual) / self.a.shape[1]
+        return jnp.mean(residual**2, axis=1) / 2, self.tree(found.astype(x.dtype))
+
+
+def run(algorithm, hparams, problem, links, start=None):
+    """Rounds over given links; (models [R + 1, N, n], messages [R, N], bits [R, N], the last state)."""
+    start = problem.start if start is None else start
+    state = jax.jit(algorithm.init)(hparams, problem.tree(jnp.asarray(start)))
+    step = jax.jit(lambda key, s, links: algorithm.round(hparams, key, s, links, problem.gradient))
+    models, messages, bits = [problem.flat(algorithm.params(state))], [], []
+    for t, (adjacency, mix) in enumerate(links):
+        state, stats = step(jax.random.key(t), state, Links(jnp.asarray(adjacency), jnp.asarray(mix)))
+        models.append(problem.flat(algorithm.params(state)))
+        messages.append(np.asarray(stats.messages))
+        bits.append(total_bits(words(stats.bits)))
+    return np.stack(models), np.stack(messages), np.stack(bits), state
+
+
+def run_long(algorithm, hparams, problem, links, rounds, start=None):
+    """The models after many rounds over the same links, in one program."""
+    start = problem.start if start is None else start
+    links = Links(jnp.asarray(links[0]), jnp.asarray(links[1]))
+
+    @jax.jit
+    def whole():
+        step = lambda s, k: (algorithm.round(hparams, k, s, links, problem.gradient)[0], None)  # noqa: E731
+        state = algorithm.init(hparams, problem.tree(jnp.asarray(start)))
+        return algorithm.params(jax.lax.scan(step, state, jax.random.split(jax.random.key(0), rounds))[0])
+
+    return problem.flat(whole())
