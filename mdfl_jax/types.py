@@ -98,7 +98,7 @@ class Links(NamedTuple):
 
 
 SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
-FIXED = "fixed"  # of a network: the same links in every round
+FIXED = "fixed"  # of a network: the same links in every round in which there are any
 
 
 class Places(NamedTuple):

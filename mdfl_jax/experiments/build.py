@@ -12,17 +12,19 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.experiments.build_task import SYNTHETIC, build_task
 from mdfl_jax.experiments.graph_points import graph_network, graph_params
+from mdfl_jax.experiments.participation_points import is_thinned, participation_of
 from mdfl_jax.experiments.sections import AlgorithmConfig, Experiment, MotionConfig
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.mobility import BOUNDARIES, Motion
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
+from mdfl_jax.networks.participation import ThinnedParams, thinned
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.regression import RegressionParams
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build, check_needs
 from mdfl_jax.tasks import PartitionParams
-from mdfl_jax.types import Hparams, Network
+from mdfl_jax.types import FIXED, Hparams, Network
 
 
 def _schedule(experiment: Experiment) -> Schedule | None:
@@ -69,6 +71,8 @@ def build_simulation(
     schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions, experiment.stop_std)
     world = _network(experiment, patterns)
     check_needs(algorithm, world, experiment.algorithm.name, _described(experiment, patterns))
+    if is_thinned(experiment.algorithm):
+        world = thinned(world, stay=FIXED in algorithm.needs)
     return build(task, world, algorithm, schedule)
 
 
@@ -129,13 +133,17 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
       trace: of `mdfl_jax.experiments.trace_files.TraceFiles`, where a rule needs one.
     """
     number: Any = np.float32
+    network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace)
+    if is_thinned(experiment.algorithm):
+        participation, period = participation_of(experiment.algorithm)
+        network = ThinnedParams(network, number(participation), np.int32(period))
     return Hparams(
         task=RegressionParams(
             number(experiment.data.shift), number(experiment.data.l2), number(experiment.data.truth_share)
         )
         if experiment.data.name.startswith(SYNTHETIC)
         else PartitionParams(alpha=number(experiment.data.alpha)),
-        network=graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace),
+        network=network,
         algorithm=_algorithm_numbers(experiment.algorithm),
     )
 

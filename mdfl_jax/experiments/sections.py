@@ -216,9 +216,11 @@ class AlgorithmConfig:
     batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
     local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
     compressor: str = _field("", "of the messages; empty: the algorithm's own", names=("", *COMPRESSORS))
-    participation: float = _own("share of the neighbours that a communication takes, nu", at_most=1)
-    period_min: int = _own_count("smallest period in rounds, kappa; drawn per client by pame", at_most=10**9)
-    period_max: int = _own_count("largest period of communication", at_most=10**9)
+    participation: float = _own("share of the neighbours that a communication takes, nu (PaME V-D)", at_most=1)
+    period_min: int = _own_count(
+        "smallest period in rounds, kappa; drawn per client by pame, else one for all", at_most=10**9
+    )
+    period_max: int = _own_count("largest period; one for all is the middle of the two", at_most=10**9)
     transmission: float = _own("share of the coordinates in a message, s / n: pame, random_k, top_k", at_most=1)
     penalty_growth: float = _own("pame: factor a round of the penalty, gamma")
     consensus_lr: float = _own("beer, choco, squarm_sgd: step of the compressed gossip, gamma", at_most=1)

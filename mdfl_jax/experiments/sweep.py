@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.participation_points import is_thinned
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
 
@@ -219,6 +220,9 @@ def static_key(experiment: Experiment) -> Experiment:
     # So are the draws of links that never fail.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
+    # And a network of which all is used.
+    if is_thinned(experiment.algorithm):
+        key = replace(key, "algorithm.participation", 0.5)
     if experiment.network.graph:  # places are not looked at
         plain = Experiment()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")

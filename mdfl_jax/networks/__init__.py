@@ -1,5 +1,27 @@
 """Who can talk, when: contact, graphs, mixing and the networks made of them. Importing it registers every graph."""
 
-from mdfl_jax.networks import contact, fixed, graphs, mixing, neighbours, radio, random_graphs, spatial, worlds
+from mdfl_jax.networks import (
+    contact,
+    fixed,
+    graphs,
+    mixing,
+    neighbours,
+    participation,
+    radio,
+    random_graphs,
+    spatial,
+    worlds,
+)
 
-__all__ = ["contact", "fixed", "graphs", "mixing", "neighbours", "radio", "random_graphs", "spatial", "worlds"]
+__all__ = [
+    "contact",
+    "fixed",
+    "graphs",
+    "mixing",
+    "neighbours",
+    "participation",
+    "radio",
+    "random_graphs",
+    "spatial",
+    "worlds",
+]

@@ -55,6 +55,7 @@ def until_connected(
     key: jax.Array,
     otherwise: Callable[[jax.Array], jax.Array] = joined,
     allow_disconnected: jax.Array | bool = False,
+    like: jax.Array | None = None,
 ) -> jax.Array:
     """Draws a graph again until it is connected, `TRIES` times at most.
 
@@ -63,10 +64,13 @@ def until_connected(
       key: typed key; each try folds in its index.
       otherwise: what is made of the last draw where none was connected.
       allow_disconnected: takes the first draw as it is.
+      like: [N, N] bool, a graph whose components are enough.
 
     Returns:
       adjacency: [N, N] bool.
     """
+
+    wanted = jnp.bool_(True) if like is None else reachable(like)
 
     def again(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         tries, _, done = carry
@@ -75,7 +79,7 @@ def until_connected(
     def attempt(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         tries, _, _ = carry
         adjacency = draw(jax.random.fold_in(key, tries))
-        return tries + 1, adjacency, is_connected(adjacency) | jnp.asarray(allow_disconnected, bool)
+        return tries + 1, adjacency, jnp.all(reachable(adjacency) == wanted) | jnp.asarray(allow_disconnected, bool)
 
     first = attempt((jnp.int32(0), jnp.zeros((0, 0), bool), jnp.bool_(False)))
     _, adjacency, done = jax.lax.while_loop(again, attempt, first)

@@ -152,3 +152,64 @@ def test_graphs_and_files_run(tiny, tmp_path):
     for found, expected in zip(sent, (2, N - 1, mean)):
         np.testing.assert_array_equal(found, np.broadcast_to(4 * np.asarray(expected), (2, N)))
     assert not np.any(moved)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "groups"),
+    [
+        ("algorithm.participation=0.25,0.5,1", 2),  # with all of it the program has no draws
+        ("algorithm.participation=0.25,0.5; algorithm.period_max=1,9", 1),
+        ("algorithm.period_max=1,5", 2),
+    ],
+)
+def test_participations_share_a_program(tiny, sweep, groups):
+    assert len(make_study(tiny(sweep=sweep, **{"network.graph": "complete"})).groups) == groups
+
+
+def test_periods_must_be_in_order(tiny):
+    with pytest.raises(
+        UserError, match=r"algorithm.period_min is 5; it must be at most algorithm.period_max, which is 3"
+    ):
+        make_study(tiny(**{"algorithm.period_min": 5, "algorithm.period_max": 3}))
+
+
+def test_the_middle_of_the_periods_counts(tiny, tmp_path):
+    """Bounds 1 and 3: a period of 2, so 2 of 4 rounds; half of five neighbours: three picked, three to five heard."""
+    changes = {"network.graph": "complete", "algorithm.period_max": 3, "algorithm.participation": 0.5}
+    study = make_study(tiny(**changes, seeds=1))
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        sent, heard = history["0/messages"][0, -1], history["0/num_neighbours"][0, 1:]
+    assert ((sent >= 2 * 3) & (sent <= 2 * 5)).all()
+    np.testing.assert_allclose(2 * heard.sum(), sent.sum())
+
+
+def test_what_a_network_does_not_give_is_told(tiny):
+    """An algorithm's needs in words, and what the network is called."""
+    from mdfl_jax.algorithms.dpsgd import dpsgd
+    from mdfl_jax.algorithms.registry import ALGORITHMS
+    from mdfl_jax.types import FIXED, SYMMETRIC
+
+    @ALGORITHMS.register("needy")
+    def needy(settings):
+        return dpsgd(settings)._replace(needs=frozenset({"adjacency", "mix", SYMMETRIC, FIXED}))
+
+    def told(**changes):
+        with pytest.raises(UserError) as caught:
+            make_study(tiny(**{"algorithm.name": "needy", **changes}))
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    try:
+        assert told() == (
+            "needy needs the same links in every round, which network.mobility=random_movement with "
+            "network.contact=disc, network.mixing=metropolis_hastings, does not give"
+        )
+        line = told(**{"network.graph": "star", "network.mixing": "uniform", "network.link_failure": 0.1})
+        assert line == (
+            "needy needs the same links in every round and symmetric mixing weights, which network.graph=star and "
+            "failing links, network.mixing=uniform, does not give"
+        )
+        make_study(tiny(**{"algorithm.name": "needy", "network.graph": "star", "algorithm.participation": 0.5}))
+    finally:
+        ALGORITHMS._members.pop("needy")

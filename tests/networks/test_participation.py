@@ -1,0 +1,160 @@
+"""Thinned networks: how many are picked, when, which weights, what stays, over graphs and over moving clients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import graphs as oracle
+from oracles import mixing as oracle_mixing
+from small import toy_task
+
+from mdfl_jax import Hparams, Schedule, UserError, simulate
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.exchange.partial import random_neighbours
+from mdfl_jax.networks.fixed import fixed_graph, given
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.participation import ThinnedParams, pick_links, thinned
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.tasks import PartitionParams
+from mdfl_jax.types import FIXED, SYMMETRIC
+
+SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), pattern=1)
+
+
+class Holders:
+    """Clients of one sample each."""
+
+    def __init__(self, n):
+        self.num_samples = jnp.ones(n, jnp.int32)
+        self.label_counts = jnp.ones((n, 2), jnp.int32)
+
+
+def drawer(network, rounds):
+    """(params, seeds) -> links of each seed and round, leaves [S, T, ...], the world carried on."""
+    clients = Holders(network.num_clients)
+
+    def one(params, key):
+        state = network.init(params, key, clients)
+        return jax.lax.scan(lambda s, t: network.step(params, key, t, s, clients), state, jnp.arange(rounds))[1]
+
+    several = jax.jit(jax.vmap(one, in_axes=(None, 0)))
+    return lambda params, seeds: jax.tree.map(np.asarray, several(params, jax.vmap(jax.random.key)(jnp.arange(seeds))))
+
+
+def numbers(inner, participation=1.0, period=1):
+    return ThinnedParams(inner, np.float32(participation), np.int32(period))
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.75, 0.8, 1.0])
+def test_each_picks_exactly_its_share(rate):
+    """In a graph without a link of both directions the links are the picks: ceil(nu d) of them a row."""
+    graph = oracle.links(11, "exponential")  # hops 1, 2, 4, 8, and none of 10, 9, 7, 3
+    assert not (graph & graph.T).any()
+    picks = jax.jit(jax.vmap(pick_links, in_axes=(0, None, None)))(
+        jax.random.split(jax.random.key(0), 300), jnp.asarray(graph), np.float32(rate)
+    )
+    picks = np.asarray(picks)
+    count = int(np.ceil(rate * 4 - 1e-6))
+    assert (picks.sum(axis=2) == count).all()
+    assert not (picks & ~graph).any()
+    share = picks.mean(axis=0)[graph]
+    assert (np.abs(share - count / 4) < 4.5 * np.sqrt(0.25 / 300)).all()
+
+
+def test_an_exchange_goes_both_ways():
+    graph = oracle.links(9, "complete")
+    keys = jax.random.split(jax.random.key(1), 400)
+    links = np.asarray(jax.vmap(pick_links, in_axes=(0, None, None))(keys, jnp.asarray(graph), 0.25))
+    picks = np.asarray(jax.vmap(random_neighbours, in_axes=(0, None, None))(keys, jnp.asarray(graph), 0.25))
+    assert (picks.sum(axis=2) == 2).all()
+    np.testing.assert_array_equal(links, picks | picks.swapaxes(1, 2))
+    expected = 1 - (1 - 2 / 8) ** 2  # either end picks it
+    assert abs(links.sum() / (400 * 72) - expected) < 4.5 * np.sqrt(expected * (1 - expected) / (400 * 36))
+
+
+@pytest.mark.parametrize("inner", ["graph", "space"])
+def test_links_weights_and_periods_of_every_round(inner):
+    """Over a graph and over moving clients: no link outside the inner ones, none between periods, MH weights."""
+    n, rounds = 10, 12
+    network, params = {
+        "graph": (fixed_graph(n, "complete"), GraphParams()),
+        "space": (spatial(n, 6, ("static", "random_movement")), SPACE),
+    }[inner]
+    whole = drawer(network, rounds)(params, 3)
+    draw = drawer(thinned(network), rounds)
+    for rate, period in ((0.3, 1), (0.3, 3), (1.0, 4)):
+        links = draw(numbers(params, rate, period), 3)
+        assert not (links.adjacency & ~whole.adjacency).any()
+        for s in range(3):
+            for t in range(rounds):
+                found = links.adjacency[s, t]
+                assert (found == found.T).all()
+                np.testing.assert_allclose(links.mix[s, t], oracle_mixing.metropolis_hastings(found), atol=1e-6)
+                if t % period:
+                    assert not found.any()
+                    np.testing.assert_array_equal(links.mix[s, t], np.eye(n))
+                else:
+                    degree = whole.adjacency[s, t].sum(axis=1)
+                    assert (found.sum(axis=1) >= np.ceil(rate * degree - 1e-6)).all()
+        if rate < 1 and inner == "graph" and period == 1:
+            assert len({graph.tobytes() for graph in links.adjacency.reshape(-1, n, n)}) == 3 * rounds
+    plain = draw(numbers(params), 3)  # all of it, always: the inner network
+    np.testing.assert_array_equal(plain.adjacency, whole.adjacency)
+    np.testing.assert_array_equal(plain.mix, whole.mix)
+
+
+def test_inner_weights_are_kept_where_all_take_part():
+    network = fixed_graph(6, "star", "uniform")
+    links = drawer(thinned(network), 2)(numbers(GraphParams(), 1.0, 2), 1)
+    np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.uniform(oracle.links(6, "star")), atol=1e-6)
+
+
+def test_picks_that_stay_are_connected_and_stay():
+    n, seeds = 14, 40
+    network = thinned(fixed_graph(n, "random_regular"), stay=True)
+    links = drawer(network, 5)(numbers(GraphParams(degree=np.int32(6)), 0.17, 2), seeds)
+    used = links.adjacency[:, 0]
+    assert all(oracle.connected(graph) for graph in used)
+    assert len({graph.tobytes() for graph in used}) == seeds
+    assert used.sum() < 0.6 * 6 * n * seeds  # two picks of six, at most four heard in the mean
+    assert (used.sum(axis=2) >= 2).all()
+    for t in range(5):
+        np.testing.assert_array_equal(links.adjacency[:, t], used & (t % 2 == 0))
+    np.testing.assert_allclose(links.mix[0, 4], oracle_mixing.metropolis_hastings(used[0]), atol=1e-6)
+
+
+def test_picks_that_stay_keep_the_components_there_are():
+    parts = np.kron(np.eye(2), ~np.eye(5, dtype=bool)).astype(bool)
+    links = drawer(thinned(given(parts), stay=True), 1)(numbers(GraphParams(), 0.25), 30).adjacency[:, 0]
+    assert all(oracle.connected(graph[k : k + 5, k : k + 5]) for graph in links for k in (0, 5))
+    assert (links.sum(axis=(1, 2)) < 40).any()  # not just all of them
+    assert not links[:, :5, 5:].any()
+
+
+def test_whatever_cannot_be_thinned_is_used_whole():
+    """A ring of which each takes one of two neighbours rarely is connected; then all of it stays."""
+    ring = oracle.links(40, "ring")
+    links = drawer(thinned(given(ring), stay=True), 1)(numbers(GraphParams(), 0.5), 5).adjacency[:, 0]
+    assert all(oracle.connected(graph) for graph in links)
+    assert any((graph == ring).all() for graph in links)
+
+
+def test_promises():
+    fixed, space = fixed_graph(6), spatial(6, 4, ("random_movement",))
+    assert thinned(fixed, stay=True).gives == fixed.gives
+    assert FIXED not in thinned(fixed).gives
+    assert SYMMETRIC in thinned(space).gives
+    with pytest.raises(UserError, match="the same links in every round"):
+        thinned(space, stay=True)
+
+
+def test_metrics_count_the_links_used():
+    """Neighbours and messages of a whole run are those of the rounds with links."""
+    n = 6
+    run = simulate(toy_task(n), thinned(fixed_graph(n, "complete")), dpsgd(), Schedule(rounds=6, eval_every=3))
+    params = Hparams(PartitionParams(np.float32(1.0)), numbers(GraphParams(), 1.0, 3), AlgorithmParams(lr=0.1))
+    history = jax.jit(jax.vmap(run, in_axes=(None, 0)))(params, jax.random.split(jax.random.key(0), 2))
+    np.testing.assert_allclose(history.num_neighbours[:, 1:], 5 / 3, rtol=1e-6)
+    np.testing.assert_array_equal(history.messages[:, -1], np.full((2, n), 10))
+    np.testing.assert_allclose(history.lambda_2[:, 1:], 1, atol=1e-5)  # the last round of three has no links
