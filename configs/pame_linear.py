@@ -60,6 +60,7 @@ def get_config(argument: str = "transmission") -> ConfigDict:
         config.graph.allow_disconnected = True  # at a density of 0.1 some are
         config.algorithm.participation = 0.4
     config.engine.record_positions = False
+    config.engine.runs_per_batch = 2  # of runs together none ends before the last
     if argument.endswith("_small"):
         config.sweep = config.sweep.replace("32,64,128", "8,16")
         config.seeds = 2

@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.experiments import default_config
 
-ALGORITHMS = "pame,dpsgd,dfedsam,beer,anq_nids"
+ALGORITHMS = "pame,dpsgd,beer,anq_nids"
 GRID = "0.03,0.1,0.3,1,3,10"
 
 
@@ -51,6 +51,7 @@ def get_config(argument: str = "m32") -> ConfigDict:
     config.algorithm.period_min = 3
     config.algorithm.period_max = 7
     config.engine.record_positions = False
+    config.engine.runs_per_batch = 2  # of runs together none ends before the last
     if argument == "small":
         config.seeds = 2
         config.rounds = 200

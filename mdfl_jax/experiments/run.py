@@ -115,8 +115,11 @@ class _Runner:
         self._write_lines(runs, program.group, result.metrics, facts)
         begin, parts = time.perf_counter() - result.run_seconds, [result.metrics]
         for e in range(evaluations if saved else 0, program.monte_carlo.num_evaluations):
-            carry, metrics = program.advance(program.monte_carlo.data, *device_runs, carry)
-            parts.append(as_history(to_host(metrics, len(runs)), 1))
+            if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
+                parts.append(held(parts[-1], self.study.experiment.eval_every))
+            else:
+                carry, metrics = program.advance(program.monte_carlo.data, *device_runs, carry)
+                parts.append(as_history(to_host(metrics, len(runs)), 1))
             self._write_lines(runs, program.group, parts[-1], facts)
             bar.update(self.study.experiment.eval_every * len(runs))
             last, due = e + 1 == program.monte_carlo.num_evaluations, self._save_is_due()
@@ -153,6 +156,19 @@ class _Runner:
         for of_evaluation in zip(*of_runs):  # in this order too where several evaluations are read back
             self.lines.writelines(dumps(line) + "\n" for line in of_evaluation)
         self.lines.flush()
+
+
+def held(metrics: Metrics, eval_every: int) -> Metrics:
+    """The next evaluation of runs that hold still: that of one evaluation [runs, 1, ...], later in the study."""
+    last = jax.tree.map(lambda leaf: leaf[:, -1:], metrics._replace(position=None))
+    unknown = np.full_like(last.train_loss, np.nan)
+    return last._replace(
+        round=last.round + eval_every,
+        train_loss=unknown,
+        num_neighbours=unknown,
+        lambda_2=np.full_like(last.lambda_2, np.nan),
+        position=np.repeat(metrics.position[:, -1:], eval_every, axis=1),
+    )
 
 
 class _Program:

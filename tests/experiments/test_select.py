@@ -89,6 +89,24 @@ def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):
     assert min(min(p["rounds_done"]["per_seed"]) for p in summary["points"]) < 40
 
 
+def test_runs_that_the_host_ends_are_as_those_held_still_to_the_end(workdir, tmp_path):
+    """A batch is ended once all its runs have stopped; here one run never stops, and the others wait for it."""
+    config = synthetic()
+    config.sweep, config.select, config.engine.runs_per_batch = "algorithm.lr=0.2,1e-9", "", 4
+    config.stop_std = 1e-12
+    together = run_study(make_study(config), tmp_path / "together")
+    assert len({p["rounds_done"]["mean"] for p in together["points"]}) == 2
+    config.engine.runs_per_batch = 1
+    apart = run_study(make_study(config), tmp_path / "apart")
+    for a, b in zip(together["points"], apart["points"]):
+        for key in ("rounds_done", "objective", "final_accuracy", "bits_sent_per_client"):
+            assert a[key] == b[key]
+    with np.load(tmp_path / "together" / "history.npz") as x, np.load(tmp_path / "apart" / "history.npz") as y:
+        assert x.files == y.files
+        for key in x.files:
+            np.testing.assert_allclose(x[key], y[key], rtol=1e-6, err_msg=key)
+
+
 @pytest.mark.parametrize("x_axis", ["", "rounds", "messages", "bits"])
 def test_curves_are_drawn_against_rounds_messages_and_bits(workdir, x_axis):
     assert write_report(workdir, x_axis).is_file()
