@@ -1,77 +1,21 @@
 """PaME's figures 2 to 12, our values beside the paper's claims.
 
-python -m benchmarks.papers.pame --figure=9 [--scale=small|paper] [--workdir=runs/pame] [--json=FILE]
+python -m benchmarks.papers.pame --figure=9 [--scale=small|paper] [--workdir=runs/papers] [--json=FILE]
 
 Figures that share their runs share a workdir: what is finished is read again. `small` takes seconds a figure and shows
 that everything runs; `paper` has the paper's numbers of nodes and coordinates. What the paper leaves open (samples,
 graph, grid of step sizes) stands in the configs' heads.
 """
 
-import json
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from absl import flags
-from ml_collections import ConfigDict
-
+from benchmarks.papers.figures import Figures, Point, Table, best, cell, pivot, run, small, study
 from configs import pame_fashion, pame_linear, pame_logistic
-from launch import common
 from mdfl_jax.errors import UserError
-
-_FIGURE = flags.DEFINE_string("figure", "", "2 to 12: the paper's number.")
-_SCALE = flags.DEFINE_enum("scale", "small", ["small", "paper"], "Size.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/pame", "Where the studies go.")
-_JSON = flags.DEFINE_string("json", "", "Write the tables to this file too.")
-
-Table = tuple[str, list[str], list[list[str]]]  # title, header, rows
-Point = dict[str, Any]
-
-
-def study(config: ConfigDict) -> list[Point]:
-    """The points of a study's summary; run where it is not finished."""
-    from mdfl_jax.experiments import make_study, memory, run_study
-    from mdfl_jax.experiments import workdir as workdirs
-
-    made = make_study(config)
-    workdir = Path(_WORKDIR.value) / config.name
-    if not workdirs.is_finished(workdir, made.config):
-        log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-        run_study(memory.fit(made, log), workdir, resume=workdirs.check(workdir, made.config, overwrite=True), log=log)
-    return json.loads((workdir / "summary.json").read_text())["points"]
-
-
-def cell(statistic: Any, scale: float = 1.0, digits: int = 3) -> str:
-    """'1.23 ± 0.04', the mean alone where there is one seed, a dash where there is none."""
-    if statistic is None or statistic["mean"] is None:
-        return "-"
-    try:
-        mean, half = float(statistic["mean"]) * scale, statistic["ci95"]
-    except ValueError:  # 'inf', of a run that diverged
-        return "diverged"
-    return f"{mean:.{digits}g}" if half is None else f"{mean:.{digits}g} ± {float(half) * scale:.2g}"
-
-
-def value_of(point: Point, path: str) -> str:
-    """The value of a swept field, as text."""
-    return f"{point['overrides'][path]:g}"
-
-
-def pivot(
-    points: list[Point], down: str, across: str, take: Callable[[Point], str]
-) -> tuple[list[str], list[list[str]]]:
-    """Points as a table: one field down, another across."""
-    rows = list(dict.fromkeys(value_of(p, down) for p in points))
-    columns = list(dict.fromkeys(value_of(p, across) for p in points))
-    at = {(value_of(p, down), value_of(p, across)): "diverged" if p["diverged"] else take(p) for p in points}
-    names = [path.split(".")[-1] for path in (down, across)]
-    return [f"{names[0]} \\ {names[1]}", *columns], [[row, *(at[row, c] for c in columns)] for row in rows]
 
 
 def _linear(argument: str) -> list[Point]:
-    return study(pame_linear.get_config(argument + ("_small" if _SCALE.value == "small" else "")))
+    return study(pame_linear.get_config(argument + ("_small" if small() else "")))
 
 
 def objective(point: Point) -> str:
@@ -110,7 +54,7 @@ def convergence(argument: str) -> list[Table]:
 def figure_7() -> list[Table]:
     """Objective, iterations and seconds by density of the graph and transmission rate."""
     points, found = _linear("connectivity"), []
-    nodes = 16 if _SCALE.value == "small" else 64
+    nodes = 16 if small() else 64
     seconds = lambda p: f"{p['run_seconds'] / len(p['rounds_done']['per_seed']):.2g}"  # noqa: E731
     for title, take in (
         ("final objective a node", lambda p: cell(p["objective"], 1 / nodes, 4)),
@@ -121,20 +65,12 @@ def figure_7() -> list[Table]:
     return found
 
 
-def _rivals(argument: str) -> list[tuple[str, Point]]:
-    """Each algorithm's best point."""
-    config = pame_logistic.get_config(argument)
-    points, workdir = {p["id"]: p for p in study(config)}, Path(_WORKDIR.value) / config.name
-    selected = json.loads((workdir / "summary.json").read_text())["selected"]
-    return [(s["of"]["algorithm.name"], points[s["id"]]) for s in selected if s["id"]]
-
-
 def figure_8() -> list[Table]:
     """Accuracy, and what it takes to reach the target, of every algorithm at its best step size."""
     found = []
-    for argument in ("small",) if _SCALE.value == "small" else ("m32", "m64", "m128"):
+    for argument in ("small",) if small() else ("m32", "m64", "m128"):
         rows = []
-        for name, p in _rivals(argument):
+        for name, p in best(pame_logistic.get_config(argument)):
             reached = [b / 1e6 for b in p["bits_to_target_per_seed"] if b is not None]
             seeds = len(p["bits_to_target_per_seed"])
             bits = f"{sum(reached) / seeds:.3g}" if len(reached) == seeds else f"- ({len(reached)} of {seeds} seeds)"
@@ -157,25 +93,22 @@ def figure_8() -> list[Table]:
 
 def _to_the_stop() -> list[tuple[str, str, dict[str, Point]]]:
     """(m, n, best points by algorithm) of figures 9 and 10: step sizes are chosen at the smallest m, under one seed."""
-    nodes, sizes = ((8, 16), (50, 100)) if _SCALE.value == "small" else ((32, 64, 128), (1000, 5000, 10000))
+    nodes, sizes = ((8, 16), (50, 100)) if small() else ((32, 64, 128), (1000, 5000, 10000))
     found = []
     for n in sizes:
         chosen: dict[str, float] = {}
         for m in (0, *nodes):
-            config = pame_logistic.get_config("small" if _SCALE.value == "small" else "m32")
+            config = pame_logistic.get_config("small" if small() else "m32")
             config.rounds, config.eval_every, config.stop_std = config.rounds, 20, 1e-3
             config.data.dimension, config.network.num_clients = n, m or nodes[0]
-            config.name = f"pame_stop_{_SCALE.value}_n{n}_" + (f"m{m}" if m else "steps")
+            config.name = f"pame_stop_{'small' if small() else 'paper'}_n{n}_" + (f"m{m}" if m else "steps")
             config.seeds, config.first_seed = (3, 0) if m else (1, 100)
             if m:
                 tied = ",".join(f"{name}+{lr:g}" for name, lr in chosen.items())
                 config.sweep, config.select = f"algorithm.name+algorithm.lr={tied}", ""
-            points = study(config)
-            if m:
-                found.append((str(m), str(n), {p["overrides"]["algorithm.name"]: p for p in points}))
+                found.append((str(m), str(n), {p["overrides"]["algorithm.name"]: p for p in study(config)}))
             else:
-                summary = json.loads((Path(_WORKDIR.value) / config.name / "summary.json").read_text())
-                chosen = {s["of"]["algorithm.name"]: s["value"] for s in summary["selected"] if s["id"]}
+                chosen = {name: p["overrides"]["algorithm.lr"] for name, p in best(config)}
     return found
 
 
@@ -202,13 +135,10 @@ def figure_11() -> list[Table]:
     """Accuracy on Fashion-MNIST with C classes a node."""
     found = []
     for classes in (1, 7, 10):
-        config = pame_fashion.get_config(f"c{classes}" + ("_small" if _SCALE.value == "small" else ""))
-        points, workdir = {p["id"]: p for p in study(config)}, Path(_WORKDIR.value) / config.name
-        rows = []
-        for s in json.loads((workdir / "summary.json").read_text())["selected"]:
-            p = points.get(s["id"])
-            if p:
-                rows.append([s["of"]["algorithm.name"], f"{s['value']:g}", cell(p["final_accuracy"], 100, 4)])
+        config = pame_fashion.get_config(f"c{classes}" + ("_small" if small() else ""))
+        rows = [
+            [name, f"{p['overrides']['algorithm.lr']:g}", cell(p["final_accuracy"], 100, 4)] for name, p in best(config)
+        ]
         found.append((f"C = {classes}", ["algorithm", "lr", "accuracy (%)"], rows))
     return found
 
@@ -218,7 +148,7 @@ def figure_12() -> list[Table]:
     raise UserError("--figure=12 needs the ResNet-20, which is not there yet; known: 2 to 11")
 
 
-FIGURES: dict[str, tuple[Callable[[], list[Table]], str]] = {
+FIGURES: Figures = {
     "2": (figure_2, "higher rates give lower objectives, little beyond 0.2; the period has little influence"),
     "3": (lambda: convergence("transmission"), "higher transmission converges faster, little beyond 0.2"),
     "4": (lambda: convergence("participation"), "0.1 to 0.2 speeds up much, more gives little"),
@@ -233,26 +163,5 @@ FIGURES: dict[str, tuple[Callable[[], list[Table]], str]] = {
 }
 
 
-def main() -> int:
-    """Prints the figure's tables in Markdown, and the paper's claim."""
-    if _FIGURE.value not in FIGURES:
-        raise UserError(f"--figure={_FIGURE.value}: known: {', '.join(FIGURES)}")
-    common.setup_jax(common.default_cache())
-    begin = time.perf_counter()
-    make, claim = FIGURES[_FIGURE.value]
-    tables = make()
-    for title, header, rows in tables:
-        lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
-        print("\n".join([f"**{title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""]))
-    print(f"The paper, figure {_FIGURE.value}: {claim}.")
-    seconds = time.perf_counter() - begin
-    print(f"Scale {_SCALE.value}, {seconds:.0f} s (runs that were there already cost nothing).")
-    if _JSON.value:
-        content = [{"title": t, "header": h, "rows": r} for t, h, r in tables]
-        saved = {"figure": _FIGURE.value, "scale": _SCALE.value, "seconds": seconds, "claim": claim, "tables": content}
-        Path(_JSON.value).write_text(json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    common.run(main)
+    run(FIGURES)

@@ -1,0 +1,106 @@
+"""What the papers' scripts share: studies run once and read again, tables, the command line."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from ml_collections import ConfigDict
+
+from launch import common
+from mdfl_jax.errors import UserError
+
+_FIGURE = flags.DEFINE_string("figure", "", "The paper's number.")
+_SCALE = flags.DEFINE_enum("scale", "small", ["small", "paper"], "Size.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "Where the studies go.")
+_JSON = flags.DEFINE_string("json", "", "Write the tables to this file too.")
+
+Rows = list[list[str]]
+Table = tuple[str, list[str], Rows]  # title, header, rows
+Point = dict[str, Any]
+Figures = dict[str, tuple[Callable[[], list[Table]], str]]  # by number: what makes it, the paper's claim
+
+
+def small() -> bool:
+    """Whether the small scale is asked for."""
+    return _SCALE.value == "small"
+
+
+def summary_of(config: ConfigDict) -> dict[str, Any]:
+    """The summary of a study; run where it is not finished."""
+    from mdfl_jax.experiments import make_study, memory, run_study
+    from mdfl_jax.experiments import workdir as workdirs
+
+    made = make_study(config)
+    workdir = Path(_WORKDIR.value) / config.name
+    if not workdirs.is_finished(workdir, made.config):
+        log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+        resume = workdirs.check(workdir, made.config, overwrite=True)
+        run_study(memory.fit(made, log), workdir, resume=resume, log=log)
+    return json.loads((workdir / "summary.json").read_text())
+
+
+def study(config: ConfigDict) -> list[Point]:
+    """The points of a study."""
+    return summary_of(config)["points"]
+
+
+def best(config: ConfigDict) -> list[tuple[str, Point]]:
+    """Each algorithm's best point, by name, of a study that chooses step sizes."""
+    summary = summary_of(config)
+    points = {p["id"]: p for p in summary["points"]}
+    return [(s["of"]["algorithm.name"], points[s["id"]]) for s in summary["selected"] if s["id"]]
+
+
+def cell(statistic: Any, scale: float = 1.0, digits: int = 3) -> str:
+    """'1.23 ± 0.04', the mean alone where there is one seed, a dash where there is none."""
+    if statistic is None or statistic["mean"] is None:
+        return "-"
+    try:
+        mean, half = float(statistic["mean"]) * scale, statistic["ci95"]
+    except ValueError:  # 'inf', of a run that diverged
+        return "diverged"
+    return f"{mean:.{digits}g}" if half is None else f"{mean:.{digits}g} ± {float(half) * scale:.2g}"
+
+
+def value_of(point: Point, path: str) -> str:
+    """The value of a swept field, as text."""
+    value = point["overrides"][path]
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def pivot(points: list[Point], down: str, across: str, take: Callable[[Point], str]) -> tuple[list[str], Rows]:
+    """Points as a table: one field down, another across."""
+    rows = list(dict.fromkeys(value_of(p, down) for p in points))
+    columns = list(dict.fromkeys(value_of(p, across) for p in points))
+    at = {(value_of(p, down), value_of(p, across)): "diverged" if p["diverged"] else take(p) for p in points}
+    names = [path.split(".")[-1] for path in (down, across)]
+    return [f"{names[0]} \\ {names[1]}", *columns], [[row, *(at[row, c] for c in columns)] for row in rows]
+
+
+def run(figures: Figures) -> None:
+    """The command line of a paper's script: prints a figure's tables in Markdown, and the paper's claim."""
+
+    def main() -> int:
+        if _FIGURE.value not in figures:
+            raise UserError(f"--figure={_FIGURE.value}: known: {', '.join(figures)}")
+        common.setup_jax(common.default_cache())
+        begin = time.perf_counter()
+        make, claim = figures[_FIGURE.value]
+        tables = make()
+        for title, header, rows in tables:
+            lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
+            print("\n".join([f"**{title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""]))
+        print(f"The paper, figure {_FIGURE.value}: {claim}.")
+        seconds = time.perf_counter() - begin
+        print(f"Scale {_SCALE.value}, {seconds:.0f} s (runs that were there already cost nothing).")
+        if _JSON.value:
+            content = [{"title": t, "header": h, "rows": r} for t, h, r in tables]
+            saved = {"figure": _FIGURE.value, "scale": _SCALE.value, "seconds": seconds, "claim": claim}
+            Path(_JSON.value).write_text(json.dumps(saved | {"tables": content}, indent=2, ensure_ascii=False) + "\n")
+        return 0
+
+    common.run(main)
