@@ -52,7 +52,8 @@ def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | fl
     """
     words = jax.random.bits(key, adjacency.shape, jnp.uint32) >> 1  # below what those who are not heard have
     count = share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32))
-    return smallest(jnp.where(adjacency, words, jnp.uint32(2**32 - 1)), count)
+    words = jnp.where(adjacency, words, jnp.uint32(2**32 - 1))
+    return in_chunks(lambda rows: smallest(words[rows], count[rows]), *adjacency.shape)
 
 
 def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:
