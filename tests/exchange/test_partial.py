@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
+from mdfl_jax.exchange import partial as partial_module
 from mdfl_jax.exchange import select as select_module
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.exchange.select import share_of, smallest
@@ -109,6 +110,18 @@ def test_partial_average_equals_the_loop(own, sent, neighbours):
         for i in range(N)
     ]
     np.testing.assert_allclose(average(own, sent, neighbours), expected, rtol=1e-5, atol=1e-3)
+
+
+def test_partial_average_of_some_receivers_at_a_time(monkeypatch):
+    """Two receivers a chunk, as it is with many: the same, and who listens to nobody keeps its own."""
+    own = jax.random.normal(jax.random.key(0), (9, 6))
+    sent, neighbours = (jax.random.bernoulli(jax.random.key(k), 0.4, s) for k, s in ((1, (9, 6)), (2, (9, 9))))
+    neighbours = neighbours.at[jnp.array([0, 3, 4])].set(False)
+    whole = np.asarray(partial_average(own, sent, neighbours))
+    monkeypatch.setattr(partial_module, "RECEIVERS", 2)
+    chunked = jax.jit(lambda *args: partial_average(*args))(own, sent, neighbours)
+    np.testing.assert_allclose(chunked, whole, rtol=1e-6)
+    assert (whole[[0, 3, 4]] == np.asarray(own)[[0, 3, 4]]).all()
 
 
 def test_partial_average_is_of_float32_at_least():
