@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from mdfl_jax.exchange.select import in_chunks, share_of, smallest
 from mdfl_jax.rng import per_client
 
+RECEIVERS = 32  # averaged at a time on a CPU: those who listen to nobody in a round cost nothing
+
 
 def random_coordinates(
     key: jax.Array, num_clients: int, size: int, count: jax.Array | int, senders: jax.Array | None = None
@@ -32,7 +34,7 @@ def random_coordinates(
         words = jax.vmap(lambda k: jax.random.bits(k, (size,), jnp.uint32))(keys[rows])
         return smallest(words, counts[rows], even=True)
 
-    return in_chunks(choose, num_clients, size, senders)
+    return in_chunks(choose, jnp.zeros((num_clients, size), bool), senders)
 
 
 def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
@@ -52,7 +54,8 @@ def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | fl
     """
     words = jax.random.bits(key, adjacency.shape, jnp.uint32) >> 1  # below what those who are not heard have
     count = share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32))
-    return smallest(jnp.where(adjacency, words, jnp.uint32(2**32 - 1)), count)
+    words = jnp.where(adjacency, words, jnp.uint32(2**32 - 1))
+    return in_chunks(lambda rows: smallest(words[rows], count[rows]), jnp.zeros_like(adjacency))
 
 
 def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:
@@ -71,7 +74,12 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> j
     [2.0, 8.0, 1.0, 5.0]
     """
     wide = jnp.promote_types(own.dtype, jnp.float32)
-    listens = neighbours.astype(wide)
-    total = jnp.matmul(listens, jnp.where(sent, own, 0).astype(wide), precision="highest")
-    number = jnp.matmul(listens, sent.astype(wide), precision="highest")
-    return jnp.where(number > 0, total / jnp.maximum(number, 1), own.astype(wide)).astype(own.dtype)
+    values, present = jnp.where(sent, own, 0).astype(wide), sent.astype(wide)
+
+    def average(rows: jax.Array) -> jax.Array:
+        listens = neighbours[rows].astype(wide)
+        total = jnp.matmul(listens, values, precision="highest")
+        number = jnp.matmul(listens, present, precision="highest")
+        return jnp.where(number > 0, total / jnp.maximum(number, 1), own[rows].astype(wide)).astype(own.dtype)
+
+    return in_chunks(average, own, jnp.any(neighbours, axis=1), RECEIVERS)

@@ -34,34 +34,35 @@ def share_of(share: Array | float, size: Array | int) -> jax.Array:
 
 
 def in_chunks(
-    choose: Callable[[jax.Array], jax.Array], num_rows: int, size: int, wanted: jax.Array | None = None
+    make: Callable[[jax.Array], jax.Array],
+    start: jax.Array,
+    wanted: jax.Array | None = None,
+    at_once: int = 0,
 ) -> jax.Array:
-    """Rows of a mask made a few at a time, on a CPU; elsewhere all at once.
+    """Rows of a matrix made a few at a time on a CPU, and only those that are wanted; elsewhere all at once.
 
     Args:
-      choose: (rows [K] int32) -> [K, n] bool; must not depend on which rows are asked for together.
-      num_rows: N.
-      size: n.
-      wanted: [N] bool, rows to make; the others are false. Left out: all.
-
-    Returns:
-      [N, n] bool.
+      make: (rows [K] int32) -> [K, n]; what a row becomes must not depend on the rows asked for together.
+      start: [N, n] what the other rows are.
+      wanted: [N] bool; left out: all.
+      at_once: K; 0: as many as make `IN_CACHE` words.
     """
+    num_rows, size = start.shape
     everyone = jnp.arange(num_rows, dtype=jnp.int32)
-    at_once = min(max(IN_CACHE // size, 1), num_rows) if jax.default_backend() == "cpu" else num_rows
+    at_once = min(at_once or max(IN_CACHE // size, 1), num_rows) if jax.default_backend() == "cpu" else num_rows
     if at_once == num_rows:
-        made = choose(everyone)
-        return made if wanted is None else made & wanted[:, None]
+        return make(everyone) if wanted is None else jnp.where(wanted[:, None], make(everyone), start)
     wanted = jnp.ones(num_rows, bool) if wanted is None else wanted
     order, number = jnp.argsort(~wanted, stable=True).astype(jnp.int32), jnp.sum(wanted, dtype=jnp.int32)
 
     def chunk(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        made, first = state
-        rows = jax.lax.dynamic_slice(order, (first,), (at_once,))  # the last chunk begins earlier, to be a whole one
-        return made.at[rows].set(choose(rows) & wanted[rows][:, None]), first + at_once
+        made, turn = state
+        rows = jax.lax.dynamic_slice(order, (turn * at_once,), (at_once,))  # the last begins earlier, to be a whole one
+        return made.at[rows].set(jnp.where(wanted[rows][:, None], make(rows), start[rows])), turn + 1
 
-    nothing = jnp.zeros((num_rows, size), bool)
-    return jax.lax.while_loop(lambda state: state[1] < number, chunk, (nothing, jnp.int32(0)))[0]
+    # Chunks are counted by ones: XLA (jax 0.10.2, CPU) drops a loop by twos whose bound is a constant 1.
+    chunks = (number + at_once - 1) // at_once
+    return jax.lax.while_loop(lambda state: state[1] < chunks, chunk, (start, jnp.int32(0)))[0]
 
 
 def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> jax.Array:

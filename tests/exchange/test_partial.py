@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
+from mdfl_jax.exchange import partial as partial_module
+from mdfl_jax.exchange import select as select_module
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.exchange.select import share_of, smallest
 
@@ -39,6 +41,7 @@ def test_smallest_of_random_words_is_that_of_a_sort():
             assert (np.asarray(select(words, jnp.int32(count), even=even)) == (ranks < count)).all()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 100), st.integers(1, 400), st.booleans())
 def test_share_of_rounds_up_the_exact_product(percent, size, single):
     """ceil(percent / 100 * size) in whole numbers, though neither 0.2 nor 0.7 is a float."""
@@ -56,6 +59,20 @@ def test_random_coordinates_has_the_count_and_every_coordinate_equally_often():
     number = np.array([(subsets == s).sum() for s in np.unique(subsets)])
     assert len(number) == 15  # every pair occurs, and as often as any other
     assert ((number - 20_000 / 15) ** 2 / (20_000 / 15)).sum() < 36.1  # chi square, 14 degrees, 0.1 %
+
+
+def test_a_few_rows_at_a_time_are_the_rows_of_all(monkeypatch):
+    """Two of five rows a chunk, the last chunk short; of senders only, none, and under a mapping of seeds."""
+    keys, counts = jax.random.split(jax.random.key(3), 3), jnp.array([0, 3, 12, 7, 1])
+    whole = [np.asarray(random_coordinates(key, N, SIZE, counts)) for key in keys]
+    monkeypatch.setattr(select_module, "IN_CACHE", 2 * SIZE)
+    draw = lambda key, who: random_coordinates(key, N, SIZE, counts, who)  # noqa: E731
+    mapped = jax.jit(jax.vmap(draw, in_axes=(0, None)))
+    for senders in ([1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]):
+        who = np.array(senders, bool)
+        assert (np.asarray(mapped(keys, jnp.asarray(who))) == np.stack(whole) & who[:, None]).all()
+    last = np.arange(N) == N - 1  # known when it is compiled: one chunk and no more
+    assert (np.asarray(jax.jit(lambda key: draw(key, jnp.asarray(last)))(keys[0])) == whole[0] & last[:, None]).all()
 
 
 def test_random_neighbours_takes_ceil_of_the_share_uniformly():
@@ -93,6 +110,18 @@ def test_partial_average_equals_the_loop(own, sent, neighbours):
         for i in range(N)
     ]
     np.testing.assert_allclose(average(own, sent, neighbours), expected, rtol=1e-5, atol=1e-3)
+
+
+def test_partial_average_of_some_receivers_at_a_time(monkeypatch):
+    """Two receivers a chunk, as it is with many: the same, and who listens to nobody keeps its own."""
+    own = jax.random.normal(jax.random.key(0), (9, 6))
+    sent, neighbours = (jax.random.bernoulli(jax.random.key(k), 0.4, s) for k, s in ((1, (9, 6)), (2, (9, 9))))
+    neighbours = neighbours.at[jnp.array([0, 3, 4])].set(False)
+    whole = np.asarray(partial_average(own, sent, neighbours))
+    monkeypatch.setattr(partial_module, "RECEIVERS", 2)
+    chunked = jax.jit(lambda *args: partial_average(*args))(own, sent, neighbours)
+    np.testing.assert_allclose(chunked, whole, rtol=1e-6)
+    assert (whole[[0, 3, 4]] == np.asarray(own)[[0, 3, 4]]).all()
 
 
 def test_partial_average_is_of_float32_at_least():
