@@ -1,6 +1,33 @@
 """What is done and sent in a round. Importing the package registers every algorithm."""
 
-from mdfl_jax.algorithms import anq_nids, beer, choco, dcd_psgd, dpsgd, pame, squarm_sgd
+from mdfl_jax.algorithms import (
+    anq_nids,
+    beer,
+    choco,
+    dcd_psgd,
+    dfedavgm,
+    dfedsam,
+    dpsgd,
+    epidemic,
+    gradient_tracking,
+    nids,
+    pame,
+    squarm_sgd,
+)
 from mdfl_jax.algorithms.registry import ALGORITHMS
 
-__all__ = ["ALGORITHMS", "anq_nids", "beer", "choco", "dcd_psgd", "dpsgd", "pame", "squarm_sgd"]
+__all__ = [
+    "ALGORITHMS",
+    "anq_nids",
+    "beer",
+    "choco",
+    "dcd_psgd",
+    "dfedavgm",
+    "dfedsam",
+    "dpsgd",
+    "epidemic",
+    "gradient_tracking",
+    "nids",
+    "pame",
+    "squarm_sgd",
+]

@@ -165,7 +165,7 @@ GRAPHS.register("barbell")(Graph(_barbell, check_size=_check_barbell))
 """Two cliques of N / 2 (the second has one more where N is odd), joined by one link."""
 
 GRAPHS.register("exponential")(Graph(_exponential, directed=True, regular=True))
-"""Static exponential graph (Ying et al., NeurIPS 2021, eq. 5): i hears i - 2^k mod N, k < tau = ceil(log2 N).
+"""Static exponential graph (Ying et al., NeurIPS 2021): i hears i - 2^k mod N, k < tau = ceil(log2 N).
 
 Of degree tau in both directions: metropolis_hastings, uniform and max_degree all give the paper's weights
 1 / (tau + 1), which are doubly stochastic but not symmetric.
@@ -174,4 +174,4 @@ Of degree tau in both directions: metropolis_hastings, uniform and max_degree al
 GRAPHS.register("one_peer_exponential")(
     Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True)
 )
-"""One-peer exponential graph (Ying et al., 2021, eq. 7): in round t only the hop 2^(t mod tau), at weights 1/2."""
+"""One-peer exponential graph (Ying et al., 2021): in round t only the hop 2^(t mod tau), at weights 1/2."""

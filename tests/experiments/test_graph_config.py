@@ -213,3 +213,21 @@ def test_what_a_network_does_not_give_is_told(tiny):
         make_study(tiny(**{"algorithm.name": "needy", "network.graph": "star", "algorithm.participation": 0.5}))
     finally:
         ALGORITHMS._members.pop("needy")
+
+
+def test_every_algorithm_runs_over_a_thinned_graph(tiny, tmp_path):
+    """One study of all: finite, and in four rounds of period 2 what each sends is counted in two of them."""
+    names = "dpsgd,nids,gradient_tracking,dfedsam,dfedavgm,epidemic,epidemic_oracle"
+    changes = {"network.graph": "complete", "algorithm.period_max": 3, "algorithm.num_peers": 2}
+    study = make_study(tiny(sweep=f"algorithm.name={names}", **changes, seeds=1))
+    summary = run_study(study, tmp_path / "run", log=lambda line: None)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        sent = [history[f"{p}/messages"][0, -1] for p in range(len(study.points))]
+    # Rounds 0 and 2; nids is silent in round 0, gradient_tracking sends once and then twice.
+    for messages, expected in zip(sent, (10, 5, 15, 10, 10, 4, 4)):
+        np.testing.assert_array_equal(messages, expected)
+    for point in summary["points"]:
+        assert point["diverged"] == {}
+        assert 0 <= point["final_accuracy"]["mean"] <= 1
+    with pytest.raises(UserError, match=r"nids needs symmetric mixing weights, which network\.graph=exponential"):
+        make_study(tiny(**{"algorithm.name": "nids", "network.graph": "exponential"}))

@@ -71,7 +71,7 @@ def test_a_torus_needs_three_rows(n, shape):
 @pytest.mark.parametrize("n", [2, 5, 8, 13])
 @pytest.mark.parametrize("weights", ["metropolis_hastings", "uniform", "max_degree"])
 def test_exponential_weights_are_the_papers(n, weights):
-    """Ying et al., eq. 5: 1 / (tau + 1) where (j - i) mod N is a power of two, and on the diagonal."""
+    """Ying et al., 2021: 1 / (tau + 1) where (j - i) mod N is a power of two, and on the diagonal."""
     tau = int(np.ceil(np.log2(n)))
     mix = links_of(fixed_graph(n, "exponential", weights), GraphParams(), 1).mix[0, 0]
     for i in range(n):
@@ -83,7 +83,7 @@ def test_exponential_weights_are_the_papers(n, weights):
 
 @pytest.mark.parametrize("tau", [1, 2, 3, 4])
 def test_one_peer_averages_exactly_in_tau_rounds(tau):
-    """Ying et al., lemma 1: at N = 2^tau the product of any tau successive rounds is the mean."""
+    """Ying et al., 2021: at N = 2^tau the product of any tau successive rounds is the mean."""
     n = 2**tau
     links = links_of(fixed_graph(n, "one_peer_exponential"), GraphParams(), 1, range(2 * tau))
     assert (links.adjacency[0].sum(axis=1) == 1).all()

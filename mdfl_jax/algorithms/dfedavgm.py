@@ -1,0 +1,57 @@
+"""DFedAvgM: local steps with a heavy ball that is at rest when a round begins; then gossip."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class DFedAvgMState(NamedTuple):
+    """Models [N, ...] and how many local steps were made, [] int32."""
+
+    params: ClientParams
+    step: jax.Array
+
+
+@register("dfedavgm", ignores=("optimizer", "compressor"), momentum=0.9)
+def dfedavgm(settings: Settings = Settings()) -> Algorithm:
+    """DFedAvgM (Sun, Li, Wang, IEEE TPAMI 2022, algorithm 1, without quantisation).
+
+    y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x <- W y^E.
+
+    The momentum theta is at rest at the beginning of every round, so with one local step it does nothing. It is 0.9,
+    or what ``momentum`` says where that is not 0; without momentum the algorithm is dpsgd.
+    """
+    num_steps = settings.num_local_steps
+
+    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DFedAvgMState:
+        return DFedAvgMState(client_params, jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmParams, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
+    ) -> tuple[DFedAvgMState, RoundStats]:
+        decayed = decayed_gradient(gradient, hparams)
+
+        def step(carry: tuple[ClientParams, ClientParams], k: jax.Array) -> tuple[tuple[ClientParams, ...], jax.Array]:
+            y, before = carry
+            loss, found = decayed(y, jax.random.fold_in(key, k))
+            eta = recursion_step(settings, hparams, state.step + k)
+
+            def moved(y: jax.Array, before: jax.Array, g: jax.Array) -> jax.Array:
+                return y - eta.astype(y.dtype) * g + jnp.asarray(hparams.momentum, y.dtype) * (y - before)
+
+            return (jax.tree.map(moved, y, before, found), y), loss
+
+        (y, _), losses = jax.lax.scan(step, (state.params, state.params), jnp.arange(num_steps, dtype=jnp.int32))
+        sent = messages_sent(links.adjacency)
+        stats = RoundStats(losses[0], sent, count_bits(sent, dense_bits(y)))
+        return DFedAvgMState(mix(links.mix, y, settings.mixing_bound), state.step + num_steps), stats
+
+    needs = frozenset({"adjacency", "mix"})
+    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)

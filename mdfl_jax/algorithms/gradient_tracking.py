@@ -1,0 +1,62 @@
+"""Gradient tracking: every client steps along an estimate of the mean gradient, which travels as the models do."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class TrackingState(NamedTuple):
+    """What goes from round to round.
+
+    Attributes:
+      params: [N, ...] the models x^k.
+      tracked: [N, ...] y^(k-1), each client's estimate of the mean gradient.
+      gradient: [N, ...] grad f(x^(k-1)).
+      round: [] int32, k.
+    """
+
+    params: ClientParams
+    tracked: ClientParams
+    gradient: ClientParams
+    round: jax.Array
+
+
+@register("gradient_tracking", ignores=(*RECURSION, "compressor"))
+def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
+    """DSGT (Pu, Nedic, Mathematical Programming 2021): x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x).
+
+    This is the form that steps before it averages the models; DIGing (Nedic, Olshevsky, Shi, 2017) has x+ = W x - eta y
+    and the same y. y^0 = grad f(x^0), and the mean of all y is the mean gradient in every round.
+
+    A round begins with the y of the iteration before, so that it takes one gradient: round 0 sends one message a link,
+    x - eta y; later rounds send two, y and x - eta y. In a round without links both recursions run with W = I and
+    nothing is sent.
+    """
+
+    def init(hparams: AlgorithmParams, client_params: ClientParams) -> TrackingState:
+        nothing = jax.tree.map(jnp.zeros_like, client_params)
+        return TrackingState(client_params, nothing, nothing, jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmParams, key: jax.Array, state: TrackingState, links: Links, gradient: Gradient
+    ) -> tuple[TrackingState, RoundStats]:
+        x = state.params
+        loss, found = decayed_gradient(gradient, hparams)(x, jax.random.fold_in(key, 0))
+        heard = mix(links.mix, state.tracked, settings.mixing_bound)  # of zeros in round 0
+        tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
+        step = recursion_step(settings, hparams, state.round)
+        stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
+        params = mix(links.mix, stepped, settings.mixing_bound)
+        messages = messages_sent(links.adjacency) * jnp.where(state.round == 0, 1, 2)
+        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
+        return TrackingState(params, tracked, found, state.round + 1), stats
+
+    needs = frozenset({"adjacency", "mix", SYMMETRIC})
+    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
