@@ -12,7 +12,7 @@ Command:   python -m launch.sweep --config=configs/pame_linear.py:ARGUMENT
 
 `ARGUMENT_small` (as transmission_small) is the same with 8 and 16 nodes and 100 coordinates: seconds.
 
-The paper gives neither n, nor the samples of a node, nor the graph's density for these figures. Here n = 500 with 1,000
+The paper gives neither n, nor the samples of a node, nor the graph's density for these figures. Here n = 300 with 600
 samples a node, and half of all links: with fewer samples than coordinates its sigma^0 = 1 diverges, since a node's step
 1 / (sigma m_i) is then too long for its own Hessian. The run stops where the paper's rule says.
 
@@ -48,8 +48,8 @@ def get_config(argument: str = "transmission") -> ConfigDict:
     config.target = 0.9
 
     config.data.name = "synthetic:linear"
-    config.data.dimension = 500
-    config.data.samples_per_client = 1000
+    config.data.dimension = 300
+    config.data.samples_per_client = 600
 
     config.network.graph = "erdos_renyi"
     config.graph.probability = 0.5

@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.experiments import default_config
 
-ALGORITHMS = "pame,dpsgd,beer,anq_nids"
+ALGORITHMS = "pame,dpsgd,dfedsam,beer,anq_nids"
 GRID = "0.03,0.1,0.3,1,3,10"
 
 
