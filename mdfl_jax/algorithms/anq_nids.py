@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step, waits
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.rng import own_draws
@@ -21,7 +21,7 @@ class ANQNIDSState(NamedTuple):
       before: [N, n] the models of the round before.
       descent: [N, n] eta grad f(x) of the round before.
       known: [N, n] y_hat, what everybody knows of y.
-      round: [] int32.
+      round: [] int32, k, steps of the recursion.
     """
 
     params: ClientParams
@@ -38,8 +38,9 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
     x^1 = x^0 - eta grad f(x^0);  y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev));
     y_hat <- y_hat + Q(y - y_hat);  x+ = y + (W - I) / 2 y_hat,  which without errors is (I + W) / 2 y;  y_hat^0 = 0.
 
-    A client's own y enters as it is, so that the mean of the models feels no quantisation. Round 0 sends nothing. The
-    absolute error of round k is eta_q = eta * eta_decay^k. Other compressors take the place of anq as they are.
+    A client's own y enters as it is, so that the mean of the models feels no quantisation. Round 0 sends nothing, and
+    a round in which nobody has a link waits, as NIDS does. The absolute error of step k is eta_q = eta * eta_decay^k.
+    Other compressors take the place of anq as they are.
     """
     compressor = compressor_of(settings, "anq")
 
@@ -59,6 +60,7 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         sent = send(compressor, numbers, own_draws(key), planned, state.known, links, state.round > 0)
         mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
         following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
+        following = jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
     return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "anq")

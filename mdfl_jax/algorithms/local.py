@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.types import ClientParams, Gradient
+from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
 
@@ -109,6 +109,15 @@ def recursion_step(settings: Settings, hparams: AlgorithmParams, k: jax.Array) -
     """The step of a recursion in round k, lr * schedule(k), for algorithms that have no optimiser."""
     factor = settings.schedule(k) if settings.schedule else 1.0
     return jnp.asarray(hparams.lr * factor)
+
+
+def waits(links: Links) -> jax.Array:
+    """Whether a recursion waits in this round: nobody has a link, though there are several clients.
+
+    NIDS over W = I keeps the correction of the latest exchange and follows it with every step; where the losses are
+    nearly flat, as in logistic regression, models run away between two communications (docs/pame.md).
+    """
+    return ~jnp.any(links.adjacency) & (links.adjacency.shape[0] > 1)
 
 
 def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams) -> Gradient:

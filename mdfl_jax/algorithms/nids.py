@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step, waits
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
@@ -19,7 +19,7 @@ class NIDSState(NamedTuple):
       params: [N, ...] the models x^k.
       before: [N, ...] x^(k-1).
       descent: [N, ...] eta grad f(x^(k-1)).
-      round: [] int32, k.
+      round: [] int32, k, steps of the recursion.
     """
 
     params: ClientParams
@@ -34,9 +34,9 @@ def nids(settings: Settings = Settings()) -> Algorithm:
 
     x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev))).
 
-    Round 0 sends nothing; later rounds send what W averages, one message a link. In a round without links the
-    recursion is the same with W = I, and nothing is sent. The paper's W is symmetric and the same in every round; over
-    links that change the mean of the models follows the mean of the gradients all the same, but no more is promised.
+    Round 0 sends nothing; later rounds send what W averages, one message a link. In a round in which nobody has a link
+    the recursion waits (`mdfl_jax.algorithms.local.waits`). The paper's W is symmetric and the same in every round;
+    over links that change the mean of the models follows that of the gradients all the same, but no more is promised.
     """
 
     def init(hparams: AlgorithmParams, client_params: ClientParams) -> NIDSState:
@@ -56,7 +56,8 @@ def nids(settings: Settings = Settings()) -> Algorithm:
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
         messages = jnp.where(is_first, 0, messages_sent(links.adjacency))
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
-        return NIDSState(params, x, descent, state.round + 1), stats
+        following = NIDSState(params, x, descent, state.round + 1)
+        return jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following), stats
 
     needs = frozenset({"adjacency", "mix", SYMMETRIC})
     return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
