@@ -10,7 +10,8 @@ Command:   python -m launch.sweep --config=configs/pame_logistic.py:ARGUMENT
 Fairness: all algorithms meet the same data, graph and seeds; each has its best step size of one grid, by the loss on
 validation samples, with the same rounds. Participation and period are standardised (the paper's V-D): every algorithm
 communicates with 0.2 of its neighbours, every 5 rounds on average. PaME draws its periods from 3 to 7 (table II); for
-the others it is 5 for all, since their weights must be symmetric. Those that keep copies of their neighbours' models
+the others it is 5 for all, since their weights must be symmetric; in between they step alone, and anq_nids, which has
+no rule for that, waits. Those that keep copies of their neighbours' models
 (beer, anq_nids) have picked their neighbours once. The paper gives neither the samples of a node (here 100) nor the
 graph's density (here 0.3 of all links).
 
