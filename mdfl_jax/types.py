@@ -82,6 +82,7 @@ class Links(NamedTuple):
       last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
         negative number.
       next_server: [N] int32 round of the next meeting after this round, known or expected.
+      partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
     """
 
     adjacency: jax.Array
@@ -89,6 +90,7 @@ class Links(NamedTuple):
     at_server: jax.Array | None = None
     last_server: jax.Array | None = None
     next_server: jax.Array | None = None
+    partner: jax.Array | None = None
 
 
 SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round

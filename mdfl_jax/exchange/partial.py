@@ -1,0 +1,67 @@
+"""Partial message exchange (PaME, algorithm 2): some coordinates of some neighbours, averaged where they came."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.exchange.select import share_of, smallest
+
+
+def random_coordinates(key: jax.Array, num_clients: int, size: int, count: jax.Array | int) -> jax.Array:
+    """The coordinates that each client sends, T_j, drawn uniformly without replacement (PaME, algorithm 2, line 2).
+
+    Each coordinate gets a random word of 32 bits and the smallest win, found by counting instead of sorting
+    (`mdfl_jax.exchange.select`): 12 ms for [128, 10000] on two cores, against 52 with a sort. Of equal words the first
+    wins, which favours a coordinate by less than one part in 2^32 / n.
+
+    Args:
+      key: one for all clients.
+      num_clients: N.
+      size: n.
+      count: s, [] or [N], may be traced.
+
+    Returns:
+      [N, n] bool, exactly ``count`` true in each row.
+    """
+    return smallest(jax.random.bits(key, (num_clients, size), jnp.uint32), count, even=True)
+
+
+def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
+    """The neighbours that each client listens to, ceil(nu |N_i|) of them, uniformly (PaME, algorithm 1, line 5; V-B).
+
+    Args:
+      key: one for all clients.
+      adjacency: [N, N] bool, [i, j] where i hears j.
+      rate: nu in [0, 1].
+
+    Returns:
+      [N, N] bool, a part of ``adjacency``. Products that only rounding lifts above a whole number are not rounded up.
+
+    >>> everybody = ~jnp.eye(6, dtype=bool)
+    >>> random_neighbours(jax.random.key(0), everybody, 0.2).sum(axis=1).tolist()  # of five neighbours each
+    [1, 1, 1, 1, 1, 1]
+    """
+    words = jax.random.bits(key, adjacency.shape, jnp.uint32) >> 1  # below what those who are not heard have
+    count = share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32))
+    return smallest(jnp.where(adjacency, words, jnp.uint32(2**32 - 1)), count)
+
+
+def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:
+    """Each coordinate's mean over the neighbours that sent it; a client's own where none did (PaME, (6) and (7)).
+
+    A zero that was sent counts as sent. Two products of matrices, in single precision at least; no [N, N, n] array.
+
+    Args:
+      own: [N, n] the clients' models.
+      sent: [N, n] bool, the coordinates that each sends.
+      neighbours: [N, N] bool, [i, j] where i listens to j in this round.
+
+    >>> own = jnp.array([[2.0, 8, 3, 6], [2, 8, 1, 4], [4, 7, 2, 5], [3, 6, 0, 6]])  # PaME III-B
+    >>> sent = jnp.array([[0, 0, 0, 0], [1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]], bool)
+    >>> partial_average(own, sent, jnp.zeros((4, 4), bool).at[0, 1:].set(True))[0].tolist()
+    [2.0, 8.0, 1.0, 5.0]
+    """
+    wide = jnp.promote_types(own.dtype, jnp.float32)
+    listens = neighbours.astype(wide)
+    total = jnp.matmul(listens, jnp.where(sent, own, 0).astype(wide), precision="highest")
+    number = jnp.matmul(listens, sent.astype(wide), precision="highest")
+    return jnp.where(number > 0, total / jnp.maximum(number, 1), own.astype(wide)).astype(own.dtype)
