@@ -12,7 +12,15 @@ from jax.sharding import Mesh
 from mdfl_jax import sharding
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
-from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, as_history, consensus_distance, lambda_2, mean_model
+from mdfl_jax.metrics import (
+    LAMBDA_2_LIMIT,
+    Metrics,
+    as_history,
+    consensus_distance,
+    lambda_2,
+    mean_model,
+    num_neighbours,
+)
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
 
@@ -177,7 +185,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
             )
         sums = _Sums(
             loss=sums.loss + stats.loss,
-            neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
+            neighbours=sums.neighbours + num_neighbours(links),
             mix=links.mix[:mix_size, :mix_size],
         )
         messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)

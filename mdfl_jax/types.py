@@ -79,9 +79,9 @@ class Links(NamedTuple):
       adjacency: [N, N] bool, adjacency[i, j] where i hears j; no self loops.
       mix: [N, N] float, rows sum to one.
       at_server: [N] bool, who meets the server in this round.
-      last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
+      last_server: [N] int32 round of the latest meeting with the server, this round's included; `BEFORE` the first one a
         negative number.
-      next_server: [N] int32 round of the next meeting after this round, known or expected.
+      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` where none comes.
       partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
     """
 
@@ -93,6 +93,8 @@ class Links(NamedTuple):
     partner: jax.Array | None = None
 
 
+BEFORE = -1  # the round of the last meeting before the first one: all clients start with the server's first model
+NEVER = 2**30  # the round of a meeting that does not come; sums with it stay in 32 bits
 SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
 FIXED = "fixed"  # of a network: the same links in every round
 

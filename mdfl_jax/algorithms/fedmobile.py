@@ -20,9 +20,8 @@ from mdfl_jax.exchange.meter import dense_bits, double_dense_bits
 from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of, rows_like
 from mdfl_jax.exchange.search import automatic
 from mdfl_jax.exchange.traffic import Traffic, add_traffic, no_traffic, slot_traffic
-from mdfl_jax.networks.server import BEFORE
 from mdfl_jax.rng import own_draws
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class Variant(NamedTuple):

@@ -5,17 +5,19 @@ relay, C(n_i) stands for n_i: it sends m_i + eps with eps = C(n_i) - n_i, and ke
 made good at its next meeting with the server, and nothing is lost.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import dense_bits
 from mdfl_jax.exchange.relay import Relays, rows_like
 from mdfl_jax.types import ClientParams
+
+if TYPE_CHECKING:
+    from mdfl_jax.algorithms.local import AlgorithmParams
 
 
 class Private(NamedTuple):
@@ -37,7 +39,7 @@ def no_private(client_params: ClientParams) -> Private:
 
 
 def manipulate(
-    compressor: str, hparams: AlgorithmParams, key: jax.Array, private: Private, relays: Relays
+    compressor: str, hparams: "AlgorithmParams", key: jax.Array, private: Private, relays: Relays
 ) -> tuple[ClientParams, jax.Array]:
     """The errors of a slot, and the lengths of what is sent.
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.networks.server import BEFORE, NEVER
-from mdfl_jax.types import Array, Links
+from mdfl_jax.types import BEFORE, NEVER, Array, Links
 
 
 class Meetings(NamedTuple):

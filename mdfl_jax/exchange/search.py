@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.exchange.relay import Meetings, Search
-from mdfl_jax.networks.server import NEVER
-from mdfl_jax.types import Array
+from mdfl_jax.types import NEVER, Array
 
 HALVINGS = 16  # of an interval that is measured in slots: 2/3 / 2^16 of a gap
 

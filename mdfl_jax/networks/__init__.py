@@ -1,5 +1,5 @@
 """Who can talk, when: contact, mixing and the networks made of them."""
 
-from mdfl_jax.networks import contact, mixing, neighbours, radio, spatial, worlds
+from mdfl_jax.networks import contact, meetings, mixing, neighbours, radio, roadside, spatial, worlds
 
-__all__ = ["contact", "mixing", "neighbours", "radio", "spatial", "worlds"]
+__all__ = ["contact", "meetings", "mixing", "neighbours", "radio", "roadside", "spatial", "worlds"]

@@ -9,9 +9,9 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.mobility.contact_list import on_circle
-from mdfl_jax.networks.server import BEFORE, NEVER, expected_next, observed_mean, pair_links, random_pairs
+from mdfl_jax.networks.server import expected_next, observed_mean, pair_links, random_pairs
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
 

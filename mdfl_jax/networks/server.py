@@ -3,10 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.types import Links
-
-NEVER = 2**30  # the slot of a meeting that does not come; sums with it stay in 32 bits
-BEFORE = -1  # the slot of the last meeting before the first one: all clients start with the server's first model
+from mdfl_jax.types import BEFORE, NEVER, Links
 
 
 def expected_next(last: jax.Array, mean: jax.Array, slot: jax.Array) -> jax.Array:

@@ -11,10 +11,10 @@ from mdfl_jax.algorithms.local import AlgorithmParams
 from mdfl_jax.algorithms.registry import ALGORITHMS
 from mdfl_jax.errors import UserError
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
-from mdfl_jax.networks.server import NEVER, random_pairs
+from mdfl_jax.networks.server import random_pairs
 from mdfl_jax.simulation import Schedule, simulate
 from mdfl_jax.tasks import PartitionParams
-from mdfl_jax.types import Hparams
+from mdfl_jax.types import NEVER, Hparams
 
 N, SLOTS = 12, 260
 
