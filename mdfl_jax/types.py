@@ -79,8 +79,8 @@ class Links(NamedTuple):
       adjacency: [N, N] bool, adjacency[i, j] where i hears j; no self loops.
       mix: [N, N] float, rows sum to one.
       at_server: [N] bool, who meets the server in this round.
-      last_server: [N] int32 round of the latest meeting with the server, this round's included; `BEFORE` the first one a
-        negative number.
+      last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
+        negative number (`BEFORE`).
       next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` where none comes.
       partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
     """
