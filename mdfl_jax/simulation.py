@@ -65,10 +65,12 @@ class RunFacts(NamedTuple):
     Attributes:
       label_counts: [N, C] int32 samples of each label that each client holds.
       is_mobile: [N] bool.
+      reached: [N] bool, who ever meets the server; all false where there is none.
     """
 
     label_counts: Array
     is_mobile: Array
+    reached: Array
 
 
 class Simulation(NamedTuple):
@@ -212,7 +214,11 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         round=lambda data, hparams, key, carry: one_round(data, hparams, key, (carry, no_sums), None)[0][0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
-        facts=lambda carry: RunFacts(carry.clients.label_counts, network.places(carry.network).is_mobile),
+        facts=lambda carry: RunFacts(
+            carry.clients.label_counts,
+            network.places(carry.network).is_mobile,
+            network.reached(carry.network) if network.reached else jnp.zeros(num_clients, bool),
+        ),
         double_bits=double_bits,
         num_params=num_params,
         mesh=task.mesh,

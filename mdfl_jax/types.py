@@ -123,6 +123,7 @@ class Network(NamedTuple):
       step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the world
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
       places: (state) -> Places.
+      reached: (state before the first round) -> [N] bool, who ever meets the server; None where there is none.
     """
 
     num_clients: int
@@ -130,6 +131,7 @@ class Network(NamedTuple):
     init: Callable[[Any, jax.Array, Clients], Any]
     step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
     places: Callable[[Any], Places]
+    reached: Callable[[Any], jax.Array] | None = None
 
 
 class RoundStats(NamedTuple):

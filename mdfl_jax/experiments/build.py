@@ -14,6 +14,7 @@ from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.sections import AlgorithmConfig, DataConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.server_points import server_network, server_params
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.mobility import BOUNDARIES, Motion
@@ -114,6 +115,8 @@ def build_simulation(
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
     )
+    if experiment.server.pattern:
+        world = server_network(experiment, world)
     return build(task, world, algorithm, schedule)
 
 
@@ -132,9 +135,10 @@ def _motion(config: MotionConfig) -> Motion:
 
 
 def _algorithm_numbers(config: AlgorithmConfig) -> AlgorithmParams:
-    """The numbers of an algorithm, its own where the configuration says 0."""
-    own = numbers_of(config.name)
-    values = {name: getattr(config, name) or getattr(own, name) for name in AlgorithmParams._fields}
+    """The numbers of an algorithm, its own where the configuration says 0 and that is not a value of the field."""
+    own, defaults = numbers_of(config.name), AlgorithmConfig()
+    says = lambda name: bool(getattr(config, name) or getattr(defaults, name))  # noqa: E731
+    values = {name: getattr(config if says(name) else own, name) for name in AlgorithmParams._fields}
     kinds = AlgorithmConfig.__annotations__
     return AlgorithmParams(**{n: np.int32(v) if kinds[n] is int else np.float32(v) for n, v in values.items()})
 
@@ -149,21 +153,22 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
     """
     number: Any = np.float32
     network, algorithm = experiment.network, experiment.algorithm
+    world = SpatialParams(
+        num_mobile=np.int32(network.num_mobile),
+        radius=number(network.radius),
+        max_step=number(network.max_step),
+        pattern=np.int32(patterns.index(network.mobility)),
+        radius_spread=number(network.radius_spread),
+        link_failure=number(network.link_failure),
+        link_fading=number(network.link_fading),
+        ratio=number(network.ratio),
+        motion=_motion(experiment.motion),
+        warm_up_met=number(network.warm_up_met),
+        tell_met=np.bool_(network.tell_met),
+        trace=trace,
+    )
     return Hparams(
         task=PartitionParams(alpha=number(experiment.data.alpha)),
-        network=SpatialParams(
-            num_mobile=np.int32(network.num_mobile),
-            radius=number(network.radius),
-            max_step=number(network.max_step),
-            pattern=np.int32(patterns.index(network.mobility)),
-            radius_spread=number(network.radius_spread),
-            link_failure=number(network.link_failure),
-            link_fading=number(network.link_fading),
-            ratio=number(network.ratio),
-            motion=_motion(experiment.motion),
-            warm_up_met=number(network.warm_up_met),
-            tell_met=np.bool_(network.tell_met),
-            trace=trace,
-        ),
+        network=server_params(experiment, world) if experiment.server.pattern else world,
         algorithm=_algorithm_numbers(algorithm),
     )

@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.experiments.server_checks import check_server
 from mdfl_jax.experiments.trace_files import check_trace
 from mdfl_jax.experiments.world_checks import check_world
 
@@ -158,6 +159,7 @@ def check_together(experiment: Experiment) -> None:
         )
     check_world(network, experiment.motion)
     check_trace(experiment)
+    check_server(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

@@ -13,6 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of, load_dataset
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.sections import DataConfig, Experiment
+from mdfl_jax.experiments.server_checks import notes as server_notes
 from mdfl_jax.experiments.sweep import Point, baseline_of, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
 from mdfl_jax.sharding import client_mesh
@@ -175,6 +176,8 @@ def plan(study: Study) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    told = dict.fromkeys(line for point in study.points for line in server_notes(point.experiment))
+    lines += [f"  note: {line}" for line in told]
     lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
     return "\n".join(lines)
 

@@ -178,4 +178,4 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
         return Places(world.start, jnp.zeros(num_clients), world.is_mobile)
 
     gives = frozenset({"adjacency", "mix", "partner", SYMMETRIC}) | SERVER_FIELDS
-    return Network(num_clients, gives, init, step, places)
+    return Network(num_clients, gives, init, step, places, lambda state: state.following < NEVER)

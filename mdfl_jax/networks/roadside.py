@@ -41,7 +41,7 @@ class RoadsideState(NamedTuple):
       met: [N] int32 meetings so far.
       following: [R, N] int32 slots of the next meeting after each slot, `NEVER` where none comes; None where clients do
         not know it.
-      reached: [N] bool, who meets a unit at all in the R slots; where clients do not know it, who has met one so far.
+      reached: [N] bool, who meets a unit at all in the R slots.
     """
 
     spatial: SpatialState
@@ -113,8 +113,8 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
 
     Args:
       inner: of `mdfl_jax.networks.spatial.spatial`, in a world with places.
-      rounds: slots of the run, R. For known meetings the movement is run ahead once, before the first slot, with the
-        same keys: 4 R N bytes a run.
+      rounds: slots of the run, R. The movement is run ahead once, before the first slot, with the same keys. Known
+        meetings take 4 R N bytes a run.
       known_next: whether clients know their next meeting, as of a route, or expect it the mean gap that they have seen
         after the last.
       one_at_a_time: whether a client talks to one other in a slot, by a `matching`, or to all in range.
@@ -133,14 +133,12 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:
         start = inner.init(params.spatial, key, clients)
         none = jnp.zeros(num_clients, jnp.int32)
-        if not known_next:
-            return RoadsideState(start, none + BEFORE, none, None, none > 0)
 
         def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
             return inner.step(params.spatial, key, slot, state, clients)[0], meets(params, state)
 
         _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
-        following = next_meetings(at_server)
+        following = next_meetings(at_server) if known_next else None
         return RoadsideState(start, none + BEFORE, none, following, jnp.any(at_server, axis=0))
 
     def step(
@@ -159,10 +157,10 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
             links = pair_links(partner, at_server, last, following)
         else:
             links = links._replace(at_server=at_server, last_server=last, next_server=following)
-        return RoadsideState(moved, last, met, state.following, state.reached | at_server), links
+        return RoadsideState(moved, last, met, state.following, state.reached), links
 
     def places(state: RoadsideState) -> Places:
         return inner.places(state.spatial)
 
     pairs = frozenset({"partner", SYMMETRIC}) if one_at_a_time else frozenset[str]()
-    return Network(num_clients, frozenset(inner.gives | SERVER_FIELDS | pairs), init, step, places)
+    return Network(num_clients, frozenset(inner.gives | SERVER_FIELDS | pairs), init, step, places, lambda s: s.reached)
