@@ -99,10 +99,15 @@ def _init_state(settings: Settings, variant: Variant, hparams: Any, client_param
 
 
 def _delivered(server: ClientParams, held: ClientParams, uploads: jax.Array) -> ClientParams:
-    """x - (1/N) sum of m_i over those who upload (4)."""
+    """x - (1/N) sum of m_i over those who upload (4).
+
+    The sum is a product, which CPUs do some thirty times faster than a sum along the leading axis; what is not uploaded
+    is set to zero before it, since it may be infinite in a run that diverges.
+    """
 
     def leaf(x: jax.Array, m: jax.Array) -> jax.Array:
-        total = jnp.sum(jnp.where(rows_like(uploads, m), m, 0), axis=0, keepdims=True)
+        uploaded = jnp.where(rows_like(uploads, m), m, 0)
+        total = jnp.einsum("i,i...->...", uploads.astype(m.dtype), uploaded, precision="highest")
         return x - total / m.shape[0]
 
     return jax.tree.map(leaf, server, held)
