@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.types import Array, ClientParams
+from mdfl_jax.types import Array, ClientParams, Links
 
 
 class Metrics(NamedTuple):
@@ -70,6 +70,13 @@ def consensus_distance(client_params: ClientParams) -> jax.Array:
     squares = jax.tree.map(lambda p, m: jnp.sum(jnp.square(p - m)), client_params, mean)
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     return jnp.sqrt(sum(jax.tree.leaves(squares)) / num_clients)
+
+
+def num_neighbours(links: Links) -> jax.Array:
+    """[N] int32 senders that each client hears; of pairs without the matrix."""
+    if links.partner is None:
+        return jnp.sum(links.adjacency, axis=1, dtype=jnp.int32)
+    return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
 
 
 def lambda_2(mix: jax.Array) -> jax.Array:

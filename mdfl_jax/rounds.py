@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from mdfl_jax import sharding
 from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
-from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model
+from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model, num_neighbours
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.stopping import Watch, look, start_watch
 from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
@@ -59,10 +59,12 @@ class RunFacts(NamedTuple):
     Attributes:
       label_counts: [N, C] int32 samples of each label that each client holds.
       is_mobile: [N] bool.
+      reached: [N] bool, who ever meets the server; all false where there is none.
     """
 
     label_counts: Array
     is_mobile: Array
+    reached: Array
 
 
 class Parts(NamedTuple):
@@ -150,6 +152,16 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     return settle(parts, carry), measure(parts, data, carry, no_sums(num_clients), position)
 
 
+def facts(parts: Parts, carry: Carry) -> RunFacts:
+    """What a run was given, of its state before the first round."""
+    network = parts.network
+    return RunFacts(
+        carry.clients.label_counts,
+        network.places(carry.network).is_mobile,
+        network.reached(carry.network) if network.reached else jnp.zeros(parts.task.num_clients, bool),
+    )
+
+
 def _of_types(tree: Any, like: Any) -> Any:
     """The tree with the float types of another: 64-bit models leave the world, in single precision, as it is."""
 
@@ -182,7 +194,7 @@ def one_round(
     sums = Sums(
         rounds=sums.rounds + 1,
         loss=sums.loss + stats.loss,
-        neighbours=sums.neighbours + jnp.sum(links.adjacency, axis=1),
+        neighbours=sums.neighbours + num_neighbours(links),
         mix=links.mix[:size, :size].astype(sums.mix.dtype),
     )
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)

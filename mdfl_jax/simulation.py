@@ -106,7 +106,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(task.num_clients))[0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
-        facts=lambda carry: RunFacts(carry.clients.label_counts, network.places(carry.network).is_mobile),
+        facts=partial(rounds.facts, parts),
         double_bits=(lambda numbers: count(numbers, num_params)) if count else None,
         num_params=num_params,
         mesh=task.mesh,

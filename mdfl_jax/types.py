@@ -86,8 +86,9 @@ class Links(NamedTuple):
       mix: [N, N] float, rows sum to one.
       at_server: [N] bool, who meets the server in this round.
       last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
-        negative number.
-      next_server: [N] int32 round of the next meeting after this round, known or expected.
+        negative number (`BEFORE`).
+      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` where none comes.
+      partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
     """
 
     adjacency: jax.Array
@@ -95,8 +96,11 @@ class Links(NamedTuple):
     at_server: jax.Array | None = None
     last_server: jax.Array | None = None
     next_server: jax.Array | None = None
+    partner: jax.Array | None = None
 
 
+BEFORE = -1  # the round of the last meeting before the first one: all clients start with the server's first model
+NEVER = 2**30  # the round of a meeting that does not come; sums with it stay in 32 bits
 SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
 FIXED = "fixed"  # of a network: the same links in every round in which there are any
 
@@ -125,6 +129,7 @@ class Network(NamedTuple):
       step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the world
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
       places: (state) -> Places.
+      reached: (state before the first round) -> [N] bool, who ever meets the server; None where there is none.
     """
 
     num_clients: int
@@ -132,6 +137,7 @@ class Network(NamedTuple):
     init: Callable[[Any, jax.Array, Clients], Any]
     step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
     places: Callable[[Any], Places]
+    reached: Callable[[Any], jax.Array] | None = None
 
 
 class RoundStats(NamedTuple):

@@ -33,6 +33,13 @@ class AlgorithmParams(NamedTuple):
       noise: standard deviation of gaussian_noise.
       trigger: threshold of squarm_sgd.
       num_peers: receivers that a client draws, s (epidemic).
+      upload_from: slots after a client's last meeting with the server from which it looks for a relay of its update,
+        theta (fedmobile).
+      upload_until: slots after it until which it looks, and by which the relay must meet the server, Theta.
+      download_from: slots before its next meeting until which it looks for a relay of the global model, omega.
+      download_until: slots before it from which it looks, and from which the relay's model must be, Omega.
+      max_upload: uploads by relay between two meetings, K.
+      max_download: downloads by relay between two meetings.
     """
 
     lr: Number = 0.1
@@ -52,6 +59,12 @@ class AlgorithmParams(NamedTuple):
     noise: Number = 0.0
     trigger: Number = 0.0
     num_peers: Number = 2
+    upload_from: Number = 10
+    upload_until: Number = 40
+    download_from: Number = 5
+    download_until: Number = 25
+    max_upload: Number = 1
+    max_download: Number = 1
 
 
 OptimizerFactory = Callable[[AlgorithmParams], optax.GradientTransformation]

@@ -14,6 +14,7 @@ from mdfl_jax.experiments.build_task import SYNTHETIC, build_task
 from mdfl_jax.experiments.graph_points import graph_network, graph_params
 from mdfl_jax.experiments.participation_points import is_thinned, participation_of
 from mdfl_jax.experiments.sections import AlgorithmConfig, Experiment, MotionConfig
+from mdfl_jax.experiments.server_points import server_network, server_params
 from mdfl_jax.experiments.world_checks import parse_loop
 from mdfl_jax.mobility import BOUNDARIES, Motion
 from mdfl_jax.mobility.trace import Tracks
@@ -92,7 +93,7 @@ def _network(experiment: Experiment, patterns: list[str]) -> Network:
     network = experiment.network
     if network.graph:
         return graph_network(experiment)
-    return spatial(
+    world = spatial(
         network.num_clients,
         network.grid_size,
         patterns,
@@ -100,6 +101,7 @@ def _network(experiment: Experiment, patterns: list[str]) -> Network:
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
     )
+    return server_network(experiment, world) if experiment.server.pattern else world
 
 
 def _motion(config: MotionConfig) -> Motion:
@@ -117,9 +119,10 @@ def _motion(config: MotionConfig) -> Motion:
 
 
 def _algorithm_numbers(config: AlgorithmConfig) -> AlgorithmParams:
-    """The numbers of an algorithm, its own where the configuration says 0."""
-    own = numbers_of(config.name)
-    values = {name: getattr(config, name) or getattr(own, name) for name in AlgorithmParams._fields}
+    """The numbers of an algorithm, its own where the configuration says 0 and that is not a value of the field."""
+    own, defaults = numbers_of(config.name), AlgorithmConfig()
+    says = lambda name: bool(getattr(config, name) or getattr(defaults, name))  # noqa: E731
+    values = {name: getattr(config if says(name) else own, name) for name in AlgorithmParams._fields}
     kinds = AlgorithmConfig.__annotations__
     return AlgorithmParams(**{n: np.int32(v) if kinds[n] is int else np.float32(v) for n, v in values.items()})
 
@@ -134,6 +137,8 @@ def hparams_of(experiment: Experiment, patterns: list[str], trace: Tracks | Cont
     """
     number: Any = np.float32
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, patterns, trace)
+    if experiment.server.pattern:
+        network = server_params(experiment, network)
     if is_thinned(experiment.algorithm):
         participation, period = participation_of(experiment.algorithm)
         network = ThinnedParams(network, number(participation), np.int32(period))

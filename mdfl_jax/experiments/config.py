@@ -18,6 +18,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.algorithm_checks import check_algorithm
 from mdfl_jax.experiments.graph_points import check_graph
 from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.experiments.server_checks import check_server
 from mdfl_jax.experiments.trace_files import check_trace
 from mdfl_jax.experiments.world_checks import check_world
 from mdfl_jax.regression import KINDS
@@ -183,6 +184,7 @@ def check_together(experiment: Experiment) -> None:
         check_trace(experiment)
     check_task(experiment)
     check_algorithm(experiment.algorithm)
+    check_server(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"

@@ -195,6 +195,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
     alone = dataclasses.replace(
         member,
         network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static", graph=""),
+        server=dataclasses.replace(member.server, pattern="fixed", file="") if member.server.file else member.server,
         engine=dataclasses.replace(member.engine, mapping="scan"),
     )
     patterns = [alone.network.mobility]

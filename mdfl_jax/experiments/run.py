@@ -58,6 +58,21 @@ def _from_arrays(arrays: Arrays) -> BatchResult:
     return BatchResult(metrics, facts, *(float(s) for s in arrays["seconds"]))
 
 
+def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """A line for each point of a batch with clients that never meet the server there is."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if study.points[point].experiment.server.pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines
+
+
 class _Runner:
     """One study under way."""
 
@@ -106,6 +121,8 @@ class _Runner:
         bar.set_postfix_str("compiling" if program.compile_seconds is None else "", refresh=True)
         device_runs = program.monte_carlo.runs([program.hparams[run.point] for run in runs], [run.seed for run in runs])
         carry, metrics, facts, compile_seconds = program.start(device_runs, len(runs))
+        for line in unreached(self.study, runs, facts):
+            self.log(line)
         bar.unpause()
         bar.set_postfix_str("")
         result = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)

@@ -18,11 +18,14 @@ from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
 X_AXES = ("bits", "messages", "rounds")
+SERVER_PATTERNS = (*PATTERNS, "roadside")
+SLOTS = 10**6  # of a gap or a search interval; sums of a few stay far below NEVER
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 
@@ -193,6 +196,40 @@ class GraphConfig:
     allow_disconnected: bool = _field(False, "random graphs and files need not be connected", traced=True)
 
 
+@dataclass(frozen=True)
+class ServerConfig:
+    """A server that clients meet now and then, for the algorithms with one; a slot is a round.
+
+    Under roadside, who can talk is as network says, with its radius; under the other patterns clients meet in random
+    pairs, and network's places, contact and mixing are not looked at.
+    """
+
+    pattern: str = _field("", "when clients meet it; empty: there is none", names=("", *SERVER_PATTERNS))
+    interval: int = _field(50, "fixed: client i meets it at i + interval * n", at_least=1, at_most=SLOTS, traced=True)
+    gap_min: int = _field(30, "random: shortest gap between two meetings", at_least=1, at_most=SLOTS, traced=True)
+    gap_max: int = _field(50, "random: longest gap", at_least=1, at_most=SLOTS, traced=True)
+    mean_gap: float = _field(
+        30.0, "exponential: mean of the gaps before they are truncated", above=0, at_most=SLOTS, traced=True
+    )
+    gap_limit: int = _field(80, "exponential: longest gap", at_least=1, at_most=SLOTS, traced=True)
+    file: str = _field("", "table: file of lines client,slot")
+    pairs: float = _field(
+        0.5,
+        "share of the clients that are paired in a slot, rho; not under roadside",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
+    known_next: bool = _field(True, "clients know their next meeting, or expect it a mean gap after the last")
+    units: str = _field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
+    unit_range: float = _field(100.0, "roadside: distance within which clients meet a unit", at_least=0, traced=True)
+    one_at_a_time: bool = _field(True, "roadside: a client talks to one other in a slot, or to all in range")
+
+
+def _slots(default: int, doc: str) -> Any:
+    return _field(default, f"fedmobile: {doc}", at_least=0, at_most=SLOTS, traced=True)
+
+
 def _own(doc: str, **rules: Any) -> Any:
     return _field(0.0, f"{doc}; 0: the algorithm's own", at_least=0, finite=True, traced=True, **rules)
 
@@ -232,6 +269,12 @@ class AlgorithmConfig:
     noise: float = _own("compressor gaussian_noise: standard deviation")
     trigger: float = _own("squarm_sgd: threshold of the event that sends")
     num_peers: int = _own_count("epidemic: receivers that a client draws")
+    upload_from: int = _slots(10, "slots after a meeting from which updates may be relayed, theta")
+    upload_until: int = _slots(40, "slots after a meeting until which they may be, and must arrive, Theta")
+    download_from: int = _slots(5, "slots before the next meeting until which models may be relayed, omega")
+    download_until: int = _slots(25, "slots before it from which they may be, and must be of, Omega")
+    max_upload: int = _slots(1, "uploads by relay between two meetings, K")
+    max_download: int = _slots(1, "downloads by relay between two meetings, K")
 
 
 @dataclass(frozen=True)
@@ -288,5 +331,6 @@ class Experiment:
     motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
+    server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

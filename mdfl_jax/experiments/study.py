@@ -16,6 +16,7 @@ from mdfl_jax.experiments.build_task import load_dataset
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.graph_points import check_graph_used
 from mdfl_jax.experiments.sections import DataConfig, Experiment
+from mdfl_jax.experiments.server_checks import notes as server_notes
 from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
 from mdfl_jax.sharding import client_mesh
@@ -190,7 +191,8 @@ def plan(study: Study) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    lines += [f"  note: {line}" for line in dict.fromkeys(line for p in study.points for line in notes(p.experiment))]
+    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *server_notes(p.experiment)))
+    lines += [f"  note: {line}" for line in told]
     lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
     return "\n".join(lines)
 

@@ -16,6 +16,7 @@ from mdfl_jax.mobility import MOBILITIES
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
+    "fedmobile_digits": ["", "random", "exponential"],
     "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
     "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
@@ -45,8 +46,9 @@ def test_config_builds(name, argument, tmp_path):
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
-    programs = 2 if argument in ("p_non_iid", "p_iid") else len(study.points) if name == "graphs_digits" else 1
-    assert len(study.groups) == programs  # rules and numbers share a program, graphs do not
+    apart = name == "graphs_digits" or name.startswith("fedmobile_")
+    programs = 2 if argument in ("p_non_iid", "p_iid") else len(study.points) if apart else 1
+    assert len(study.groups) == programs  # rules and numbers share a program, graphs and algorithms do not
     assert any(index is not None for index in study.baselines)
 
 

@@ -1,0 +1,75 @@
+"""What a server and relays cost: messages by kind, and their bits (counted as in `mdfl_jax.exchange.meter`)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.exchange.meter import Bits, add_bits, count_bits, no_bits
+from mdfl_jax.exchange.relay import Relays
+
+
+class Traffic(NamedTuple):
+    """Messages so far by kind, [N] int32 each, and bits. Uploads and downloads are whole models of one size.
+
+    Attributes:
+      uploads: from client i to the server.
+      downloads: from the server to client i.
+      relayed_updates: from client i to a relay.
+      relayed_models: from client i, as a relay, to others.
+      direct_bits: of uploads and downloads.
+      relayed_bits: of the relayed updates and models that i sent.
+    """
+
+    uploads: jax.Array
+    downloads: jax.Array
+    relayed_updates: jax.Array
+    relayed_models: jax.Array
+    direct_bits: Bits
+    relayed_bits: Bits
+
+    @property
+    def messages(self) -> jax.Array:
+        """[N] int32 all of them; a download counts with the client that asks for it."""
+        return self.uploads + self.downloads + self.relayed_updates + self.relayed_models
+
+    @property
+    def bits(self) -> Bits:
+        """The bits of all of them."""
+        return add_bits(self.direct_bits, self.relayed_bits)
+
+
+def no_traffic(num_clients: int) -> Traffic:
+    """Nothing sent yet."""
+    zero, none = jnp.zeros(num_clients, jnp.int32), no_bits(num_clients)
+    return Traffic(zero, zero, zero, zero, none, none)
+
+
+def slot_traffic(
+    uploads: jax.Array, downloads: jax.Array, relays: Relays, update_bits: jax.Array | int, model_bits: int
+) -> Traffic:
+    """The messages of one slot.
+
+    Args:
+      uploads: [N] bool, who uploads to the server.
+      downloads: [N] bool, who downloads from it.
+      relays: the slot's exchanges between clients.
+      update_bits: bits of a relayed update, one for all or [N].
+      model_bits: bits of a whole model.
+    """
+    models = jnp.zeros(uploads.shape, jnp.int32).at[relays.source].add(relays.takes.astype(jnp.int32))
+    up, down, updates = (mask.astype(jnp.int32) for mask in (uploads, downloads, relays.gives))
+    relayed = add_bits(count_bits(updates, update_bits), count_bits(models, model_bits))
+    return Traffic(up, down, updates, models, count_bits(up + down, model_bits), relayed)
+
+
+def add_traffic(a: Traffic, b: Traffic) -> Traffic:
+    """The sum of two counts."""
+    return Traffic(
+        uploads=a.uploads + b.uploads,
+        downloads=a.downloads + b.downloads,
+        relayed_updates=a.relayed_updates + b.relayed_updates,
+        relayed_models=a.relayed_models + b.relayed_models,
+        direct_bits=add_bits(a.direct_bits, b.direct_bits),
+        relayed_bits=add_bits(a.relayed_bits, b.relayed_bits),
+    )

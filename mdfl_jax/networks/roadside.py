@@ -1,0 +1,166 @@
+"""A server behind road-side units: clients that move meet it inside the units' range, and each other inside their own.
+
+FedMobile appendix A. The clients are those of any spatial network: its mobility, contact and failing links say who can
+talk, with the radius as the range between clients.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.geometry import within
+from mdfl_jax.networks.meetings import SERVER_FIELDS
+from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
+from mdfl_jax.networks.spatial import SpatialParams, SpatialState
+from mdfl_jax.rng import stream_at
+from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
+
+
+class RoadsideParams(NamedTuple):
+    """Traced numbers of a network with road-side units.
+
+    Attributes:
+      spatial: of the clients' world.
+      units: [U, 2] places of the units, in the world's unit.
+      unit_range: distance within which a client meets the server.
+    """
+
+    spatial: SpatialParams
+    units: Any
+    unit_range: Any = 100.0
+
+
+class RoadsideState(NamedTuple):
+    """The world between two slots.
+
+    Attributes:
+      spatial: the clients' world.
+      last: [N] int32 slots of the last meetings, -1 before the first.
+      met: [N] int32 meetings so far.
+      following: [R, N] int32 slots of the next meeting after each slot, `NEVER` where none comes; None where clients do
+        not know it.
+      reached: [N] bool, who meets a unit at all in the R slots.
+    """
+
+    spatial: SpatialState
+    last: jax.Array
+    met: jax.Array
+    following: jax.Array | None
+    reached: jax.Array
+
+
+def at_units(position: jax.Array, units: jax.Array, unit_range: jax.Array | float) -> jax.Array:
+    """[N] bool, whose place [N, 2] is in the range of one of some units [U, 2].
+
+    >>> at_units(jnp.array([[0.0, 0.0], [3.0, 4.0], [9.0, 0.0]]), jnp.array([[0.0, 4.0], [20.0, 0.0]]), 4.0).tolist()
+    [True, True, False]
+    """
+    return jnp.any(within(position, jnp.asarray(units, position.dtype), unit_range), axis=1)
+
+
+def next_meetings(at_server: jax.Array) -> jax.Array:
+    """Slots of the next meeting after each slot: [R, N] bool -> [R, N] int32, `NEVER` where none comes.
+
+    >>> next_meetings(jnp.array([[True], [False], [True], [False]])).ravel().tolist() == [2, 2, NEVER, NEVER]
+    True
+    """
+    rounds, num_clients = at_server.shape
+
+    def back(coming: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        slot, now = row
+        return jnp.where(now, slot, coming), coming
+
+    start = jnp.full(num_clients, NEVER, jnp.int32)
+    rows = (jnp.arange(rounds, dtype=jnp.int32), at_server)
+    return jax.lax.scan(back, start, rows, reverse=True)[1]
+
+
+def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
+    """Partners of a maximal matching: pairs in random order, each taken where both are free yet.
+
+    Args:
+      key: of this slot.
+      adjacency: [N, N] bool; two can be a pair where they hear each other.
+
+    Returns:
+      [N] int32, a client's own index where it is alone. No two clients that are left alone hear each other.
+    """
+    num_clients = adjacency.shape[0]
+    me = jnp.arange(num_clients, dtype=jnp.int32)
+    drawn = jax.random.uniform(key, adjacency.shape)
+    lower = jnp.tril(drawn, -1)
+    rank = jnp.where(adjacency & adjacency.T, lower + lower.T, -1.0)
+
+    def unfinished(loop: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return loop[1]
+
+    def take(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """Takes every pair that is the first in order of both its clients: the greedy matching, many pairs at once."""
+        partner, _ = loop
+        free = partner == me
+        left = jnp.where(free[:, None] & free[None, :], rank, -1.0)
+        best = jnp.argmax(left, axis=1).astype(jnp.int32)
+        mutual = (jnp.max(left, axis=1) >= 0) & (best[best] == me)
+        return jnp.where(mutual, best, partner), jnp.any(mutual)
+
+    return jax.lax.while_loop(unfinished, take, (me, jnp.bool_(True)))[0]
+
+
+def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time: bool = True) -> Network:
+    """A spatial network with a server behind road-side units.
+
+    Args:
+      inner: of `mdfl_jax.networks.spatial.spatial`, in a world with places.
+      rounds: slots of the run, R. The movement is run ahead once, before the first slot, with the same keys. Known
+        meetings take 4 R N bytes a run.
+      known_next: whether clients know their next meeting, as of a route, or expect it the mean gap that they have seen
+        after the last.
+      one_at_a_time: whether a client talks to one other in a slot, by a `matching`, or to all in range.
+
+    Raises:
+      UserError: for no slot.
+    """
+    if rounds < 1:
+        raise UserError(f"rounds is {rounds}; it must be at least 1")
+    num_clients = inner.num_clients
+
+    def meets(params: RoadsideParams, state: SpatialState) -> jax.Array:
+        now = at_units(state.places.position, params.units, params.unit_range)
+        return now if state.there is None else now & state.there
+
+    def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:
+        start = inner.init(params.spatial, key, clients)
+        none = jnp.zeros(num_clients, jnp.int32)
+
+        def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
+            return inner.step(params.spatial, key, slot, state, clients)[0], meets(params, state)
+
+        _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
+        following = next_meetings(at_server) if known_next else None
+        return RoadsideState(start, none + BEFORE, none, following, jnp.any(at_server, axis=0))
+
+    def step(
+        params: RoadsideParams, key: jax.Array, slot: jax.Array, state: RoadsideState, clients: Clients
+    ) -> tuple[RoadsideState, Links]:
+        at_server = meets(params, state.spatial)
+        last = jnp.where(at_server, slot, state.last).astype(jnp.int32)
+        met = state.met + at_server
+        if state.following is None:
+            following = expected_next(last, observed_mean(last, met), slot)
+        else:
+            following = state.following[jnp.minimum(slot, rounds - 1)]
+        moved, links = inner.step(params.spatial, key, slot, state.spatial, clients)
+        if one_at_a_time:
+            partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency)
+            links = pair_links(partner, at_server, last, following)
+        else:
+            links = links._replace(at_server=at_server, last_server=last, next_server=following)
+        return RoadsideState(moved, last, met, state.following, state.reached), links
+
+    def places(state: RoadsideState) -> Places:
+        return inner.places(state.spatial)
+
+    pairs = frozenset({"partner", SYMMETRIC}) if one_at_a_time else frozenset[str]()
+    return Network(num_clients, frozenset(inner.gives | SERVER_FIELDS | pairs), init, step, places, lambda s: s.reached)

@@ -1,0 +1,62 @@
+"""Automatic search intervals: the length that the derivation asks for, and less staleness than the paper's numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
+from mdfl_jax.exchange.relay import Meetings
+from mdfl_jax.exchange.search import automatic, best_share
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.types import NEVER
+
+N, SLOTS = 50, 700
+
+
+@pytest.mark.parametrize("k", [1e-2, 0.3, 1.0, 5.0, 25.0, 200.0, 1e4])
+def test_share_is_the_best_on_a_grid(k):
+    """The least mean bound Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2 over all shares."""
+    u = np.linspace(0, 1, 20_001)
+    bound = 1 - (1 - np.exp(-k * u**2)) * (1 - u) / 2
+    assert abs(float(best_share(k)) - u[np.argmin(bound)]) < 2e-3
+
+
+def test_intervals_lie_about_the_middle_of_each_gap():
+    met = Meetings(jnp.zeros(4, bool), jnp.array([0, 10, 10, -1]), jnp.array([60, 31, 90, NEVER]))
+    often, rarely = (automatic(met, jnp.full(4, contacts), 39) for contacts in (39, 0))
+    for search in (often, rarely):
+        begin, end = np.asarray(search.upload_from), np.asarray(search.upload_until)
+        assert (abs(begin + end - np.array([60, 21, 80, (60 + 21 + 80) / 3])) <= 1).all()  # the last knows no gap
+        assert (begin >= 0).all()
+        assert search.download_from.tolist() == begin.tolist()
+    assert (rarely.upload_until - rarely.upload_from > often.upload_until - often.upload_from).all()
+
+
+def staleness(name, pattern, rate):
+    """Mean steps of a client that the server lacks, and mean age of its global model, in slots."""
+    network, algorithm = meetings(N, pattern), ALGORITHMS[name](Settings(sgd(momentum=False)))
+    params, hparams = MeetingsParams(pairs=rate), AlgorithmParams(lr=1.0)
+
+    @jax.jit
+    def whole(key):
+        def step(carry, slot):
+            state, links = network.step(params, key, slot, carry[0], None)
+            ones = lambda p, k: (jnp.zeros(N), jnp.ones((N, 1)))  # noqa: E731
+            after, _ = algorithm.round(hparams, key, carry[1], links, ones)
+            return (state, after), (jnp.mean(after.held), jnp.mean(slot - after.version))
+
+        start = network.init(params, key, None), algorithm.init(hparams, jnp.zeros((N, 1)))
+        return jax.lax.scan(step, start, jnp.arange(SLOTS))[1]
+
+    return np.array([x[200:].mean() for x in whole(jax.random.key(0))])
+
+
+@pytest.mark.parametrize(("pattern", "rate"), [("fixed", 0.5), ("exponential", 0.5), ("exponential", 1.0)])
+def test_automatic_intervals_leave_less_staleness_than_the_papers(pattern, rate):
+    automatic_, given = staleness("fedmobile_auto", pattern, rate), staleness("fedmobile", pattern, rate)
+    asynchronous = staleness("async_fl", pattern, rate)
+    assert (given < asynchronous).all()
+    assert automatic_[0] < 0.95 * given[0]
+    assert automatic_[1] < 0.98 * given[1]

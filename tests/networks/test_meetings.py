@@ -1,0 +1,156 @@
+"""Networks of meetings: patterns as the paper says, last and next as they follow, pairs disjoint and uniform."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import leaves_equal, toy_task
+
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.algorithms.registry import ALGORITHMS
+from mdfl_jax.errors import UserError
+from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
+from mdfl_jax.networks.server import random_pairs
+from mdfl_jax.simulation import Schedule, simulate
+from mdfl_jax.tasks import PartitionParams
+from mdfl_jax.types import NEVER, Hparams
+
+N, SLOTS = 12, 260
+
+
+def history(pattern, params=MeetingsParams(), slots=SLOTS, num_clients=N, seed=0):
+    """The links of every slot, without the matrices."""
+    network = meetings(num_clients, pattern)
+
+    @jax.jit
+    def whole(params, key):
+        def step(state, slot):
+            state, links = network.step(params, key, slot, state, None)
+            return state, links._replace(adjacency=jnp.sum(links.adjacency, axis=1), mix=None)
+
+        return jax.lax.scan(step, network.init(params, key, None), jnp.arange(slots))[1]
+
+    return whole(params, jax.random.key(seed))
+
+
+TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 8], N))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_last_and_next_are_those_of_the_meetings(pattern):
+    links = history(pattern, TABLE)
+    at, last, following = (np.asarray(x) for x in (links.at_server, links.last_server, links.next_server))
+    for i in range(N):
+        met = np.flatnonzero(at[:, i])
+        for t in range(SLOTS):
+            assert last[t, i] == max([m for m in met if m <= t], default=-1)
+            later = [m for m in met if m > t]
+            assert following[t, i] == later[0] if later else following[t, i] >= SLOTS
+
+
+def gaps_of(links):
+    at = np.asarray(links.at_server)
+    return np.concatenate([np.diff(np.flatnonzero(at[:, i])) for i in range(at.shape[1])])
+
+
+def test_fixed_meets_at_i_plus_50_n():
+    at = np.asarray(history("fixed").at_server)
+    for i in range(N):
+        assert np.flatnonzero(at[:, i]).tolist() == list(range(i, SLOTS, 50))
+    many = np.asarray(history("fixed", MeetingsParams(interval=5), slots=20).at_server)
+    assert (many.sum(axis=0) == 4).all()  # more clients than slots of an interval
+
+
+def test_random_gaps_are_uniform():
+    links = history("random", slots=4000)
+    gaps = gaps_of(links)
+    assert np.asarray(links.at_server).argmax(axis=0).tolist() == list(range(N))
+    assert (gaps.min(), gaps.max()) == (30, 50)
+    share = np.bincount(gaps, minlength=51)[30:] / len(gaps)
+    assert (abs(share - 1 / 21) < 5 * np.sqrt(1 / 21 / len(gaps))).all()
+
+
+def test_exponential_gaps_are_truncated():
+    """Mean and distribution of the exponential given that it is at most 80, rounded up to slots."""
+    gaps = gaps_of(history("exponential", slots=6000))
+    assert gaps.min() >= 1
+    assert gaps.max() <= 80
+    edges = np.arange(0, 81)
+    below = (1 - np.exp(-edges / 30)) / (1 - np.exp(-80 / 30))
+    observed = np.array([(gaps <= edge).mean() for edge in edges])
+    assert abs(observed - below).max() < 1.95 / np.sqrt(len(gaps))
+
+
+def test_seeds_differ_and_the_same_seed_does_not():
+    a, b, again = (history("exponential", seed=seed) for seed in (0, 1, 0))
+    assert (np.asarray(a.at_server) != np.asarray(b.at_server)).any()
+    assert leaves_equal(a, again)
+
+
+def test_expected_meetings():
+    """Not known: the pattern's mean gap after the last, of a table the mean seen so far; after this slot always."""
+    links = history("exponential", MeetingsParams(known_next=False))
+    last, following = np.asarray(links.last_server), np.asarray(links.next_server)
+    assert (following == np.maximum(last + 30, np.arange(SLOTS)[:, None] + 1)).all()
+    table = np.asarray(history("table", TABLE._replace(known_next=False), slots=40).next_server)
+    assert table[3, 5] == NEVER  # nobody has told of a meeting yet
+    assert table[7, 5] == 15  # one gap of 8 slots, from the start
+    assert table[8, 5] == 12  # 8 and 1: 4.5 slots, rounded to the even number
+    assert table[25, 5] == 26
+
+
+@pytest.mark.parametrize(
+    ("rate", "num", "pairs"), [(0.0, 12, 0), (1.0, 12, 6), (1.0, 13, 6), (0.5, 13, 3), (0.7, 50, 17)]
+)
+def test_pairs_are_disjoint_and_as_many_as_said(rate, num, pairs):
+    for seed in range(5):
+        partner = np.asarray(random_pairs(jax.random.key(seed), num, rate))
+        assert (partner[partner] == np.arange(num)).all()
+        assert (partner != np.arange(num)).sum() == 2 * pairs
+
+
+def test_pairs_are_uniform():
+    partner = np.asarray(jax.vmap(lambda k: random_pairs(k, 6, 0.7))(jax.random.split(jax.random.key(0), 6000)))
+    for i in range(6):
+        share = np.bincount(partner[:, i], minlength=6) / 6000
+        assert abs(share[i] - 1 / 3) < 0.03  # two pairs of three
+        assert (abs(np.delete(share, i) - 2 / 15) < 0.025).all()
+
+
+def test_matrices_say_what_partners_say():
+    network = meetings(7)
+    state = network.init(MeetingsParams(), jax.random.key(0), None)
+    _, links = network.step(MeetingsParams(pairs=0.9), jax.random.key(0), 0, state, None)
+    partner = np.asarray(links.partner)
+    for i in range(7):
+        assert np.flatnonzero(links.adjacency[i]).tolist() == [j for j in [partner[i]] if j != i]
+        row = np.zeros(7)
+        row[i] += 0.5
+        row[partner[i]] += 0.5
+        assert np.asarray(links.mix[i]).tolist() == row.tolist()
+
+
+def test_gossip_runs_over_meetings():
+    """D-PSGD and FedMobile, whole simulations of a classification, finite and with the counts of pairs."""
+    task = toy_task(6, partition="iid")
+    hparams = Hparams(PartitionParams(np.float32(1.0)), MeetingsParams(pairs=np.float32(1.0)), AlgorithmParams(lr=0.1))
+    gossip = jax.jit(simulate(task, meetings(6), dpsgd(), Schedule(4, 2, False)))(hparams, jax.random.key(0))
+    assert gossip.messages[-1].tolist() == [4] * 6
+    assert gossip.num_neighbours[-1].tolist() == [1.0] * 6
+    short = hparams._replace(network=MeetingsParams(interval=3), algorithm=AlgorithmParams(lr=0.1, upload_from=0))
+    mobile = simulate(task, meetings(6), ALGORITHMS["fedmobile"](), Schedule(12, 4, False))
+    history = jax.jit(mobile)(short, jax.random.key(0))
+    assert np.isfinite(history.loss).all()
+    assert float(history.mean_model_loss[-1]) < float(history.mean_model_loss[0])
+
+
+def test_bad_input():
+    with pytest.raises(UserError, match=r"client is 12; it must be in 0\.\.11"):
+        meeting_table([12], [0], N)
+    with pytest.raises(UserError, match="slot is -1"):
+        meeting_table([0], [-1], N)
+    with pytest.raises(UserError, match=r"unknown server pattern 'fixd'.*'fixed'"):
+        meetings(3, "fixd")
+    with pytest.raises(UserError, match=r"MeetingsParams\.table"):
+        meetings(3, "table").init(MeetingsParams(), jax.random.key(0), None)

@@ -1,0 +1,150 @@
+"""Road-side units: who meets the server from the places alone, next meetings from the route ahead, pairs that match."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import toy_task
+
+from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.algorithms.registry import ALGORITHMS
+from mdfl_jax.errors import UserError
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.networks.roadside import RoadsideParams, matching, roadside
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import Schedule, simulate
+from mdfl_jax.tasks import PartitionParams
+from mdfl_jax.types import NEVER, Hparams
+
+N, SLOTS = 10, 60
+UNITS = np.array([[100.0, 100.0], [300.0, 300.0]], np.float32)
+RANGE = 60.0
+STREETS = SpatialParams(
+    num_mobile=8, radius=80.0, motion=Motion(width=400.0, height=400.0, dt=2.0, speed_min=10.0, speed_max=20.0)
+)
+PARAMS = RoadsideParams(STREETS, UNITS, RANGE)
+
+
+class Holdings:
+    num_samples = jnp.ones(N, jnp.int32)
+    label_counts = jnp.ones((N, 2), jnp.int32)
+
+
+def history(known_next=True, one_at_a_time=True, mobility="manhattan", params=PARAMS, seed=0):
+    network = roadside(spatial(N, 5, [mobility]), SLOTS, known_next, one_at_a_time)
+
+    @jax.jit
+    def whole(params, key):
+        def step(state, slot):
+            place = network.places(state).position
+            state, links = network.step(params, key, slot, state, Holdings)
+            return state, (links, place)
+
+        start = network.init(params, key, Holdings)
+        end, links = jax.lax.scan(step, start, jnp.arange(SLOTS))
+        return end, *links
+
+    return jax.tree.map(np.asarray, whole(params, jax.random.key(seed)))
+
+
+def near_units(places, units=UNITS):
+    """[T, N] from places alone, with loops."""
+    met = np.zeros(places.shape[:2], bool)
+    for t in range(places.shape[0]):
+        for i in range(places.shape[1]):
+            met[t, i] = any(np.hypot(*(places[t, i].astype(float) - unit)) <= RANGE for unit in units)
+    return met
+
+
+def test_meetings_are_those_of_the_places_and_known_ahead():
+    end, links, places = history()
+    met = near_units(places)
+    assert (links.at_server == met).all()
+    assert 0.05 < met.mean() < 0.6
+    for i in range(N):
+        slots = np.flatnonzero(met[:, i])
+        for t in range(SLOTS):
+            assert links.last_server[t, i] == max([s for s in slots if s <= t], default=-1)
+            assert links.next_server[t, i] == min([s for s in slots if s > t], default=NEVER)
+    assert (end.reached == met.any(axis=0)).all()
+    assert not end.reached.all()  # two clients stand still, away from the units
+
+
+def test_movement_is_that_of_the_network_without_units():
+    """The run ahead draws what the run draws, and changes nothing of it."""
+    inner = spatial(N, 5, ["manhattan"])
+    state, key = inner.init(STREETS, jax.random.key(0), Holdings), jax.random.key(0)
+    _, _, places = history()
+    step = jax.jit(lambda slot, state: inner.step(STREETS, key, slot, state, Holdings)[0])
+    for t in range(SLOTS):
+        np.testing.assert_allclose(inner.places(state).position, places[t], atol=1e-3)
+        state = step(t, state)
+
+
+def test_expected_meetings_follow_the_gaps_seen():
+    _, links, places = history(known_next=False)
+    met = near_units(places)
+    assert (links.at_server == met).all()
+    for i in range(N):
+        for t in range(SLOTS):
+            so_far = np.flatnonzero(met[: t + 1, i])
+            if not so_far.size:
+                assert links.next_server[t, i] == NEVER
+                continue
+            mean = (so_far[-1] + 1) / so_far.size
+            assert abs(links.next_server[t, i] - max(so_far[-1] + mean, t + 1)) <= 0.5
+
+
+def test_one_at_a_time_is_a_maximal_matching_of_those_in_range():
+    _, pairs, places = history()
+    _, every, _ = history(one_at_a_time=False)
+    assert every.partner is None
+    squared = ((places[:, :, None] - places[:, None]).astype(float) ** 2).sum(axis=-1)
+    assert (every.adjacency == (squared <= 80.0**2) & ~np.eye(N, dtype=bool)).all()
+    for t in range(SLOTS):
+        partner, alone = pairs.partner[t], pairs.partner[t] == np.arange(N)
+        assert (partner[partner] == np.arange(N)).all()
+        assert all(every.adjacency[t, i, partner[i]] for i in range(N) if not alone[i])
+        assert not (every.adjacency[t] & alone[:, None] & alone[None, :]).any()
+        assert (pairs.adjacency[t].sum(axis=1) == ~alone).all()
+    assert (pairs.partner != np.arange(N)).any()
+
+
+def test_matchings_are_random():
+    """On a path of three clients each of both pairs is as likely as the other."""
+    path = jnp.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], bool)
+    partner = jax.vmap(lambda k: matching(k, path))(jax.random.split(jax.random.key(0), 2000))
+    assert abs(float((partner[:, 1] == 0).mean()) - 0.5) < 0.06
+    one_way = jnp.array([[0, 1], [0, 0]], bool)  # heard, but not hearing
+    assert matching(jax.random.key(0), one_way).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("mobility", ["static", "random_movement", "random_waypoint"])
+def test_any_mobility(mobility):
+    """On the grid as in the plane; who stands still away from the units never meets the server."""
+    grid = mobility != "random_waypoint"
+    units = np.array([[1.0, 1.0]]) if grid else UNITS
+    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, pattern=0) if grid else STREETS
+    end, links, _ = history(mobility=mobility, params=RoadsideParams(world, units, 1.0 if grid else RANGE))
+    assert (links.at_server.any(axis=0) == end.reached).all()
+    if mobility == "static":
+        assert ((links.at_server == links.at_server[0]).all(axis=0)).all()
+        assert (links.next_server[:, ~end.reached] == NEVER).all()
+
+
+def test_clients_that_never_meet_the_server_keep_their_updates():
+    """Units far from everybody: the run works, the server's model stays, nothing is relayed."""
+    task = toy_task(N, partition="iid")
+    far = RoadsideParams(STREETS, np.array([[1e6, 1e6]], np.float32), 1.0)
+    hparams = Hparams(PartitionParams(np.float32(1.0)), far, AlgorithmParams(lr=0.1))
+    network = roadside(spatial(N, 5, ["manhattan"]), 12)
+    run = jax.jit(simulate(task, network, ALGORITHMS["fedmobile"](), Schedule(12, 6, False)))
+    metrics = run(hparams, jax.random.key(0))
+    assert (metrics.messages == 0).all()
+    assert metrics.mean_model_loss[0] == metrics.mean_model_loss[-1]
+    assert metrics.loss[-1].mean() < metrics.loss[0].mean()
+
+
+def test_refuses_no_slots():
+    with pytest.raises(UserError, match="rounds is 0"):
+        roadside(spatial(N, 5, ["static"]), 0)
