@@ -66,6 +66,10 @@ def check_server(experiment: "Experiment") -> None:
     """
     server = experiment.server
     _check_search(experiment.algorithm)
+    if server.pattern and experiment.network.graph:
+        raise UserError(
+            f"server.pattern is {server.pattern}; network.graph is {experiment.network.graph!r}, and it must be empty"
+        )
     if server.file and server.pattern != "table":
         raise UserError(f"server.file is {server.file!r}; server.pattern is {server.pattern!r}, and it must be 'table'")
     if server.pattern == "random" and server.gap_min > server.gap_max:

@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_told(tiny, changes, expected):
 
 
 def test_an_algorithm_with_a_server_needs_one(tiny):
-    with pytest.raises(UserError, match="at_server"):
+    with pytest.raises(UserError, match="fedmobile needs meetings with a server"):
         make_study(tiny(**{"algorithm.name": "fedmobile"}))
 
 
