@@ -1,4 +1,4 @@
-"""Vehicles in the streets of Manhattan meet a server at two road-side units, and each other on the way.
+"""Vehicles in the streets of Manhattan meet a server at four road-side units, and each other on the way.
 
 Command:   python -m launch.sweep --config=configs/fedmobile_roadside.py
 """
@@ -24,6 +24,6 @@ def get_config() -> ConfigDict:
     config.motion.speed_min, config.motion.speed_max = 8.0, 14.0  # metres a second
 
     config.server.pattern = "roadside"
-    config.server.units = "300,300; 700,700"
+    config.server.units = "300,300; 700,300; 300,700; 700,700"
     config.server.unit_range = 80.0
     return config
