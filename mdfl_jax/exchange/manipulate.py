@@ -68,16 +68,15 @@ def manipulate(
     return jax.lax.cond(jnp.any(relays.gives), make, nothing)
 
 
-def after_exchange(private: Private, uploads: jax.Array, relays: Relays, error_kept: bool = True) -> Private:
+def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Private:
     """n_i = 0 where it was uploaded or relayed, and who holds more than its own.
 
     Args:
       private: before.
       uploads: [N] bool, who uploaded to the server.
-      relays: of the slot.
-      error_kept: whether those that gave keep an error.
+      relays: of the slot; those that gave keep an error.
     """
     gets = jnp.zeros_like(private.mixed).at[relays.to].max(relays.gives)
     clear = uploads | relays.gives
     update = jax.tree.map(lambda n: jnp.where(rows_like(clear, n), 0, n), private.update)
-    return Private(update, (private.mixed & ~clear) | (relays.gives & error_kept) | gets)
+    return Private(update, (private.mixed & ~clear) | relays.gives | gets)
