@@ -23,6 +23,7 @@ def get_config(pattern: str = "") -> ConfigDict:
     config.rounds = 250
     config.eval_every = 10
     config.target = 0.7
+    config.judged = "global"
 
     config.data.name = "digits"
     config.data.partition = "dirichlet"

@@ -11,7 +11,7 @@ from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model, num_neighbours
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.stopping import Watch, look, start_watch
-from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Task
+from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Score, Task
 
 
 class Schedule(NamedTuple):
@@ -23,12 +23,15 @@ class Schedule(NamedTuple):
       record_positions: keep every round's places, R * N * 8 bytes a run.
       stop_std: a run holds still once the objective of the mean model varies by less than this over three rounds
         (`mdfl_jax.stopping`); 0: it goes on.
+      global_only: evaluate the global model only; the clients' accuracies and losses are NaN. With many clients these
+        evaluations may take longer than the rounds between them.
     """
 
     rounds: int
     eval_every: int
     record_positions: bool = False
     stop_std: float = 0.0
+    global_only: bool = False
 
 
 class Carry(NamedTuple):
@@ -102,7 +105,8 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
     """An evaluation."""
     task, clients = parts.task, carry.clients
     params, one = parts.algorithm.params(carry.algorithm), global_model(parts, carry.algorithm)
-    score, of_mean = task.evaluate(data, clients, params), task.evaluate(data, clients, one)
+    of_mean, unknown = task.evaluate(data, clients, one), jnp.full(task.num_clients, jnp.nan, jnp.float32)
+    score = Score(unknown, unknown) if parts.schedule.global_only else task.evaluate(data, clients, params)
     a_round = lambda total: jnp.where(sums.rounds > 0, total / jnp.maximum(sums.rounds, 1), jnp.nan)  # noqa: E731
     return Metrics(
         round=carry.round,

@@ -69,7 +69,13 @@ def build_simulation(
             schedule=_schedule(experiment),
         )
     )
-    schedule = RunSchedule(experiment.rounds, experiment.eval_every, engine.record_positions, experiment.stop_std)
+    schedule = RunSchedule(
+        experiment.rounds,
+        experiment.eval_every,
+        engine.record_positions,
+        experiment.stop_std,
+        experiment.judged == "global",
+    )
     world = _network(experiment, patterns)
     check_needs(algorithm, world, experiment.algorithm.name, _described(experiment, patterns))
     if is_thinned(experiment.algorithm):

@@ -85,10 +85,13 @@ def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -
     return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
 
 
-def summarize_point(history: PointHistory, seeds: Sequence[int], target: float) -> dict[str, Any]:
+def summarize_point(
+    history: PointHistory, seeds: Sequence[int], target: float, judged: str = "clients"
+) -> dict[str, Any]:
     """The entry of one point in summary.json, less its name and its difference to the baseline."""
     metrics, rounds = history.metrics, history.metrics.round[0]
-    accuracy = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
+    of_clients = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
+    accuracy = of_clients if judged == "clients" else metrics.mean_model_accuracy.astype(np.float64)
     bits = total_bits(metrics.bits)  # [S, E, N]
     messages = metrics.messages.astype(np.float64)
     mobile = history.facts.is_mobile
@@ -124,6 +127,7 @@ def summarize(
     target: float,
     baseline: str,
     select_by: str = "",
+    judged: str = "clients",
 ) -> dict[str, Any]:
     """summary.json as a tree.
 
@@ -134,12 +138,13 @@ def summarize(
       seeds: the seeds, in the order of the histories' first axis.
       target: accuracy whose first round is reported.
       baseline: how the baseline is called.
+      judged: whose accuracy is reported, "clients" or "global".
       select_by: field of which the best value is to be chosen, `mdfl_jax.experiments.select`.
     """
     entries = []
     for point, history in zip(points, histories):
         entry = {"id": point.id, "overrides": point.overrides}
-        entries.append(entry | summarize_point(history, seeds, target))
+        entries.append(entry | summarize_point(history, seeds, target, judged))
     for entry, other in zip(entries, baselines):
         entry["baseline"] = None if other is None else entries[other]["id"]
         entry["difference_to_baseline"] = None

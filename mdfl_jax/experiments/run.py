@@ -317,7 +317,14 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
             signal.signal(number, handler)
     histories = _collect(study, batches)
     summary = summarize(
-        study.points, histories, study.baselines, study.seeds, experiment.target, study.baseline, experiment.select
+        study.points,
+        histories,
+        study.baselines,
+        study.seeds,
+        experiment.target,
+        study.baseline,
+        experiment.select,
+        experiment.judged,
     )
     write_json(workdir / "summary.json", summary)
     np.savez(workdir / "history.npz", **history_arrays(histories))  # type: ignore[arg-type]

@@ -317,6 +317,11 @@ class Experiment:
     rounds: int = _field(400, "R", at_least=1)
     eval_every: int = _field(20, "rounds between evaluations", at_least=1)
     target: float = _field(0.8, "accuracy whose first round is reported", above=0, below=1)
+    judged: str = _field(
+        "clients",
+        "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
+        names=("clients", "global"),
+    )
     stop_std: float = _field(
         0.0,
         "synthetic: a run ends where the objective's deviation over three rounds is below this, 0: never",

@@ -24,6 +24,7 @@ STUDY_WIDE = (
     "name",
     "title",
     "target",
+    "judged",
     "stop_std",
     "select",
     "x_axis",

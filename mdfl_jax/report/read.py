@@ -104,7 +104,8 @@ def read_workdir(workdir: Path) -> Run:
     for point in summary["points"]:
         _require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     ids = [point["id"] for point in summary["points"]]
-    curves = _read_curves(workdir / "metrics.jsonl", ids)
+    judged = "mean_model_accuracy" if manifest["config"].get("judged") == "global" else "accuracy"
+    curves = _read_curves(workdir / "metrics.jsonl", ids, judged)
     arrays = _read_first_seed(workdir / "history.npz")
     shown = chosen(summary)
     at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(shown["points"])}
@@ -212,16 +213,16 @@ def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
-    """Curves by point; of two lines for one point, seed and round the later counts (a resumed run)."""
+def _read_curves(path: Path, ids: Sequence[str], judged: str) -> dict[str, Curve]:
+    """Curves by point, of the accuracy ``judged``; of two lines for one point, seed and round the later counts."""
     values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         row = _parse(line, f"{path}:{number}")
-        _require(row, ("point", "seed", "round", "accuracy"), path)
+        _require(row, ("point", "seed", "round", judged), path)
         if row["point"] in values:
-            kept = {key: row[key] for key in ("accuracy", *GROUP_KEYS, *X_KEYS.values()) if key in row}
+            kept = {key: row[key] for key in (judged, *GROUP_KEYS, *X_KEYS.values()) if key in row}
             values[row["point"]][row["seed"], row["round"]] = kept
     curves = {}
     for name, by_key in values.items():
@@ -234,7 +235,7 @@ def _read_curves(path: Path, ids: Sequence[str]) -> dict[str, Curve]:
             for key, value in kept.items():
                 arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
         sent = {key: arrays.pop(key) for key in X_KEYS.values() if key in arrays}
-        curves[name] = Curve(np.array(list(rounds)), arrays.pop("accuracy"), arrays, sent)
+        curves[name] = Curve(np.array(list(rounds)), arrays.pop(judged), arrays, sent)
     return curves
 
 

@@ -121,7 +121,8 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     """What the numbers are: seeds, interval, baseline and target, in one line."""
     seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
     spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
-    parts = [f"Final test accuracy: {spread}"]
+    of = " of the global model" if (config or {}).get("judged") == "global" else ""
+    parts = [f"Final test accuracy{of}: {spread}"]
     if len(summary["points"]) > 1 and any(point.get("difference_to_baseline") for point in summary["points"]):
         parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
