@@ -99,7 +99,7 @@ def summarize_point(
     return {
         "final_accuracy": with_seeds(accuracy[:, -1]),
         "best_accuracy": with_seeds(accuracy.max(axis=1)),
-        "worst_client_accuracy": with_seeds(metrics.accuracy[:, -1].min(axis=1)),
+        "worst_client_accuracy": _where_measured(metrics.accuracy.min(axis=2)),
         "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
         "validation_loss": _where_measured(metrics.validation_loss),
         "objective": _where_measured(metrics.objective),
