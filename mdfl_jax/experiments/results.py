@@ -101,6 +101,7 @@ def summarize_point(
         "best_accuracy": with_seeds(accuracy.max(axis=1)),
         "worst_client_accuracy": _where_measured(metrics.accuracy.min(axis=2)),
         "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
+        "mean_model_loss": with_seeds(metrics.mean_model_loss[:, -1]),
         "validation_loss": _where_measured(metrics.validation_loss),
         "objective": _where_measured(metrics.objective),
         "rounds_done": with_seeds(metrics.rounds_done[:, -1]),

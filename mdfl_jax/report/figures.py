@@ -23,6 +23,7 @@ from scipy.special import stdtrit
 
 from mdfl_jax.report.groups import groups
 from mdfl_jax.report.read import Axis, Run, point_labels
+from mdfl_jax.report.roadside import roadside
 
 PATH_ROUNDS, PATH_STEPS = 40, 120  # longer paths, of one client or of all together, hide the map
 MAX_MAPS = 6
@@ -93,6 +94,7 @@ def write(run: Run, x_axis: str = "") -> dict[str, Path]:
         "final_accuracy": final_accuracy,
         "groups": lambda run: groups(run, looks(run)),
         "label_counts": label_counts,
+        "roadside": roadside,
         "map": world_map,
     }
     written = {}

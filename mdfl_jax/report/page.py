@@ -145,7 +145,8 @@ def captions(run: Run) -> dict[str, str]:
     means = [point["final_accuracy"].get("mean") for point in run.points]
     ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
     highest = f" Highest at the end: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
-    accuracy = f"Test accuracy, averaged over the clients, against rounds: {over}"
+    whose = "of the global model" if run.config.get("judged") == "global" else "averaged over the clients"
+    accuracy = f"Test accuracy, {whose}, against rounds: {over}"
     accuracy += "; band: 95 % Student-t interval over the seeds." if seeds > 1 else "."
     if run.config.get("target") is not None:
         accuracy += f" Dashed: the target of {100 * run.config['target']:g} %."
@@ -162,6 +163,11 @@ def captions(run: Run) -> dict[str, str]:
             + (f"; the {mobile.sum()} mobile clients are dark." if mobile is not None and mobile.any() else ".")
         )
     placed = [p for p in range(len(run.points)) if run.array(p, "position") is not None]
+    if run.value(0, "server.pattern") == "roadside":
+        said["roadside"] = (
+            f"Road-side units and the clients that pass them ({first_seed}, {labels[0]}): a client meets the server in"
+            " the slots in which it is in the range of a unit; those of the routes shown have their colours."
+        )
     if placed:
         part = f" Shown are the first {figures.MAX_MAPS} of {len(placed)}." if len(placed) > figures.MAX_MAPS else ""
         said["map"] = (

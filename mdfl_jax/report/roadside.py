@@ -1,0 +1,81 @@
+"""The figure of a study with road-side units: where they are, how clients drive past them, when they meet them."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.collections import EllipseCollection, LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from mdfl_jax.report.read import Run
+
+ROUTES = 6  # of clients; more hide the units
+UNIT, INK, FAINT = "#D55E00", "#333333", "#c9c9c9"
+COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
+
+
+def units_of(text: str) -> np.ndarray:
+    """The places of 'x,y; x,y; ...' as [U, 2]."""
+    return np.array([[float(number) for number in part.split(",")] for part in text.split(";") if part.strip()])
+
+
+def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
+    """[R + 1, N] bool, who of the places [R + 1, N, 2] is in the range of a unit."""
+    away = np.linalg.norm(path[:, :, None, :] - units, axis=-1)
+    return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
+
+
+def roadside(run: Run) -> Figure | None:
+    """Units with their ranges and some routes of the first seed; beside them each client's slots in range of a unit.
+
+    Clients are those of the first point; the routes are those that meet a unit most often, evenly over the others.
+
+    Returns:
+      The figure; None where there are no units, or places were not recorded.
+    """
+    path, text = run.array(0, "position"), run.value(0, "server.units")
+    if run.value(0, "server.pattern") != "roadside" or path is None or not text:
+        return None
+    units, reach = units_of(text), float(run.value(0, "server.unit_range"))
+    met = at_unit(path[:-1].astype(float), units, reach)  # a slot's meetings are those of its beginning
+    slots, clients = met.shape
+    order = np.argsort(-met.sum(axis=0), kind="stable")
+    shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]
+    figure = Figure(figsize=(9.6, 4.4))
+    world, raster = figure.subplots(1, 2, width_ratios=[1, 1.15])
+    across = np.full(len(units), 2 * reach)
+    options: dict[str, Any] = {"units": "xy", "offsets": units, "offset_transform": world.transData}
+    options |= {"facecolor": f"{UNIT}22", "edgecolor": UNIT, "linewidth": 0.9}
+    world.add_collection(EllipseCollection(across, across, 0 * across, **options))
+    world.scatter(*units.T, marker="^", s=70, color=UNIT, zorder=5, edgecolors="white", linewidths=0.6)
+    for client, colour in zip(shown, COLOURS):
+        route = path[:, client].astype(float)
+        steps = np.stack([route[:-1], route[1:]], axis=1)
+        leaps = np.linalg.norm(steps[:, 1] - steps[:, 0], axis=1)
+        usual = np.median(leaps[leaps > 0]) if (leaps > 0).any() else 1.0
+        world.add_collection(LineCollection(list(steps[leaps < 20 * usual]), colors=colour, linewidths=1.0, alpha=0.75))
+        world.scatter(*route[0], s=26, color=colour, zorder=4, edgecolors="white", linewidths=0.6)
+    low, high = np.minimum(path.min((0, 1)), units.min(0)), np.maximum(path.max((0, 1)), units.max(0))
+    margin = 0.03 * float(np.max(high - low))
+    world.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
+    world.set_title(f"units, their range, and {len(shown)} of {clients} routes")
+
+    time, client = np.nonzero(met[:, order])
+    raster.scatter(time, client, s=5, marker="s", color=FAINT, linewidths=0)
+    rank = {int(c): int(np.flatnonzero(order == c)[0]) for c in shown}
+    for c, colour in zip(shown, COLOURS):
+        of_client = np.flatnonzero(met[:, c])
+        raster.scatter(of_client, np.full(len(of_client), rank[int(c)]), s=7, marker="s", color=colour, linewidths=0)
+    never = int((~met.any(axis=0)).sum())
+    raster.set(xlim=(-0.01 * slots, 1.01 * slots), ylim=(clients - 0.2, -0.8), xlabel="slot")
+    raster.set_ylabel("client, by slots at a unit")
+    raster.yaxis.get_major_locator().set_params(integer=True)
+    raster.set_title(f"meetings with the server; {never} of {clients} clients have none")
+    dot: dict[str, Any] = {"linestyle": "none"}
+    handles = [
+        Line2D([], [], marker="^", color=UNIT, markersize=8, label="road-side unit", **dot),
+        Line2D([], [], marker="o", color=INK, markersize=5, label="a client's first place", **dot),
+        Line2D([], [], color=INK, label="its route"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure
