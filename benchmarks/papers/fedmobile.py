@@ -68,11 +68,11 @@ FIGURES: Figures = {
     "3": (figure_3, "both relays help and together most; search in the middle is best; more meetings and relays help"),
     "4": (
         images("headline", "random"),
-        "fixed intervals: 70 % in 178 slots for ASYNC, 115 for FedMobile, 35.4 % fewer",
+        "fixed intervals: 70 % in 178 slots by ASYNC, in 115 by FedMobile, 35.4 % fewer",
     ),
     "5": (
         images("fixed", "upload", "download", "uploads"),
-        "each relay helps, both more; neither too early nor too late",
+        "each relay helps, both more; not too early, not too late",
     ),
     "6": (images("random", "uploads", "rho"), "the same under random intervals; a higher rho converges faster"),
     "8": (images("virtual"), "Virtual-U is far ahead; Virtual-D fails to converge"),

@@ -17,6 +17,13 @@ ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
     "fedmobile_digits": ["", "random", "exponential"],
+    "fedmobile_roadside": ["manhattan", "town"],
+    "fedmobile_synthetic": ["variants", "upload", "downloads", "exponential_unknown"],
+    "fedmobile_fmnist": ["headline", "upload", "interval70", "clients100", "exponential", "noise", "quantised"],
+    "fedmobile_cifar": ["fixed", "random"],
+    "pame_linear": ["transmission", "period_drawn", "connectivity", "period_small"],
+    "pame_logistic": ["m128", "small"],
+    "pame_fashion": ["c1", "c10_small"],
     "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
     "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
@@ -40,16 +47,16 @@ def test_config_builds(name, argument, tmp_path):
     module = importlib.import_module(f"configs.{name}")
     assert f"--config=configs/{name}.py" in module.__doc__
     config = module.get_config(argument) if argument else module.get_config()
-    if config.data.name in ("mnist", "cifar10"):
-        is_grey = config.data.name == "mnist"
-        shape = {"side": 28} if is_grey else {"side": 32, "channels": (3,), "num_train": 400}
+    if config.data.name in ("mnist", "fashion_mnist", "cifar10"):
+        is_grey = config.data.name != "cifar10"
+        shape = {"side": 28, "num_train": 1500} if is_grey else {"side": 32, "channels": (3,), "num_train": 400}
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
-    apart = name == "graphs_digits" or name.startswith("fedmobile_")
-    programs = 2 if argument in ("p_non_iid", "p_iid") else len(study.points) if apart else 1
-    assert len(study.groups) == programs  # rules and numbers share a program, graphs and algorithms do not
-    assert any(index is not None for index in study.baselines)
+    apart = ("algorithm.name", "network.num_clients", "network.graph", "network.mixing")
+    programs = {tuple(point.overrides.get(field) for field in apart) for point in study.points}
+    assert len(study.groups) == len(programs)  # rules and numbers share a program
+    assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
 
 def test_thesis_shares_of_48_clients_are_rounded_half_up():

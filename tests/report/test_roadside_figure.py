@@ -1,0 +1,54 @@
+"""The figure of road-side units: whom it takes to be at a unit, and when there is one."""
+
+import numpy as np
+
+from mdfl_jax.experiments import default_config, make_study, run_study
+from mdfl_jax.report import tables
+from mdfl_jax.report.page import write_report
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.roadside import at_unit, roadside, units_of
+
+
+def test_meetings_drawn_are_those_of_the_places():
+    rng = np.random.default_rng(0)
+    path, units = rng.uniform(0, 10, (7, 4, 2)), units_of("2,3; 8,8.5;")
+    assert units.tolist() == [[2.0, 3.0], [8.0, 8.5]]
+    found = at_unit(path, units, 2.5)
+    for t in range(7):
+        for i in range(4):
+            near = any(np.hypot(*(path[t, i] - unit)) <= 2.5 for unit in units)
+            assert found[t, i] == near
+
+
+def study(**changes):
+    config = default_config()
+    config.seeds, config.rounds, config.eval_every, config.judged = 1, 12, 4, "global"
+    config.network.num_clients = config.network.num_mobile = 5
+    config.network.mobility, config.network.radius = "manhattan", 100.0
+    config.algorithm.name, config.algorithm.batch_size, config.model.name = "fedmobile", 4, "linear"
+    config.server.pattern, config.server.units, config.server.unit_range = "roadside", "200,200", 150.0
+    for path, value in changes.items():
+        section, _, name = path.rpartition(".")
+        setattr(config[section] if section else config, name, value)
+    return config
+
+
+def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp_path):
+    summary = run_study(make_study(study()), tmp_path / "run")
+    page = write_report(tmp_path / "run").read_text()
+    assert (tmp_path / "run" / "figures" / "roadside.png").stat().st_size > 5000
+    assert "Road-side units" in page
+    run = read_workdir(tmp_path / "run")
+    (point,) = summary["points"]
+    assert point["final_accuracy"]["mean"] == point["mean_model_accuracy"]["mean"]
+    assert point["worst_client_accuracy"] is None
+    assert run.curves["all"].accuracy[0, -1] == point["final_accuracy"]["mean"]
+    assert "of the global model" in tables.note(run.summary, run.config)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        met = at_unit(history["0/position"][0, :-1].astype(float), np.array([[200.0, 200.0]]), 150.0)
+        assert history["0/reached"][0].tolist() == met.any(axis=0).tolist()
+
+
+def test_without_units_or_places_there_is_no_figure(tmp_path):
+    run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
+    assert roadside(read_workdir(tmp_path / "unplaced")) is None
