@@ -5,7 +5,8 @@ Round suites (a whole round: movement, links, local steps on minibatches, mixing
   mnist_round_100  N = 100, batch 32, the same model
   digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
-Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame
+Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame,
+fedmobile
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from absl import flags
 
 from benchmarks import measure, suites, torch_rivals
 from benchmarks.partial_exchange import pame_suite
+from benchmarks.relaying import fedmobile_suite
 from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulation, useful_flops
 from benchmarks.swept import swept_suite
 from benchmarks.torch_rivals import Setting
@@ -88,6 +90,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "convolution": suites.convolution_forms,
     "startup": suites.startup,
     "swept": swept_suite,
+    "fedmobile": fedmobile_suite,
     "pame": pame_suite,
 }
 
