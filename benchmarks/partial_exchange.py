@@ -16,7 +16,7 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.types import Algorithm, Links
 
 NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
-SAMPLES = (4, 16)  # of a client: the fewer, the more of an iteration is exchange
+SAMPLES = (4, 16, 100)  # of a client: the fewer, the more of an iteration is exchange
 ROUNDS = 8  # of a timed call, after as many others: clients are at different places of their periods
 
 
