@@ -137,3 +137,22 @@ def test_partial_average_is_of_float32_at_least():
 def test_partial_average_keeps_the_type(kind):
     own = jnp.ones((3, 4), kind)
     assert partial_average(own, own > 0, jnp.ones((3, 3), bool)).dtype == kind
+
+
+def test_the_mean_over_draws_is_that_of_the_neighbours():
+    """PaME's theorem 1: where something of a coordinate came, its expectation is the mean of all neighbours asked."""
+    rng = np.random.default_rng(0)
+    own = jnp.asarray(rng.normal(size=(5, 8)), jnp.float32)
+    asked = jnp.zeros((5, 5), bool).at[0, 1:].set(True)
+
+    def draw(key):
+        sent = random_coordinates(key, 5, 8, 3)
+        return partial_average(own, sent, asked)[0], sent[1:].any(axis=0)
+
+    averages, came = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(1), 20_000))
+    averages, came = np.asarray(averages), np.asarray(came)
+    for coordinate in range(8):
+        heard, not_heard = averages[came[:, coordinate], coordinate], averages[~came[:, coordinate], coordinate]
+        error = heard.std() / np.sqrt(len(heard))
+        assert abs(heard.mean() - float(own[1:, coordinate].mean())) < 5 * error
+        assert np.all(not_heard == float(own[0, coordinate]))
