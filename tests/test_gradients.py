@@ -139,7 +139,7 @@ def test_evaluation_in_chunks_equals_all_at_once(tile):
     task, images = make(tiling=Tiling(tile=tile)), normalised(DATA.x_test)
     logits = np.asarray(jax.vmap(lambda p: MODELS["linear"](SETTINGS).apply({"params": p}, images))(models()))
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, np.tile(DATA.y_test, (N, 1)))
-    score = jax.jit(task.evaluate)(task.data, models())
+    score = jax.jit(task.evaluate)(task.data, None, models())
     np.testing.assert_allclose(score.accuracy, (logits.argmax(-1) == DATA.y_test).mean(axis=1), rtol=1e-6)
     np.testing.assert_allclose(score.loss, losses.mean(axis=1), rtol=TOLERANCE)
 
@@ -171,7 +171,7 @@ def test_bfloat16_tasks_start_from_and_are_scored_with_float32_models():
     low, exact = make(precision="bfloat16"), make()
     assert leaves_equal(low.init(KEY), exact.init(KEY))
     assert {p.dtype for p in jax.tree.leaves(low.init(KEY))} == {jnp.dtype("float32")}
-    score, expected = (jax.jit(task.evaluate)(task.data, models()) for task in (low, exact))
+    score, expected = (jax.jit(task.evaluate)(task.data, None, models()) for task in (low, exact))
     np.testing.assert_allclose(score.loss, expected.loss, rtol=1e-2)
     assert not np.array_equal(score.loss, expected.loss)
 
