@@ -4,7 +4,7 @@ Command:   python -m launch.sweep --config=configs/fedmobile_digits.py
            python -m launch.sweep --config=configs/fedmobile_digits.py:random       (gaps of 30 to 50 slots)
            python -m launch.sweep --config=configs/fedmobile_digits.py:exponential  (mean 30, at most 80)
 Expected:  the server's model (mean_model_accuracy): async_fl 79 %, fedmobile 81 %, virtual_upload 81 %,
-           virtual_download 62 %, three seeds; the clients' own models, between meetings: 62, 69, 63 and 63 %.
+           virtual_download 62 %, three seeds.
 Measured:  121 s of rounds on two CPU cores shared with much other work.
 """
 

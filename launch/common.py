@@ -56,7 +56,7 @@ def check_config_flags(argv: Sequence[str]) -> str:
             from mdfl_jax.experiments.config import check_key  # brings JAX, which not every launcher needs
 
             name = key.group(1)
-            sections = {"data", "model", "network", "motion", "trace", "algorithm", "engine"}
+            sections = {"data", "model", "network", "motion", "graph", "trace", "server", "algorithm", "engine"}
             if name in sections:
                 raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.FIELD=VALUE")
             check_key(name)

@@ -11,7 +11,7 @@ from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model, num_neighbours
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.stopping import Watch, look, start_watch
-from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Score, Task
+from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Score, Task, of_types
 
 
 class Schedule(NamedTuple):
@@ -166,22 +166,13 @@ def facts(parts: Parts, carry: Carry) -> RunFacts:
     )
 
 
-def _of_types(tree: Any, like: Any) -> Any:
-    """The tree with the float types of another: 64-bit models leave the world, in single precision, as it is."""
-
-    def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
-        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
-
-    return jax.tree.map(leaf, tree, like)
-
-
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
 ) -> tuple[Carry, Sums]:
     """A round: the network's links, then the algorithm, then the stop rule's look."""
     task, network, clients = parts.task, parts.network, carry.clients
     network_state, links = network.step(hparams.network, key, carry.round, carry.network, clients)
-    network_state = _of_types(network_state, carry.network)
+    network_state = of_types(network_state, carry.network)
     with sharding.tracing_over(task.mesh):
         algorithm_state, stats = parts.algorithm.round(
             hparams.algorithm,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from mdfl_jax.exchange.meter import Bits
@@ -180,3 +181,12 @@ class Algorithm(NamedTuple):
     global_model: Callable[[Any], ClientParams] | None = None
     double_bits: Callable[[Any, int], float] | None = None
     participates: bool = False
+
+
+def of_types(tree: Any, like: Any) -> Any:
+    """The tree with the float types of another: 64-bit models leave the world, in single precision, as it is."""
+
+    def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
+
+    return jax.tree.map(leaf, tree, like)

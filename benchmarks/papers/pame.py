@@ -99,7 +99,7 @@ def _to_the_stop() -> list[tuple[str, str, dict[str, Point]]]:
         chosen: dict[str, float] = {}
         for m in (0, *nodes):
             config = pame_logistic.get_config("small" if small() else "m32")
-            config.rounds, config.eval_every, config.stop_std = config.rounds, 20, 1e-3
+            config.eval_every, config.stop_std = 20, 1e-3
             config.data.dimension, config.network.num_clients = n, m or nodes[0]
             config.name = f"pame_stop_{'small' if small() else 'paper'}_n{n}_" + (f"m{m}" if m else "steps")
             config.seeds, config.first_seed = (3, 0) if m else (1, 100)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh
@@ -34,7 +35,7 @@ def _schedule(experiment: Experiment) -> Schedule | None:
     if config.lr_schedule == "cosine":
         return optax.cosine_decay_schedule(1.0, steps, alpha=config.lr_final)
     if config.lr_schedule == "exponential":
-        return optax.exponential_decay(1.0, 1, config.lr_decay, end_value=config.lr_final)
+        return lambda step: jnp.maximum(jnp.power(config.lr_decay, jnp.asarray(step, float)), config.lr_final)
     return None
 
 
@@ -91,6 +92,9 @@ def _described(experiment: Experiment, patterns: list[str]) -> str:
         where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
     else:
         where = f"network.mobility={','.join(patterns)} with network.contact={network.contact}"
+    if experiment.server.pattern:
+        over = f" over {where}" if experiment.server.pattern == "roadside" else ""
+        where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
     return f"{where}, network.mixing={network.mixing},"
 

@@ -172,7 +172,7 @@ def check_together(experiment: Experiment) -> None:
       UserError: naming the fields and their values.
     """
     network, data = experiment.network, experiment.data
-    if network.num_mobile > network.num_clients:
+    if network.num_mobile > network.num_clients and not network.graph:
         raise UserError(
             f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
             f"which is {network.num_clients}"

@@ -67,8 +67,8 @@ def group_summary(
     """
     accuracy = by_group(metrics.accuracy, is_mobile[:, None])  # [S, E]
     gap = accuracy["mobile"] - accuracy["other"]
-    rounds = np.diff(metrics.round, axis=1)[:, :, None]
-    contacts = (metrics.num_neighbours[:, 1:].astype(np.float64) * rounds).sum(axis=1)  # [S, N]
+    rounds = np.diff(metrics.rounds_done, axis=1)[:, :, None]  # none after the stop
+    contacts = (np.nan_to_num(metrics.num_neighbours[:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
     return {
         "group_accuracy": {name: statistic(values[:, -1]) for name, values in accuracy.items()},
         "group_gap": {"mean": statistic(gap[:, 1:].mean(axis=1)), "final": statistic(gap[:, -1])},

@@ -82,6 +82,8 @@ def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -
     """The first evaluated round at which a seed's models were no longer finite, by seed."""
     metrics = history.metrics
     broken = ~(np.isfinite(metrics.consensus_distance) & np.isfinite(metrics.mean_model_loss))
+    if not np.isnan(metrics.objective[:, 0]).all():
+        broken |= ~np.isfinite(metrics.objective)
     return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
 
 

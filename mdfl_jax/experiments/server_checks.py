@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.participation_points import is_thinned
 from mdfl_jax.mobility.registry import MOBILITIES
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ def check_server(experiment: "Experiment") -> None:
         raise UserError(
             f"server.pattern is {server.pattern}; network.graph is {experiment.network.graph!r}, and it must be empty"
         )
+    if server.pattern and is_thinned(experiment.algorithm):
+        raise UserError(
+            f"server.pattern is {server.pattern}; algorithm.participation and the periods must be 1 with a server"
+        )
+    if server.units and server.pattern != "roadside":
+        raise UserError(f"server.units is {server.units!r}; server.pattern must be roadside, not {server.pattern!r}")
     if server.file and server.pattern != "table":
         raise UserError(f"server.file is {server.file!r}; server.pattern is {server.pattern!r}, and it must be 'table'")
     if server.pattern == "random" and server.gap_min > server.gap_max:

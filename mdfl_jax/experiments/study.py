@@ -130,7 +130,7 @@ def make_study(config: ConfigDict) -> Study:
     ids = [point.id for point in all_points]
     if len(set(ids)) < len(ids):  # two axes whose values read alike
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
-    check_select(experiment)
+    check_select(experiment, all_points)
     baselines = baseline_of(experiment, all_points)
     check_used([point.experiment for point in all_points])
     check_graph_used([point.experiment for point in all_points])

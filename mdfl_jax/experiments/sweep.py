@@ -192,11 +192,12 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
     ]
 
 
-def check_select(experiment: Experiment) -> None:
+def check_select(experiment: Experiment, all_points: list[Point]) -> None:
     """Checks that what is to be chosen is tried, and that there is something to choose by.
 
     Raises:
-      UserError: where ``select`` is no axis of numbers of the sweep, or there are no validation samples.
+      UserError: where ``select`` is no axis of numbers of the sweep, where there are no validation samples, or where
+        differences to a baseline are asked for, whose points would not be at their best.
     """
     path, axes = experiment.select, parse_axes(experiment.sweep)
     if not path:
@@ -205,8 +206,11 @@ def check_select(experiment: Experiment) -> None:
         raise UserError(
             f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
         )
-    if not experiment.data.validation and not experiment.data.name.startswith("synthetic:"):
-        raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
+    for data in {point.experiment.data for point in all_points}:
+        if not data.validation and not data.name.startswith("synthetic:"):
+            raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
+    if experiment.baseline:
+        raise UserError(f"baseline is {experiment.baseline!r}; it must be empty where select chooses points")
 
 
 def static_key(experiment: Experiment) -> Experiment:

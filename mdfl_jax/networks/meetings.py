@@ -112,11 +112,11 @@ def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:
     >>> meeting_table([1, 0, 1], [7, 2, 3], 2).tolist() == [[2, NEVER], [3, 7]]
     True
     """
-    clients, slots = np.asarray(client, np.int64), np.asarray(slot, np.int64)
-    for name, values, above in (("client", clients, num_clients), ("slot", slots, NEVER)):
-        bad = values[(values < 0) | (values >= above)]
-        if bad.size:
+    for name, values, above in (("client", client, num_clients), ("slot", slot, NEVER)):
+        bad = [value for value in values if not 0 <= value < above]
+        if bad:
             raise UserError(f"the meeting table's {name} is {bad[0]}; it must be in 0..{above - 1}")
+    clients, slots = np.asarray(client, np.int64), np.asarray(slot, np.int64)
     met = [np.unique(slots[clients == i]) for i in range(num_clients)]
     table = np.full((num_clients, max([1, *(len(m) for m in met)])), NEVER, np.int32)
     for i, row in enumerate(met):

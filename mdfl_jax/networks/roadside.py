@@ -15,7 +15,7 @@ from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.rng import stream_at
-from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places, of_types
 
 
 class RoadsideParams(NamedTuple):
@@ -135,7 +135,8 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
         none = jnp.zeros(num_clients, jnp.int32)
 
         def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
-            return inner.step(params.spatial, key, slot, state, clients)[0], meets(params, state)
+            following = of_types(inner.step(params.spatial, key, slot, state, clients)[0], state)
+            return following, meets(params, state)
 
         _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
         following = next_meetings(at_server) if known_next else None

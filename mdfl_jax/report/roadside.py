@@ -46,7 +46,8 @@ def roadside(run: Run) -> Figure | None:
     across = np.full(len(units), 2 * reach)
     options: dict[str, Any] = {"units": "xy", "offsets": units, "offset_transform": world.transData}
     options |= {"facecolor": f"{UNIT}22", "edgecolor": UNIT, "linewidth": 0.9}
-    world.add_collection(EllipseCollection(across, across, 0 * across, **options))
+    if np.isfinite(reach):
+        world.add_collection(EllipseCollection(across, across, 0 * across, **options))
     world.scatter(*units.T, marker="^", s=70, color=UNIT, zorder=5, edgecolors="white", linewidths=0.6)
     for client, colour in zip(shown, COLOURS):
         route = path[:, client].astype(float)

@@ -176,8 +176,9 @@ def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = 
 
 
 def _mean(value: Any) -> float | None:
-    """The value, or the mean of a statistic."""
-    return value.get("mean") if isinstance(value, Mapping) else value
+    """The value, or the mean of a statistic; JSON has infinities as texts."""
+    found = value.get("mean") if isinstance(value, Mapping) else value
+    return float(found) if isinstance(found, str) else found
 
 
 def _scaled(point: Mapping[str, Any], column: Column) -> float | None:
