@@ -49,7 +49,8 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     mean = float(values.mean())
     if len(values) < 2:
         return {"mean": mean, "std": None, "ci95": None}
-    std = float(values.std(ddof=1))
+    with np.errstate(invalid="ignore"):  # of runs that diverged
+        std = float(values.std(ddof=1))
     return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
 
 

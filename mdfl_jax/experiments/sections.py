@@ -245,7 +245,9 @@ class AlgorithmConfig:
     name: str = _field("dpsgd", "algorithm", names=ALGORITHMS)
     optimizer: str = _field("sgd", "local optimiser", names=OPTIMIZERS)
     lr: float = _field(0.1, "learning rate", above=0, finite=True, traced=True)
-    momentum: float = _field(0.0, "of SGD; squarm_sgd takes 0.9 where it is 0", at_least=0, below=1, traced=True)
+    momentum: float = _field(
+        0.0, "of SGD; squarm_sgd and dfedavgm take 0.9 where it is 0", at_least=0, below=1, traced=True
+    )
     weight_decay: float = _field(0.0, "weight decay", at_least=0, finite=True, traced=True)
     lr_schedule: str = _field("constant", "learning rate over the local steps", names=LR_SCHEDULES)
     lr_final: float = _field(0.0, "last factor of the cosine, floor of the exponential", at_least=0, at_most=1)

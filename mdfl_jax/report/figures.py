@@ -217,7 +217,9 @@ def label_counts(run: Run) -> Figure | None:
 
 def world_map(run: Run) -> Figure | None:
     """Where the first seed's clients are, and move in the first rounds; None where positions were not recorded."""
-    shown = [p for p in range(len(run.points)) if run.array(p, "position") is not None][:MAX_MAPS]
+    paired = [run.value(p, "server.pattern") not in (None, "", "roadside") for p in range(len(run.points))]
+    # Where clients meet by a pattern nobody looks at places.
+    shown = [p for p in range(len(run.points)) if run.array(p, "position") is not None and not paired[p]][:MAX_MAPS]
     if not shown:
         return None
     styles, rounds = looks(run), path_rounds(run)

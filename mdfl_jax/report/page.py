@@ -118,18 +118,33 @@ def setting(run: Run) -> str:
 
     who = clause("{} clients", "network.num_clients") or "The clients"
     on_graph = all(run.value(p, "network.graph") for p in range(len(run.points)))
-    who += "" if on_graph else clause(", {} of them mobile,", "network.num_mobile")
-    task = clause(" train {}", "model.name") + clause(" on {}", "data.name") + clause(" with {}", "algorithm.name")
-    split = clause("The data are split by {}", "data.partition") + clause(" (alpha {})", "data.alpha")
+    who += (
+        ""
+        if on_graph or all(run.value(p, "server.pattern") for p in range(len(run.points)))
+        else clause(", {} of them mobile,", "network.num_mobile")
+    )
+    drawn = all(str(run.value(p, "data.name")).startswith("synthetic:") for p in range(len(run.points)))
+    met = all(run.value(p, "server.pattern") for p in range(len(run.points)))
+    paired = met and all(run.value(p, "server.pattern") != "roadside" for p in range(len(run.points)))
+    task = "" if drawn else clause(" train {}", "model.name")
+    task += clause(" learn {}" if drawn else " on {}", "data.name") + clause(" with {}", "algorithm.name")
+    if drawn:
+        split = clause("Each draws {} samples", "data.samples_per_client") + clause(" of {} features", "data.dimension")
+    else:
+        split = clause("The data are split by {}", "data.partition") + clause(" (alpha {})", "data.alpha")
     plane = figures.in_plane(run.array(0, "position"))
-    if on_graph:
+    if paired:
+        place = clause("Clients meet a server by the pattern {}", "server.pattern")
+        place += clause(", and each other in random pairs, {} of them a slot", "server.pairs")
+    elif on_graph:
         place = clause("The clients are tied by a graph: {}", "network.graph")
     else:
         place = clause("Mobility is {}", "network.mobility")
         place += "" if plane else clause(" on a grid of {0} x {0}", "network.grid_size")
         place += clause(", with a contact radius of {}", "network.radius")
         place += "" if plane else clause(" and steps of at most {} a round", "network.max_step")
-    mixing = clause("Models are mixed by {}", "network.mixing")
+    mixing = "" if met else clause("Models are mixed by {}", "network.mixing")
+    place += clause("; they meet a server at road-side units of range {}", "server.unit_range") if met > paired else ""
     seeds = len(run.manifest["seeds"])
     length = clause("A run lasts {} rounds", "rounds") + clause(", with a test every {}", "eval_every")
     length += f"{'; ' if length else ''}{seeds} seeds" if seeds > 1 else "; one seed" if length else ""
@@ -162,7 +177,11 @@ def captions(run: Run) -> dict[str, str]:
             f" logarithmic. A client holds {sizes.min():.0f} to {sizes.max():.0f} samples in all"
             + (f"; the {mobile.sum()} mobile clients are dark." if mobile is not None and mobile.any() else ".")
         )
-    placed = [p for p in range(len(run.points)) if run.array(p, "position") is not None]
+    placed = [
+        p
+        for p in range(len(run.points))
+        if run.array(p, "position") is not None and run.value(p, "server.pattern") in (None, "", "roadside")
+    ]
     if run.value(0, "server.pattern") == "roadside":
         said["roadside"] = (
             f"Road-side units and the clients that pass them ({first_seed}, {labels[0]}): a client meets the server in"

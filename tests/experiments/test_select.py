@@ -155,3 +155,20 @@ def test_images_are_validated_on_samples_of_their_own(tmp_path):
     losses = [p["validation_loss"]["mean"] for p in summary["points"]]
     assert losses[1] < losses[0]
     assert summary["selected"][0]["value"] == 0.1
+
+
+def test_a_diverged_and_stopped_run_is_reported(tmp_path):
+    config = synthetic(**{"select": "", "sweep": "algorithm.lr=0.1,1e15"})
+    summary = run_study(make_study(config), tmp_path / "run")
+    assert set(summary["points"][1]["diverged"]) == {"0", "1"}
+    page = write_report(tmp_path / "run").read_text()
+    assert "DIVERGED" in page or "diverged" in page.lower()
+    assert all(p["group_neighbours"]["other"]["mean"] > 0 for p in summary["points"])
+
+
+def test_an_exponential_of_one_is_constant(tmp_path):
+    config = synthetic(**{"select": "", "sweep": "", "stop_std": 0.0, "algorithm.lr": 0.1})
+    constant = run_study(make_study(config), tmp_path / "constant")
+    config.algorithm.lr_schedule, config.algorithm.lr_decay = "exponential", 1.0
+    held = run_study(make_study(config), tmp_path / "held")
+    assert held["points"][0]["objective"] == constant["points"][0]["objective"]

@@ -52,3 +52,23 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
 def test_without_units_or_places_there_is_no_figure(tmp_path):
     run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
     assert roadside(read_workdir(tmp_path / "unplaced")) is None
+
+
+def test_an_infinite_range_is_drawn_without_circles(tmp_path):
+    run_study(make_study(study(**{"server.unit_range": float("inf")})), tmp_path / "all")
+    assert roadside(read_workdir(tmp_path / "all")) is not None
+
+
+def test_float64_goes_with_units(tmp_path):
+    changes = {"data.name": "synthetic:linear", "engine.precision": "float64", "data.dimension": 7}
+    summary = run_study(make_study(study(**changes)), tmp_path / "wide")
+    assert np.isfinite(summary["points"][0]["objective"]["mean"])
+
+
+def test_meetings_by_a_pattern_have_no_map_and_their_own_words(tmp_path):
+    config = study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
+    run_study(make_study(config), tmp_path / "fixed")
+    page = write_report(tmp_path / "fixed").read_text()
+    assert "meet a server by the pattern fixed" in page
+    assert "contact radius" not in page
+    assert not (tmp_path / "fixed" / "figures" / "map.png").exists()
