@@ -183,8 +183,10 @@ def one_round(
         )
     watch = carry.watch
     if watch is not None and task.objective:
-        value = task.objective(data, clients, global_model(parts, algorithm_state))
-        watch = look(watch, value, parts.schedule.stop_std)
+        before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))
+        differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
+        value = task.objective(data, clients, after)
+        watch = look(watch, value, parts.schedule.stop_std, jnp.any(jnp.stack(jax.tree.leaves(differ))))
     size = sums.mix.shape[0]
     sums = Sums(
         rounds=sums.rounds + 1,

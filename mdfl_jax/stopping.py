@@ -25,7 +25,7 @@ def start_watch(dtype: jnp.dtype) -> Watch:
     return Watch(jnp.full(2, jnp.nan, dtype), jnp.int32(0), jnp.bool_(False))
 
 
-def look(watch: Watch, objective: jax.Array, tolerance: float) -> Watch:
+def look(watch: Watch, objective: jax.Array, tolerance: float, moved: jax.Array | bool = True) -> Watch:
     """One round later.
 
     The run has stopped where the standard deviation of the last three objectives is below the tolerance (PaME V-B), or
@@ -35,7 +35,9 @@ def look(watch: Watch, objective: jax.Array, tolerance: float) -> Watch:
       watch: before this round.
       objective: [] of the mean model after it.
       tolerance: positive.
+      moved: [] bool, whether the model has changed: a round in which an algorithm waits is none of the three.
     """
     three = jnp.append(watch.recent, objective)
     still = jnp.std(three) < tolerance  # false while there are NaNs
-    return Watch(three[1:], watch.rounds + 1, still | ~jnp.isfinite(objective))
+    recent = jnp.where(moved, three[1:], watch.recent)
+    return Watch(recent, watch.rounds + 1, moved & (still | ~jnp.isfinite(objective)))

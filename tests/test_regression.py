@@ -127,6 +127,9 @@ def test_the_stop_rule_is_numpys_standard_deviation_of_the_last_three(rounds_run
     assert bool(watch.stopped) == (len(recent) == 3 and np.std(recent) < 1e-3)
     assert int(watch.rounds) == rounds_run
     assert bool(look(watch, jnp.float32(np.inf), 1e-3).stopped)
+    waited = look(watch, jnp.float32(values[rounds_run - 1]), 1e-3, moved=jnp.bool_(False))
+    assert not bool(waited.stopped)  # a round in which nothing happened says nothing
+    assert np.array_equal(waited.recent, watch.recent, equal_nan=True)
 
 
 def run(stop_std, rounds=60, eval_every=20, lr=0.2):

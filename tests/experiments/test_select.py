@@ -172,3 +172,11 @@ def test_an_exponential_of_one_is_constant(tmp_path):
     config.algorithm.lr_schedule, config.algorithm.lr_decay = "exponential", 1.0
     held = run_study(make_study(config), tmp_path / "held")
     assert held["points"][0]["objective"] == constant["points"][0]["objective"]
+
+
+def test_an_algorithm_that_waits_is_not_stopped_for_it(tmp_path):
+    config = synthetic(**{"select": "", "sweep": "", "algorithm.name": "anq_nids", "algorithm.lr": 0.1})
+    config.network.graph, config.algorithm.period_min, config.algorithm.period_max = "complete", 4, 4
+    (point,) = run_study(make_study(config), tmp_path / "run")["points"]
+    assert min(point["rounds_done"]["per_seed"]) > 9  # three steps at least, each in a round of the period
+    assert point["messages_per_client"] > 0
