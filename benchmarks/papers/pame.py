@@ -9,9 +9,10 @@ graph, grid of step sizes) stands in the configs' heads.
 
 from collections.abc import Callable
 
+from ml_collections import ConfigDict
+
 from benchmarks.papers.figures import Figures, Point, Table, best, cell, pivot, run, small, study
-from configs import pame_fashion, pame_linear, pame_logistic
-from mdfl_jax.errors import UserError
+from configs import pame_cifar, pame_fashion, pame_linear, pame_logistic
 
 
 def _linear(argument: str) -> list[Point]:
@@ -131,21 +132,29 @@ def figure_10() -> list[Table]:
     return ours + accuracy
 
 
-def figure_11() -> list[Table]:
-    """Accuracy on Fashion-MNIST with C classes a node."""
+def _images(configs: dict[str, ConfigDict]) -> list[Table]:
+    header = ["algorithm", "lr", "accuracy (%)"]
     found = []
-    for classes in (1, 7, 10):
-        config = pame_fashion.get_config(f"c{classes}" + ("_small" if small() else ""))
+    for title, config in configs.items():
         rows = [
             [name, f"{p['overrides']['algorithm.lr']:g}", cell(p["final_accuracy"], 100, 4)] for name, p in best(config)
         ]
-        found.append((f"C = {classes}", ["algorithm", "lr", "accuracy (%)"], rows))
+        found.append((title, header, rows))
     return found
 
 
+def _sized(argument: str) -> str:
+    return argument + ("_small" if small() else "")
+
+
+def figure_11() -> list[Table]:
+    """Accuracy on Fashion-MNIST with C classes a node."""
+    return _images({f"C = {c}": pame_fashion.get_config(_sized(f"c{c}")) for c in (1, 7, 10)})
+
+
 def figure_12() -> list[Table]:
-    """ResNet-20 on CIFAR-10, which waits for the model."""
-    raise UserError("--figure=12 needs the ResNet-20, which is not there yet; known: 2 to 11")
+    """Accuracy on CIFAR-10 with ResNet-20, IID and by Dirichlet."""
+    return _images({name: pame_cifar.get_config(_sized(name)) for name in ("iid", "d06", "d03")})
 
 
 FIGURES: Figures = {

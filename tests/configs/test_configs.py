@@ -24,6 +24,7 @@ ARGUMENTS = {
     "pame_linear": ["transmission", "period_drawn", "connectivity", "period_small"],
     "pame_logistic": ["m128", "small"],
     "pame_fashion": ["c1", "c10_small"],
+    "pame_cifar": ["iid", "d03_small"],
     "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
     "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
@@ -49,7 +50,7 @@ def test_config_builds(name, argument, tmp_path):
     config = module.get_config(argument) if argument else module.get_config()
     if config.data.name in ("mnist", "fashion_mnist", "cifar10"):
         is_grey = config.data.name != "cifar10"
-        shape = {"side": 28, "num_train": 1500} if is_grey else {"side": 32, "channels": (3,), "num_train": 400}
+        shape = {"side": 28, "num_train": 1500} if is_grey else {"side": 32, "channels": (3,), "num_train": 1500}
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
