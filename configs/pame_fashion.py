@@ -11,7 +11,7 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/pame_fashio
 Participation, transmission, periods and penalty are those of the paper's table II for networks. It does not say how
 many nodes there are, nor the CNN, the batch, or the graph's density; here 32 nodes, two convolutions, 32 and half.
 
-Expected:  docs/pame.md.
+Expected:  not yet run at full size (benchmarks/README.md, to run on a GPU).
 """
 
 from ml_collections import ConfigDict
