@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from mdfl_jax.experiments.run import commit
+from mdfl_jax.experiments.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS = 9

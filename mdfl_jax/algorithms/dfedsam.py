@@ -3,12 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.dpsgd import DPSGDState
-from mdfl_jax.algorithms.local import AlgorithmParams, Number, Settings, init_optimizer, local_steps
+from mdfl_jax.algorithms.dpsgd import gossip, local_then
+from mdfl_jax.algorithms.local import Number, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.types import Algorithm, ClientParams, Gradient
 
 
 def norms(client_trees: ClientParams) -> jax.Array:
@@ -40,21 +38,5 @@ def dfedsam(settings: Settings = Settings()) -> Algorithm:
     The paper's local optimiser is plain SGD; others take the perturbed gradient in its place. Weight decay acts at y,
     outside of the perturbation. Its variant with several gossip steps a round (DFedSAM-MGS) is not here.
     """
-    optimizer = settings.optimizer
-
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DPSGDState:
-        return DPSGDState(client_params, init_optimizer(optimizer(hparams), client_params))
-
-    def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
-    ) -> tuple[DPSGDState, RoundStats]:
-        worse = sharpness_aware(gradient, hparams.rho)
-        params, opt_state, loss = local_steps(
-            optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, worse
-        )
-        sent = messages_sent(links.adjacency)
-        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
-        return DPSGDState(mix(links.mix, params, settings.mixing_bound), opt_state), stats
-
-    needs = frozenset({"adjacency", "mix"})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    worse = lambda hparams, gradient: sharpness_aware(gradient, hparams.rho)  # noqa: E731
+    return local_then(settings, gossip(settings), ("adjacency", "mix"), seen=worse)

@@ -1,5 +1,6 @@
 """D-PSGD: local steps, then one gossip step with the neighbours; and the same without the gossip, for reference."""
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent, no_bits
+from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -19,7 +20,24 @@ class DPSGDState(NamedTuple):
     opt_state: Any
 
 
-def _make(settings: Settings, exchange: bool) -> Algorithm:
+# (hparams, key of the round, links, client_params) -> (what they become, [N] int32 messages sent)
+Exchange = Callable[[AlgorithmParams, jax.Array, Links, ClientParams], tuple[ClientParams, jax.Array]]
+
+
+def local_then(
+    settings: Settings,
+    exchange: Exchange,
+    needs: Iterable[str],
+    seen: Callable[[AlgorithmParams, Gradient], Gradient] = lambda hparams, gradient: gradient,
+) -> Algorithm:
+    """Algorithms that take E local steps and then exchange whole models.
+
+    Args:
+      settings: optimiser and local steps.
+      exchange: what is made of the models after the local steps.
+      needs: the fields of Links that it reads.
+      seen: what the local steps see of the gradient.
+    """
     optimizer = settings.optimizer
 
     def init(hparams: AlgorithmParams, client_params: ClientParams) -> DPSGDState:
@@ -29,26 +47,38 @@ def _make(settings: Settings, exchange: bool) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
     ) -> tuple[DPSGDState, RoundStats]:
         params, opt_state, loss = local_steps(
-            optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, gradient
+            optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
         )
-        if not exchange:
-            nothing = RoundStats(loss, jnp.zeros(loss.shape, jnp.int32), no_bits(loss.shape[0]))
-            return DPSGDState(params, opt_state), nothing
-        mixed = mix(links.mix, params, settings.mixing_bound)
-        sent = messages_sent(links.adjacency)
-        return DPSGDState(mixed, opt_state), RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
+        params, sent = exchange(hparams, key, links, params)
+        return DPSGDState(params, opt_state), RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
 
-    needs = frozenset({"adjacency", "mix"}) if exchange else frozenset[str]()
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(frozenset(needs), init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+
+
+def gossip(settings: Settings) -> Exchange:
+    """x <- W x, one message a link."""
+
+    def exchange(
+        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+    ) -> tuple[ClientParams, jax.Array]:
+        return mix(links.mix, params, settings.mixing_bound), messages_sent(links.adjacency)
+
+    return exchange
 
 
 @register("dpsgd")
 def dpsgd(settings: Settings = Settings()) -> Algorithm:
     """Decentralized parallel SGD (Lian et al., NeurIPS 2017) as in MADFL algorithm 1: x <- W (x - eta g)."""
-    return _make(settings, exchange=True)
+    return local_then(settings, gossip(settings), ("adjacency", "mix"))
 
 
 @register("local_only")
 def local_only(settings: Settings = Settings()) -> Algorithm:
     """Every client learns alone, whatever it could hear: what decentralized learning is to be compared with."""
-    return _make(settings, exchange=False)
+
+    def nothing(
+        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+    ) -> tuple[ClientParams, jax.Array]:
+        return params, jnp.zeros(jax.tree.leaves(params)[0].shape[0], jnp.int32)
+
+    return local_then(settings, nothing, ())

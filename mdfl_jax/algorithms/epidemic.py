@@ -4,39 +4,27 @@ from collections.abc import Callable
 
 import jax
 
-from mdfl_jax.algorithms.dpsgd import DPSGDState
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, local_steps
+from mdfl_jax.algorithms.dpsgd import local_then
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.exchange.meter import messages_sent
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.networks.mixing import uniform
 from mdfl_jax.rng import own_draws
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.types import Algorithm, ClientParams, Links
 
 NUM_PEERS = 7  # ceil(log2 N) for the 96 clients of the paper
 
 
 def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]) -> Algorithm:
-    optimizer = settings.optimizer
-
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DPSGDState:
-        return DPSGDState(client_params, init_optimizer(optimizer(hparams), client_params))
-
-    def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
-    ) -> tuple[DPSGDState, RoundStats]:
-        params, opt_state, loss = local_steps(
-            optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, gradient
-        )
+    def exchange(
+        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+    ) -> tuple[ClientParams, jax.Array]:
         received = draw(own_draws(key), links.adjacency, hparams.num_peers)
-        mixed = mix(uniform(received), params, settings.mixing_bound)
-        sent = messages_sent(received)
-        return DPSGDState(mixed, opt_state), RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
+        return mix(uniform(received), params, settings.mixing_bound), messages_sent(received)
 
-    return Algorithm(
-        frozenset({"adjacency"}), init, do_round, lambda state: state.params, double_bits=double_dense_bits
-    )
+    return local_then(settings, exchange, ("adjacency",))
 
 
 @register("epidemic", num_peers=NUM_PEERS)

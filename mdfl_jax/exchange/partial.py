@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.select import in_chunks, share_of, smallest
+from mdfl_jax.exchange.select import in_chunks, random_of_rows, share_of, smallest
 from mdfl_jax.rng import per_client
 
 RECEIVERS = 32  # averaged at a time on a CPU: those who listen to nobody in a round cost nothing
@@ -52,10 +52,7 @@ def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | fl
     >>> random_neighbours(jax.random.key(0), everybody, 0.2).sum(axis=1).tolist()  # of five neighbours each
     [1, 1, 1, 1, 1, 1]
     """
-    words = jax.random.bits(key, adjacency.shape, jnp.uint32) >> 1  # below what those who are not heard have
-    count = share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32))
-    words = jnp.where(adjacency, words, jnp.uint32(2**32 - 1))
-    return in_chunks(lambda rows: smallest(words[rows], count[rows]), jnp.zeros_like(adjacency))
+    return random_of_rows(key, adjacency, share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32)))
 
 
 def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.select import smallest
+from mdfl_jax.exchange.select import random_of_rows
 
 _Draw = tuple[jax.Array, jax.Array, jax.Array]
 
@@ -24,10 +24,8 @@ def random_receivers(key: jax.Array, adjacency: jax.Array, count: jax.Array | in
     [2, 2, 2, 2, 2]
     """
     hears = adjacency.T  # [j, i]: a row a sender
-    words = jax.random.bits(key, hears.shape, jnp.uint32) >> 1  # below what those who do not hear have
     most = jnp.sum(hears, axis=1, dtype=jnp.int32)
-    count = jnp.minimum(jnp.asarray(count, jnp.int32), most)
-    return smallest(jnp.where(hears, words, jnp.uint32(2**32 - 1)), count).T
+    return random_of_rows(key, hears, jnp.minimum(jnp.asarray(count, jnp.int32), most)).T
 
 
 def _one_of(key: jax.Array, mask: jax.Array) -> jax.Array:

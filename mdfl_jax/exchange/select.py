@@ -119,6 +119,22 @@ def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> ja
     return ((words < threshold[:, None]) | equal) & (count > 0)[:, None]
 
 
+def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array) -> jax.Array:
+    """So many true entries of each row, drawn uniformly without replacement.
+
+    Args:
+      key: one for all rows.
+      mask: [N, n] bool.
+      count: [N] int32, at most the true entries of the row.
+
+    Returns:
+      [N, n] bool, a part of ``mask``.
+    """
+    words = jax.random.bits(key, mask.shape, jnp.uint32) >> 1  # below what the others have
+    words = jnp.where(mask, words, jnp.uint32(2**32 - 1))
+    return in_chunks(lambda rows: smallest(words[rows], count[rows]), jnp.zeros_like(mask))
+
+
 def _last_of_equal(words: jax.Array, threshold: jax.Array, wanted: jax.Array, tied: jax.Array) -> jax.Array:
     """[N] index of the ``wanted``-th entry equal to the threshold in the rows that are tied, n - 1 in the others."""
     size = words.shape[1]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh
@@ -35,7 +34,7 @@ def _schedule(experiment: Experiment) -> Schedule | None:
     if config.lr_schedule == "cosine":
         return optax.cosine_decay_schedule(1.0, steps, alpha=config.lr_final)
     if config.lr_schedule == "exponential":
-        return lambda step: jnp.maximum(jnp.power(config.lr_decay, jnp.asarray(step, float)), config.lr_final)
+        return optax.exponential_decay(1.0, 1, config.lr_decay, end_value=config.lr_final)
     return None
 
 

@@ -1,5 +1,7 @@
 """What a study says of graphs: checks of its fields, the network of a point, and the network's numbers."""
 
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,17 @@ from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.types import Network
 
 
+@lru_cache(maxsize=8)
+def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
+    """Once for the network and for its numbers; ``changed`` tells apart the contents that a file has had."""
+    return read_matrices(file, num_clients, directed, allow_disconnected)
+
+
 def _from_file(experiment: Experiment) -> np.ndarray:
     config = experiment.graph
+    changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
     try:
-        return read_matrices(config.file, experiment.network.num_clients, config.directed, config.allow_disconnected)
+        return _read(config.file, experiment.network.num_clients, config.directed, config.allow_disconnected, changed)
     except UserError as error:
         raise UserError(f"graph.file: {error}") from None
 

@@ -75,8 +75,8 @@ def _times(messages: float, size: float | None) -> float | None:
 
 
 def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
-    reached = np.flatnonzero(accuracy >= target)
-    return int(rounds[reached[0]]) if len(reached) else None
+    found = _at_first(rounds, accuracy, target)
+    return None if found is None else int(found)
 
 
 def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:

@@ -1,13 +1,8 @@
 """Runs a study: the host loop around the compiled programs, and everything impure (progress, files, signals)."""
 
-import platform
-import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -17,6 +12,7 @@ from tqdm import tqdm
 
 from mdfl_jax.experiments import workdir as workdirs
 from mdfl_jax.experiments.checkpoint import Arrays, Checkpoints
+from mdfl_jax.experiments.provenance import provenance
 from mdfl_jax.experiments.results import (
     SCHEMA,
     PointHistory,
@@ -236,36 +232,6 @@ def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list
         compiling = sum(result.compile_seconds for runs, result in batches if runs[0].point == p)
         histories.append(PointHistory(metrics, facts, bits[p], compiling, sum(s for _, s in parts)))
     return histories
-
-
-def commit() -> str | None:
-    """The git commit of the code, with a mark where the tree is changed; None outside a checkout."""
-    git = [
-        "git",
-        "-C",
-        str(Path(__file__).resolve().parent),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    ]
-    try:
-        return subprocess.run(git, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def provenance() -> dict[str, Any]:
-    """How a result was made: command, commit, versions, devices."""
-    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
-    devices = jax.local_devices()
-    return {
-        "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
-        "commit": commit(),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
-        "devices": [f"{device.platform}:{device.id} {device.device_kind}" for device in devices],
-    }
 
 
 def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[str], None] = print) -> dict[str, Any]:

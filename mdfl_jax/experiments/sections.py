@@ -251,7 +251,7 @@ class AlgorithmConfig:
     weight_decay: float = _field(0.0, "weight decay", at_least=0, finite=True, traced=True)
     lr_schedule: str = _field("constant", "learning rate over the local steps", names=LR_SCHEDULES)
     lr_final: float = _field(0.0, "last factor of the cosine, floor of the exponential", at_least=0, at_most=1)
-    lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, at_most=1)
+    lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, below=1)
     batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
     local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
     compressor: str = _field("", "of the messages; empty: the algorithm's own", names=("", *COMPRESSORS))

@@ -4,7 +4,6 @@ import math
 from typing import TYPE_CHECKING
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.participation_points import is_thinned
 from mdfl_jax.mobility.registry import MOBILITIES
 
 if TYPE_CHECKING:
@@ -70,10 +69,6 @@ def check_server(experiment: "Experiment") -> None:
     if server.pattern and experiment.network.graph:
         raise UserError(
             f"server.pattern is {server.pattern}; network.graph is {experiment.network.graph!r}, and it must be empty"
-        )
-    if server.pattern and is_thinned(experiment.algorithm):
-        raise UserError(
-            f"server.pattern is {server.pattern}; algorithm.participation and the periods must be 1 with a server"
         )
     if server.units and server.pattern != "roadside":
         raise UserError(f"server.units is {server.units!r}; server.pattern must be roadside, not {server.pattern!r}")

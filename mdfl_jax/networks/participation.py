@@ -69,8 +69,10 @@ def thinned(network: Network, stay: bool = False) -> Network:
       there are any", only with ``stay``.
 
     Raises:
-      UserError: for ``stay`` over links that change.
+      UserError: for ``stay`` over links that change, or a network with a server, whose pairs are drawn already.
     """
+    if "at_server" in network.gives:
+        raise UserError("algorithm.participation and the periods must be 1 on a network with a server")
     if stay and FIXED not in network.gives:
         raise UserError("picks can stay only over the same links in every round, which this network does not give")
 

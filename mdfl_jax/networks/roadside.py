@@ -15,7 +15,7 @@ from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.rng import stream_at
-from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places, of_types
+from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network, Places, of_types
 
 
 class RoadsideParams(NamedTuple):
@@ -163,5 +163,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     def places(state: RoadsideState) -> Places:
         return inner.places(state.spatial)
 
-    pairs = frozenset({"partner", SYMMETRIC}) if one_at_a_time else frozenset[str]()
-    return Network(num_clients, frozenset(inner.gives | SERVER_FIELDS | pairs), init, step, places, lambda s: s.reached)
+    gives = inner.gives | SERVER_FIELDS
+    if one_at_a_time:  # pairs are drawn anew in every slot, also of clients that stay
+        gives = gives - {FIXED} | {"partner", SYMMETRIC}
+    return Network(num_clients, frozenset(gives), init, step, places, lambda s: s.reached)

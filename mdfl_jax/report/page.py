@@ -4,7 +4,7 @@ import base64
 import html
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +116,14 @@ def setting(run: Run) -> str:
         text = value(path)
         return "" if text is None else template.format(text)
 
+    def everywhere(path: str, test: Callable[[Any], bool] = bool) -> bool:
+        return all(test(run.value(p, path)) for p in range(len(run.points)))
+
     who = clause("{} clients", "network.num_clients") or "The clients"
-    on_graph = all(run.value(p, "network.graph") for p in range(len(run.points)))
-    who += (
-        ""
-        if on_graph or all(run.value(p, "server.pattern") for p in range(len(run.points)))
-        else clause(", {} of them mobile,", "network.num_mobile")
-    )
-    drawn = all(str(run.value(p, "data.name")).startswith("synthetic:") for p in range(len(run.points)))
-    met = all(run.value(p, "server.pattern") for p in range(len(run.points)))
-    paired = met and all(run.value(p, "server.pattern") != "roadside" for p in range(len(run.points)))
+    on_graph, met = everywhere("network.graph"), everywhere("server.pattern")
+    paired = met and everywhere("server.pattern", lambda pattern: pattern != "roadside")
+    drawn = everywhere("data.name", lambda name: str(name).startswith("synthetic:"))
+    who += "" if on_graph or met else clause(", {} of them mobile,", "network.num_mobile")
     task = "" if drawn else clause(" train {}", "model.name")
     task += clause(" learn {}" if drawn else " on {}", "data.name") + clause(" with {}", "algorithm.name")
     if drawn:
@@ -144,7 +142,9 @@ def setting(run: Run) -> str:
         place += clause(", with a contact radius of {}", "network.radius")
         place += "" if plane else clause(" and steps of at most {} a round", "network.max_step")
     mixing = "" if met else clause("Models are mixed by {}", "network.mixing")
-    place += clause("; they meet a server at road-side units of range {}", "server.unit_range") if met > paired else ""
+    place += (
+        clause("; they meet a server at road-side units of range {}", "server.unit_range") if met and not paired else ""
+    )
     seeds = len(run.manifest["seeds"])
     length = clause("A run lasts {} rounds", "rounds") + clause(", with a test every {}", "eval_every")
     length += f"{'; ' if length else ''}{seeds} seeds" if seeds > 1 else "; one seed" if length else ""
