@@ -58,7 +58,7 @@ WRONG = [
     ),
     ("data.name", "digts", "unknown data.name 'digts' (did you mean 'digits'?); known: digits"),
     ("data.name", "", "data.name is ''"),
-    ("model.name", "cn", "unknown name 'cn' (did you mean 'cnn'?); known: cnn, gn_lenet, lenet, linear, mlp, resnet9"),
+    ("model.name", "cn", "unknown name 'cn' (did you mean 'cnn'?); known: cnn, "),
     ("model.widths", (4, 0), "model.widths is 0; it must be at least 1"),
     ("model.kernel", 2, "model.kernel is 2; it must be odd"),
     ("network.num_clients", 0, "network.num_clients is 0; it must be at least 1"),
