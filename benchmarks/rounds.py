@@ -113,7 +113,7 @@ def memory_ratio(setting: Setting, ours: Ours) -> float:
     task = classification(images(300, setting.side, setting.channels), model, chunk.num_clients, "iid",
                           batch_size=chunk.batch)  # fmt: skip
     key = jax.random.key(0)
-    params = jax.vmap(task.init)(jax.random.split(key, chunk.num_clients))
+    params = jax.vmap(lambda k: task.init(task.data, k))(jax.random.split(key, chunk.num_clients))
     clients = jax.jit(task.partition)(task.data, HPARAMS.task, key)
     alone: Any = jax.jit(task.gradient).lower(task.data, clients, params, key).compile().memory_analysis()
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(ours.simulation.data))

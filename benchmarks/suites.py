@@ -52,7 +52,7 @@ def full_batch() -> list[dict[str, Any]]:
             task = classification(dataset, MODELS["cnn"](model), 20, partition)
             key = jax.random.key(0)
             clients = task.partition(task.data, PartitionParams(0.05), key)
-            params = jax.jit(jax.vmap(task.init))(jax.random.split(key, 20))
+            params = jax.jit(jax.vmap(lambda k, task=task: task.init(task.data, k)))(jax.random.split(key, 20))
             program, seconds = measure.compiled(task.gradient, task.data, clients, params, key)
             calls[partition] = partial(program, task.data, clients, params, key)
             compile_seconds[partition] = seconds

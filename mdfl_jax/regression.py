@@ -181,7 +181,7 @@ def regression(
     def validate(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
         return _score(kind, clients.validation, cast(dict[str, jax.Array], params)["w"]).loss[0]
 
-    def init(key: jax.Array) -> Params:
+    def init(data: None, key: jax.Array) -> Params:
         return {"w": jnp.zeros(dimension, dtype)}
 
     return Task(num_clients, None, partition, init, gradient, evaluate, objective=objective, validate=validate)

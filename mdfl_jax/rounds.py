@@ -140,7 +140,7 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     task, network, schedule = parts.task, parts.network, parts.schedule
     num_clients = task.num_clients
     clients = task.partition(data, hparams.task, stream(key, "partition"))
-    model = task.init(stream(key, "init"))
+    model = task.init(data, stream(key, "init"))
     client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (num_clients, *p.shape)), model)
     carry = Carry(
         round=jnp.int32(0),

@@ -96,7 +96,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     """
     _check(task, network, algorithm, schedule)
     parts = rounds.Parts(task, network, algorithm, schedule)
-    model = jax.eval_shape(task.init, jax.random.key(0))
+    model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     num_params = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model))
     count = algorithm.double_bits
     one_round = partial(rounds.one_round, parts)

@@ -129,7 +129,7 @@ def classification(
         index = index_clients(owner, data.y_train, num_clients, dataset.num_classes)
         return ClassificationClients(index, None if batch_size else cut_blocks(index, block_size))
 
-    def init(key: jax.Array) -> Params:
+    def init(data: ClassificationData, key: jax.Array) -> Params:
         return model.init(key, jnp.zeros((1, *image_shape)))["params"]
 
     def gradient(

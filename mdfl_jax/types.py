@@ -57,7 +57,7 @@ class Task(NamedTuple):
       num_clients: N.
       data: arrays shared by all seeds and points, on the device once; passed back to the functions below.
       partition: (data, hparams.task, key) -> Clients, with whatever else ``gradient`` needs.
-      init: (key) -> params of one model.
+      init: (data, key) -> params of one model, as all clients start with.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws minibatches and belongs to one local step.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
@@ -71,7 +71,7 @@ class Task(NamedTuple):
     num_clients: int
     data: Any
     partition: Callable[[Any, Any, jax.Array], Any]
-    init: Callable[[jax.Array], Params]
+    init: Callable[[Any, jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
     mesh: Mesh | None = None

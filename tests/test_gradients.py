@@ -54,7 +54,8 @@ def clients_of(batch_size=0, tiling=Tiling()):
 
 def models(model="linear", **settings):
     """A random model for each client."""
-    rng, shapes = np.random.default_rng(0), jax.eval_shape(make(model, **settings).init, KEY)
+    rng, task = np.random.default_rng(0), make(model, **settings)
+    shapes = jax.eval_shape(task.init, task.data, KEY)
     return jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N, *p.shape)) / 4, jnp.float32), shapes)
 
 

@@ -132,7 +132,8 @@ def test_simulate_over_a_mesh_equals_one_device():
 def test_convolutional_gradients_over_a_mesh_equal_one_device():
     """Blocks of anybody's over three devices, for models that differ from the start."""
     found, clients, rng = [], clients_of(0), np.random.default_rng(0)
-    shapes = jax.eval_shape(make(0, 1, "cnn").init, jax.random.key(0))
+    plain = make(0, 1, "cnn")
+    shapes = jax.eval_shape(plain.init, plain.data, jax.random.key(0))
     params = jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N, *p.shape)) / 4, jnp.float32), shapes)
     for num_devices in (1, 3):
         task = make(0, num_devices, "cnn")

@@ -97,7 +97,7 @@ def test_two_seeds_differ_in_data_places_model_and_movement(loop):
 def test_minibatches_differ_by_seed_and_round():
     task = toy_task(batch_size=4)
     clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
-    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (6, *p.shape)), task.init(jax.random.key(0)))
+    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (6, *p.shape)), task.init(task.data, jax.random.key(0)))
     keys = [stream_at(jax.random.key(s), "batch", t) for s in (0, 1) for t in (0, 1)]
     losses = [tuple(task.gradient(task.data, clients, params, k)[0].tolist()) for k in keys]
     assert len(set(losses)) == 4

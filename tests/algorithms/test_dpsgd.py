@@ -36,7 +36,7 @@ def softmax_gradient(weights, images, labels):
 def run(algorithm, task, hparams, key, mixes):
     """The algorithm alone over given mixing matrices; the models after each round."""
     clients = task.partition(task.data, hparams.task, stream(key, "partition"))
-    model = task.init(stream(key, "init"))
+    model = task.init(task.data, stream(key, "init"))
     state = algorithm.init(hparams.algorithm, jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), model))
     gradient = lambda params, k: task.gradient(task.data, clients, params, k)  # noqa: E731
     step = jax.jit(lambda k, s, links: algorithm.round(hparams.algorithm, k, s, links, gradient))
@@ -82,7 +82,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
     task = toy_task(N, "cnn", tiling=Tiling(4, 8), dataset=data, widths=(3, 4), hidden=5)
     clients = task.partition(task.data, PartitionParams(jnp.float32(0.1)), key)
     keys = jax.random.split(jax.random.key(0), N)
-    params = jax.vmap(task.init)(keys)  # a model of its own for each client
+    params = jax.vmap(lambda key: task.init(task.data, key))(keys)  # a model of its own for each client
     loss, gradients = jax.jit(lambda p: task.gradient(task.data, clients, p, key))(params)
     owner = np.zeros(90, int)
     held = clients.held
