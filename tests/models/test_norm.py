@@ -24,11 +24,8 @@ def expected(x, mask):
     count = real[0].size
     column = lambda a: np.asarray(a)[:, None, None, None]  # noqa: E731
     y = (np.asarray(x) - column(mean)) / np.sqrt(column(var) + 1e-5) * column(PARAMS["scale"]) + column(PARAMS["bias"])
-    moved = [
-        0.9 * np.asarray(STATS["mean"]) + 0.1 * mean,
-        0.9 * np.asarray(STATS["var"]) + 0.1 * var * count / (count - 1),
-    ]
-    return np.where(mask, y, 0), *moved
+    moved = lambda name, value: 0.9 * np.asarray(STATS[name]) + 0.1 * value  # noqa: E731
+    return np.where(mask, y, 0), moved("mean", mean), moved("var", var * count / (count - 1))
 
 
 @pytest.mark.parametrize("mask", [[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]])
