@@ -13,7 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of
 from mdfl_jax.experiments.study import Group, Study
 from mdfl_jax.montecarlo import monte_carlo
-from mdfl_jax.sharding import CLIENT, SEED, padded
+from mdfl_jax.sharding import CLIENT, SEED
 from mdfl_jax.simulation import Simulation
 
 MIB = 2**20
@@ -134,8 +134,9 @@ def footprint(study: Study, group: Group) -> Footprint:
     key = jax.random.key(0)
     carry = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], key)[0]
     traced = jax.make_jaxpr(simulation.round)(simulation.data, group.hparams[0], key, carry)
-    models = 4 * simulation.num_params * padded(carry.messages.shape[0], simulation.mesh)
-    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry.algorithm))
+    models = 4 * simulation.num_params * carry.messages.shape[0]
+    of_clients = jax.eval_shape(simulation.kept, carry).algorithm
+    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
     places = _places(simulation)
     one = need(group, places, engine.runs_at_once)
     two = need(group, 2 * places, engine.runs_at_once)
