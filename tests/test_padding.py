@@ -1,0 +1,120 @@
+"""Clients that fill up the devices' rows change nothing: what is padded, and whole runs over eight devices."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import leaves_equal
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.exchange.peers import random_receivers
+from mdfl_jax.montecarlo import monte_carlo, to_host
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.padding import among_clients, pad_links
+from mdfl_jax.regression import RegressionParams, regression
+from mdfl_jax.sharding import client_mesh
+from mdfl_jax.simulation import build
+from mdfl_jax.types import BEFORE, NEVER, Links
+
+SEEDS = [3, 11, 5]
+# Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
+NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
+
+
+def hparams_of(name):
+    """With a decay of the weights, so that a row of nobody's would move and hold an update of its own."""
+    window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
+    numbers = numbers_of(name)._replace(lr=np.float32(0.1), weight_decay=np.float32(0.1), period_max=1, **window)
+    return Hparams(RegressionParams(np.float32(0.5), np.float32(0.01)), NETWORK, numbers)
+
+
+def simulation_of(name, num_clients, mesh=None):
+    task = regression("logistic", num_clients, 5, 6, test_samples=20, batch_size=3, mesh=mesh)
+    return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(8, 8))
+
+
+@cache
+def outcome(name, num_clients, columns):
+    """State of the clients and metrics of all seeds, [S, ...]; the devices' rows of the state."""
+    mesh = client_mesh(jax.devices(), columns) if columns else None
+    simulation = simulation_of(name, num_clients, mesh)
+    devices = None if columns else jax.devices()[:1]
+    mc = monte_carlo(simulation, len(SEEDS), devices=devices)
+    runs = mc.runs([hparams_of(name)] * len(SEEDS), SEEDS)
+    carry, _ = mc.init(mc.data, *runs)
+    carry, metrics = mc.advance(mc.data, *runs, carry)
+    rows = {leaf.sharding.shard_shape(leaf.shape)[2] for leaf in jax.tree.leaves(carry.algorithm) if leaf.ndim > 2}
+    kept = simulation.kept(to_host(carry, len(SEEDS)), before=1)
+    return kept.algorithm, to_host(metrics, len(SEEDS)), rows
+
+
+@pytest.mark.parametrize(
+    ("name", "num_clients", "columns", "rows"),
+    [
+        ("dpsgd", 8, 8, 1),
+        ("dpsgd", 11, 8, 2),
+        ("pame", 11, 8, 2),
+        ("fedmobile", 8, 8, 1),
+        ("fedmobile", 11, 4, 3),
+        ("server_fedavg", 11, 8, 2),
+        ("epidemic", 11, 4, 3),
+    ],
+)
+def test_eight_devices_equal_one(name, num_clients, columns, rows):
+    """Eight devices of one run after the other, or two rows of four; clients that divide them and clients that do not."""
+    state, metrics, found = outcome(name, num_clients, columns)
+    expected, expected_metrics, _ = outcome(name, num_clients, 0)
+    assert leaves_equal(state, expected, 2e-5)
+    assert leaves_equal(metrics, expected_metrics, 2e-5)
+    assert metrics.messages.shape == (len(SEEDS), num_clients)
+    assert (metrics.messages.sum(axis=1) > 0).all()
+    assert found - {1} <= {rows}  # the server's model has one
+    assert rows in found
+
+
+def test_those_runs_differ_by_seed_and_client():
+    """What the equality above is worth."""
+    for name in ("dpsgd", "fedmobile"):
+        _, metrics, _ = outcome(name, 11, 0)
+        assert (metrics.consensus_distance > 0.01).all()
+        assert np.ptp(metrics.mean_model_loss) > 1e-3
+
+
+def links_of(num_clients):
+    others = ~jnp.eye(num_clients, dtype=bool)
+    mix = jnp.full((num_clients, num_clients), 1 / num_clients)
+    of_all = jnp.arange(num_clients, dtype=jnp.int32)
+    return Links(others, mix, of_all > 0, of_all, of_all + 5, of_all[::-1])
+
+
+def test_padded_links_leave_the_clients_as_they_were_and_the_others_alone():
+    links, padded = links_of(3), pad_links(links_of(3), 5)
+    assert pad_links(links, 3) is links
+    assert (links.num_clients, padded.num_clients) == (3, 3)
+    for before, after in zip(links[:2], padded[:2]):
+        np.testing.assert_array_equal(after[:3, :3], before)
+    for before, after in zip(links[2:6], padded[2:6]):
+        np.testing.assert_array_equal(after[:3], before)
+    assert not padded.adjacency[3:].any()
+    assert not padded.adjacency[:, 3:].any()
+    np.testing.assert_array_equal(padded.mix[3:], np.eye(5, dtype=np.float32)[3:])
+    assert not padded.mix[:3, 3:].any()
+    assert padded.at_server[3:].tolist() == [False, False]
+    assert padded.last_server[3:].tolist() == [BEFORE] * 2
+    assert padded.next_server[3:].tolist() == [NEVER] * 2
+    assert padded.partner[3:].tolist() == [3, 4]
+    assert padded.partner.dtype == links.partner.dtype
+
+
+def test_pairs_are_drawn_among_the_clients_alone():
+    draw = lambda adjacency: random_receivers(jax.random.key(0), adjacency, 2)  # noqa: E731
+    plain, padded = (among_clients(draw, links) for links in (links_of(7), pad_links(links_of(7), 8)))
+    np.testing.assert_array_equal(padded[:7, :7], plain)
+    assert plain.sum() == 14
+    assert not padded[7:].any()
+    assert not padded[:, 7:].any()
