@@ -1,6 +1,8 @@
 """Clients that fill up the devices' rows change nothing: what is padded, and whole runs over eight devices."""
 
-from functools import cache
+import re
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +18,13 @@ from mdfl_jax.exchange.peers import random_receivers
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.padding import among_clients, pad_links
-from mdfl_jax.regression import RegressionParams, regression
-from mdfl_jax.sharding import client_mesh
+from mdfl_jax.rng import per_client
+from mdfl_jax.sharding import client_mesh, padded
 from mdfl_jax.simulation import build
-from mdfl_jax.types import BEFORE, NEVER, Links
+from mdfl_jax.types import BEFORE, NEVER, Links, Score, Task
 
 SEEDS = [3, 11, 5]
+D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
 NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
 
@@ -30,11 +33,41 @@ def hparams_of(name):
     """With a decay of the weights, so that a row of nobody's would move and hold an update of its own."""
     window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
     numbers = numbers_of(name)._replace(lr=np.float32(0.1), weight_decay=np.float32(0.1), period_max=1, **window)
-    return Hparams(RegressionParams(np.float32(0.5), np.float32(0.01)), NETWORK, numbers)
+    return Hparams((), NETWORK, numbers)
+
+
+class Wishes(NamedTuple):
+    """Clients of the quadratic task."""
+
+    wish: Any
+    num_samples: Any
+    label_counts: Any
+
+
+def quadratic(num_clients, mesh=None):
+    """Each client wishes for a model of its own, and sees it with noise: what compiles in no time."""
+    rows = padded(num_clients, mesh)
+
+    def partition(data, hparams, key):
+        real = jnp.arange(rows) < num_clients
+        return Wishes(jax.random.normal(key, (rows, D)), real.astype(jnp.int32), real[:, None].astype(jnp.int32))
+
+    def gradient(data, clients, params, key):
+        noise = jax.vmap(lambda k: jax.random.normal(k, (D,)))(per_client(key, rows))
+        found = jnp.where(clients.num_samples[:, None] > 0, params["w"] - clients.wish + 0.1 * noise, 0)
+        return jnp.sum(jnp.square(found), axis=1), {"w": found}
+
+    def evaluate(data, clients, params):
+        size = jnp.mean(jnp.square(params["w"] - 1), axis=1)
+        return Score(jnp.exp(-size), size)
+
+    by_client = partial(jax.tree.map, lambda _: True)
+    init = lambda data, key: {"w": jax.random.normal(key, (D,))}  # noqa: E731
+    return Task(num_clients, None, partition, init, gradient, evaluate, mesh, by_client)
 
 
 def simulation_of(name, num_clients, mesh=None):
-    task = regression("logistic", num_clients, 5, 6, test_samples=20, batch_size=3, mesh=mesh)
+    task = quadratic(num_clients, mesh)
     return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(8, 8))
 
 
@@ -66,7 +99,7 @@ def outcome(name, num_clients, columns):
     ],
 )
 def test_eight_devices_equal_one(name, num_clients, columns, rows):
-    """Eight devices of one run after the other, or two rows of four; clients that divide them and clients that do not."""
+    """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
     state, metrics, found = outcome(name, num_clients, columns)
     expected, expected_metrics, _ = outcome(name, num_clients, 0)
     assert leaves_equal(state, expected, 2e-5)
@@ -83,6 +116,38 @@ def test_those_runs_differ_by_seed_and_client():
         _, metrics, _ = outcome(name, 11, 0)
         assert (metrics.consensus_distance > 0.01).all()
         assert np.ptp(metrics.mean_model_loss) > 1e-3
+
+
+def round_of(name, num_clients):
+    """A compiled round over eight devices, from and to states that lie where `layout` says."""
+    simulation, hparams, key = simulation_of(name, num_clients, client_mesh()), hparams_of(name), jax.random.key(0)
+    shapes = jax.eval_shape(simulation.init, None, hparams, key)[0]
+    lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
+    carry = jax.tree.map(lies, shapes, simulation.layout(shapes))
+    return jax.jit(simulation.round).lower(None, hparams, key, carry).compile()
+
+
+def exchanged(program):
+    """The collectives of a program that move models."""
+    kinds = "all-gather|all-reduce|reduce-scatter|collective-permute|all-to-all"
+    return re.findall(rf"f32\[[\d,]*\b{D}\b[\d,]*\]\S* (?:{kinds})(?:-start)?\(", program.as_text())
+
+
+@pytest.mark.parametrize(("num_clients", "rows"), [(8, 1), (11, 2)])
+def test_models_are_mixed_by_collectives_between_devices_that_hold_their_rows(num_clients, rows):
+    program = round_of("dpsgd", num_clients)
+    assert exchanged(program)
+    [before] = re.findall(rf"f32\[(\d+),{D}\]\S* parameter\(\d+\), sharding.*algorithm.params", program.as_text())
+    assert int(before) == rows
+    whole = {leaf.shape for leaf in jax.tree.leaves(program.out_info.algorithm) if leaf.ndim == 2}
+    after = jax.tree.leaves(program.output_shardings.algorithm.params)
+    assert whole == {(8 * rows, D)}
+    assert [place.shard_shape((8 * rows, D)) for place in after] == [(rows, D)]
+
+
+def test_clients_that_learn_alone_move_no_model():
+    """What the search above is worth."""
+    assert not exchanged(round_of("local_only", 11))
 
 
 def links_of(num_clients):
