@@ -1,7 +1,7 @@
 """Clients that fill up the devices' rows change nothing: what is padded, and whole runs over eight devices."""
 
 import re
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,6 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.exchange.peers import random_receivers
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.padding import among_clients, pad_links
@@ -27,6 +26,16 @@ SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
 NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compile_quickly():
+    """These programs run for milliseconds."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+    jax.clear_caches()
 
 
 def hparams_of(name):
@@ -68,19 +77,27 @@ def quadratic(num_clients, mesh=None):
 
 def simulation_of(name, num_clients, mesh=None):
     task = quadratic(num_clients, mesh)
-    return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(8, 8))
+    return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(6, 6))
 
 
-@cache
-def outcome(name, num_clients, columns):
-    """State of the clients and metrics of all seeds, [S, ...]; the devices' rows of the state."""
-    mesh = client_mesh(jax.devices(), columns) if columns else None
-    simulation = simulation_of(name, num_clients, mesh)
-    devices = None if columns else jax.devices()[:1]
-    mc = monte_carlo(simulation, len(SEEDS), devices=devices)
+def one_by_one(name, num_clients):
+    """A plain program for one device: (state of the algorithm, metrics) of every seed."""
+    simulation, hparams = simulation_of(name, num_clients), hparams_of(name)
+
+    def run(seed):
+        key = jax.random.key(seed)
+        carry, metrics = simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])
+        return carry.algorithm, metrics
+
+    return jax.device_get(jax.jit(partial(jax.lax.map, run))(jnp.array(SEEDS)))
+
+
+def over_devices(name, num_clients, columns):
+    """The same over all devices, and the rows of the state that one holds."""
+    simulation = simulation_of(name, num_clients, client_mesh(jax.devices(), columns))
+    mc = monte_carlo(simulation, len(SEEDS))
     runs = mc.runs([hparams_of(name)] * len(SEEDS), SEEDS)
-    carry, _ = mc.init(mc.data, *runs)
-    carry, metrics = mc.advance(mc.data, *runs, carry)
+    carry, metrics = jax.jit(lambda runs: mc.advance(None, *runs, mc.init(None, *runs)[0]))(runs)
     rows = {leaf.sharding.shard_shape(leaf.shape)[2] for leaf in jax.tree.leaves(carry.algorithm) if leaf.ndim > 2}
     kept = simulation.kept(to_host(carry, len(SEEDS)), before=1)
     return kept.algorithm, to_host(metrics, len(SEEDS)), rows
@@ -89,33 +106,26 @@ def outcome(name, num_clients, columns):
 @pytest.mark.parametrize(
     ("name", "num_clients", "columns", "rows"),
     [
-        ("dpsgd", 8, 8, 1),
         ("dpsgd", 11, 8, 2),
         ("pame", 11, 8, 2),
         ("fedmobile", 8, 8, 1),
         ("fedmobile", 11, 4, 3),
         ("server_fedavg", 11, 8, 2),
-        ("epidemic", 11, 4, 3),
     ],
 )
 def test_eight_devices_equal_one(name, num_clients, columns, rows):
     """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
-    state, metrics, found = outcome(name, num_clients, columns)
-    expected, expected_metrics, _ = outcome(name, num_clients, 0)
+    state, metrics, found = over_devices(name, num_clients, columns)
+    expected, expected_metrics = one_by_one(name, num_clients)
     assert leaves_equal(state, expected, 2e-5)
     assert leaves_equal(metrics, expected_metrics, 2e-5)
     assert metrics.messages.shape == (len(SEEDS), num_clients)
     assert (metrics.messages.sum(axis=1) > 0).all()
     assert found - {1} <= {rows}  # the server's model has one
     assert rows in found
-
-
-def test_those_runs_differ_by_seed_and_client():
-    """What the equality above is worth."""
-    for name in ("dpsgd", "fedmobile"):
-        _, metrics, _ = outcome(name, 11, 0)
-        assert (metrics.consensus_distance > 0.01).all()
-        assert np.ptp(metrics.mean_model_loss) > 1e-3
+    # What the equality is worth:
+    assert (metrics.consensus_distance > 0.01).all()
+    assert np.ptp(metrics.mean_model_loss) > 1e-3
 
 
 def round_of(name, num_clients):
@@ -151,16 +161,23 @@ def test_clients_that_learn_alone_move_no_model():
 
 
 def links_of(num_clients):
-    others = ~jnp.eye(num_clients, dtype=bool)
-    mix = jnp.full((num_clients, num_clients), 1 / num_clients)
-    of_all = jnp.arange(num_clients, dtype=jnp.int32)
+    others = ~np.eye(num_clients, dtype=bool)
+    mix = np.full((num_clients, num_clients), 1 / num_clients, np.float32)
+    of_all = np.arange(num_clients, dtype=np.int32)
     return Links(others, mix, of_all > 0, of_all, of_all + 5, of_all[::-1])
 
 
 def test_padded_links_leave_the_clients_as_they_were_and_the_others_alone():
-    links, padded = links_of(3), pad_links(links_of(3), 5)
+    links, counts = links_of(3), []
+
+    def pad():
+        found = pad_links(links, 5)
+        counts.append(found.num_clients)
+        return found._replace(real=None)
+
+    padded = jax.device_get(jax.jit(pad)())
     assert pad_links(links, 3) is links
-    assert (links.num_clients, padded.num_clients) == (3, 3)
+    assert [links.num_clients, *counts] == [3, 3]
     for before, after in zip(links[:2], padded[:2]):
         np.testing.assert_array_equal(after[:3, :3], before)
     for before, after in zip(links[2:6], padded[2:6]):
@@ -177,9 +194,10 @@ def test_padded_links_leave_the_clients_as_they_were_and_the_others_alone():
 
 
 def test_pairs_are_drawn_among_the_clients_alone():
-    draw = lambda adjacency: random_receivers(jax.random.key(0), adjacency, 2)  # noqa: E731
-    plain, padded = (among_clients(draw, links) for links in (links_of(7), pad_links(links_of(7), 8)))
+    draw = lambda adjacency: adjacency & (jax.random.uniform(jax.random.key(0), adjacency.shape) < 0.5)  # noqa: E731
+    links = links_of(7)
+    plain, padded = jax.jit(lambda: [among_clients(draw, given) for given in (links, pad_links(links, 8))])()
     np.testing.assert_array_equal(padded[:7, :7], plain)
-    assert plain.sum() == 14
+    assert 0 < plain.sum() < 42
     assert not padded[7:].any()
     assert not padded[:, 7:].any()
