@@ -52,6 +52,7 @@ def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | Non
             data.samples_per_client,
             batch_size=experiment.algorithm.batch_size,
             precision=engine.precision,
+            mesh=mesh,
         )
     settings = ModelSettings(
         num_classes=dataset.num_classes,
