@@ -108,13 +108,18 @@ def global_model(parts: Parts, state: Any) -> ClientParams:
     return algorithm.global_model(state) if algorithm.global_model else mean_model(client_models(parts, state))
 
 
-def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array) -> Metrics:
-    """An evaluation."""
+def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array, alike: bool = False) -> Metrics:
+    """An evaluation; where all models are alike, as before the first round, one is evaluated for all."""
     task, clients = parts.task, carry.clients
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
     num_samples = held_by(clients, task.num_clients).num_samples
     of_mean, unknown = task.evaluate(data, clients, one), jnp.full(task.num_clients, jnp.nan, jnp.float32)
-    score = Score(unknown, unknown) if parts.schedule.global_only else task.evaluate(data, clients, params)
+    if parts.schedule.global_only:
+        score = Score(unknown, unknown)
+    elif alike:  # and its evaluation is compiled once less
+        score = Score(*(jnp.broadcast_to(value, unknown.shape) for value in of_mean))
+    else:
+        score = task.evaluate(data, clients, params)
     a_round = lambda total: jnp.where(sums.rounds > 0, total / jnp.maximum(sums.rounds, 1), jnp.nan)  # noqa: E731
     return Metrics(
         round=carry.round,
@@ -210,7 +215,7 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     )
     start = network.places(carry.network).position[None]
     position = start if schedule.record_positions else start[:0]
-    return settle(parts, carry), measure(parts, data, carry, no_sums(num_clients), position)
+    return settle(parts, carry), measure(parts, data, carry, no_sums(num_clients), position, alike=True)
 
 
 def facts(parts: Parts, carry: Carry) -> RunFacts:
