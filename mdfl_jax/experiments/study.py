@@ -89,15 +89,16 @@ class Study(NamedTuple):
         return ids.pop() if len(ids) == 1 else self.experiment.baseline
 
 
-def runs_per_batch(experiment: Experiment, num_points: int) -> int:
+def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) -> int:
     """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
 
-    Batches are of one size, give or take one. The number of devices plays no part, so that a study can go on over
-    others.
+    Batches are of one size, give or take one, and as many as are shared out evenly among the processes. The number of
+    devices plays no part, so that a study can go on over others.
     """
     num_runs = num_points * experiment.seeds
     wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
-    return -(-num_runs // -(-num_runs // wanted))
+    turns = -(-num_runs // (wanted * processes))
+    return -(-num_runs // min(turns * processes, num_runs))
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
@@ -118,8 +119,12 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
-def make_study(config: ConfigDict) -> Study:
+def make_study(config: ConfigDict, processes: int = 1) -> Study:
     """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
+
+    Args:
+      config: the configuration.
+      processes: that share the study.
 
     Raises:
       UserError: for whatever is wrong with it.
@@ -147,7 +152,7 @@ def make_study(config: ConfigDict) -> Study:
         if source not in datasets:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
-        num_runs = runs_per_batch(members[0], len(members))
+        num_runs = runs_per_batch(members[0], len(members), processes)
         simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
         hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, datasets[source]))
