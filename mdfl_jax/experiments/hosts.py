@@ -170,7 +170,9 @@ class Lead(_Process):
         channel.close()
         if self.closed or (index in self._at_rest and not self.ending):  # nothing more was wanted of it
             return
-        line = f"process {index} ({self.names[index]}) {why}; what was saved stays, and the same command goes on from it"
+        line = (
+            f"process {index} ({self.names[index]}) {why}; what was saved stays, and the same command goes on from it"
+        )
         self.lost = self.lost or HostLost(line)
         if self._watchdog is None:
             self._watchdog = threading.Timer(self.timeout, abandon, [f"error: {self.lost}"])
@@ -251,4 +253,3 @@ class Follower(_Process):
         if not self.closed:
             self.closed = True
             abandon(f"error: process 0 {why}; what it has saved stays, and the same command goes on from it")
-

@@ -164,5 +164,3 @@ def _refusal(lead: Lead, place: Place, identity: dict[str, Any], hello: Message)
     if found := difference(identity, fields["identity"]):
         return f"{who} would run another study than process 0: {found}", True
     return "", False
-
-

@@ -257,6 +257,7 @@ def run_study(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+    lead.close()  # the others may go
     histories = _collect(study, batches)
     summary = summarize(
         study.points,

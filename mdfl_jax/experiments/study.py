@@ -177,7 +177,7 @@ def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
         )
 
 
-def plan(study: Study) -> str:
+def plan(study: Study, processes: int = 1) -> str:
     """What will be run, in words: points x seeds, rounds, parameters, memory."""
     experiment, devices = study.experiment, jax.local_devices()
     num_runs = len(study.points) * len(study.seeds)
@@ -199,6 +199,8 @@ def plan(study: Study) -> str:
     told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *server_notes(p.experiment)))
     lines += [f"  note: {line}" for line in told]
     lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
+    if processes > 1:
+        lines[-1] += f" here; shared by {processes} processes"
     return "\n".join(lines)
 
 
