@@ -60,13 +60,14 @@ def place(meets: bool = True) -> "Place":
                 raise UserError(f"{flag} is {value}; with --coordinator=auto it is the cluster that says it")
         return _of_cluster() if meets else Place(0, 1, [])
     address = address_of(_COORDINATOR.value)
-    for flag, value in numbers.items():
-        if value is None:
-            raise UserError(f"--coordinator={_COORDINATOR.value} needs {flag} too")
+    if count is None or index is None:
+        missing = next(flag for flag, value in numbers.items() if value is None)
+        raise UserError(f"--coordinator={_COORDINATOR.value} needs {missing} too")
     if count < 1:
         raise UserError(f"--num_processes is {count}; it must be at least 1")
     if not 0 <= index < count:
-        raise UserError(f"--process_id is {index}; it must be from 0 to {count - 1}, since --num_processes is {count}")
+        allowed = f"from 0 to {count - 1}" if count > 1 else "0"
+        raise UserError(f"--process_id is {index}; it must be {allowed}, since --num_processes is {count}")
     listener = None
     if index == 0 and count > 1 and meets:
         try:
@@ -113,8 +114,8 @@ def _of_cluster() -> "Place":
         told[: len(words)] = np.frombuffer(words, np.uint8)
     told = np.asarray(multihost_utils.broadcast_one_to_all(told)) if count > 1 else told
     jax.distributed.shutdown()
-    token, *words = bytes(told).rstrip(b"\0").decode().split() or [""]
-    return Place(index, count, list(zip(words[::2], map(int, words[1::2]))), listener, token)
+    token, *found = bytes(told).rstrip(b"\0").decode().split() or [""]
+    return Place(index, count, list(zip(found[::2], map(int, found[1::2]))), listener, token)
 
 
 def _own_addresses() -> list[str]:

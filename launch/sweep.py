@@ -41,13 +41,13 @@ def main() -> int:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     common.setup_jax(_CACHE.value)
     place = hosts.place(meets=not _DRY_RUN.value)
-    study = make_study(_CONFIG.value, place.count)
+    study = make_study(_CONFIG.value, place.num_processes)
     if _DRY_RUN.value:
-        if place.index == 0:
+        if place.process_id == 0:
             print(plan(study))
             print(memory.describe(study))
         return 0
-    same = identity(study) if place.count > 1 else {}
+    same = identity(study) if place.num_processes > 1 else {}
     try:
         with meet(place, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
             if isinstance(process, Follower):

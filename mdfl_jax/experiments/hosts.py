@@ -1,14 +1,13 @@
 """Several processes at one study: process 0 leads, the others follow, each on its own devices.
 
 A simulation is never divided over processes, only batches of runs are, so they need no collectives: a socket from every
-follower to process 0 carries plans, results and a sign of life each second. Whoever is gone is noticed there: at once where
-its socket closes, else after a timeout.
+follower to process 0 carries plans, results and a sign of life each second. It also tells who is gone: at once where the
+other end closes, else after a timeout.
 """
 
 import contextlib
 import os
 import queue
-import socket
 import sys
 import threading
 import time
@@ -170,10 +169,8 @@ class Lead(_Process):
         channel.close()
         if self.closed or (index in self._at_rest and not self.ending):  # nothing more was wanted of it
             return
-        line = (
-            f"process {index} ({self.names[index]}) {why}; what was saved stays, and the same command goes on from it"
-        )
-        self.lost = self.lost or HostLost(line)
+        who = f"process {index} ({self.names[index]})"
+        self.lost = self.lost or HostLost(f"{who} {why}; what was saved stays, and the same command goes on from it")
         if self._watchdog is None:
             self._watchdog = threading.Timer(self.timeout, abandon, [f"error: {self.lost}"])
             self._watchdog.daemon = True

@@ -1,4 +1,4 @@
-"""How the processes of a study find one another: followers say hello to process 0, which takes them in or refuses them."""
+"""How the processes of a study come together: followers say hello to process 0, which takes them in or refuses them."""
 
 import contextlib
 import queue
@@ -20,15 +20,15 @@ class Place(NamedTuple):
     """Where a process stands among the others.
 
     Attributes:
-      index: of this process.
-      count: of all.
+      process_id: of this process.
+      num_processes: of all.
       addresses: where process 0 may be reached, the likeliest first.
       listener: of process 0, where the others are to come; None of the others.
       token: known to the processes of this study alone; '' where they could not agree on one.
     """
 
-    index: int
-    count: int
+    process_id: int
+    num_processes: int
     addresses: list[Address]
     listener: socket.socket | None = None
     token: str = ""
@@ -69,10 +69,10 @@ def meet(place: Place, identity: dict[str, Any], patience: float, timeout: float
     Raises:
       UserError: where process 0 does not answer or refuses this process, or one of the others does not come.
     """
-    if place.index:
+    if place.process_id:
         return _follow(place, identity, patience, timeout)
-    lead = Lead(place.count, timeout)
-    if place.count > 1:
+    lead = Lead(place.num_processes, timeout)
+    if place.num_processes > 1:
         try:
             _gather(lead, place, identity, patience)
         except BaseException as error:
@@ -85,8 +85,8 @@ def _follow(place: Place, identity: dict[str, Any], patience: float, timeout: fl
     until, why = time.monotonic() + patience, "nobody there"
     hello = {
         "token": place.token,
-        "index": place.index,
-        "count": place.count,
+        "index": place.process_id,
+        "count": place.num_processes,
         "machine": socket.gethostname(),
         "devices": devices(),
         "identity": identity,
@@ -101,7 +101,7 @@ def _follow(place: Place, identity: dict[str, Any], patience: float, timeout: fl
             except (OSError, Gone) as error:
                 why = (isinstance(error, OSError) and error.strerror) or str(error)
             if answer and answer.kind == "welcome":
-                return Follower(place.index, place.count, timeout, channel)
+                return Follower(place.process_id, place.num_processes, timeout, channel)
             if answer:
                 raise UserError(answer.fields["line"])
         time.sleep(0.2)
@@ -138,15 +138,15 @@ def _gather(lead: Lead, place: Place, identity: dict[str, Any], patience: float)
 
     threading.Thread(target=accept, daemon=True).start()
     until = time.monotonic() + patience
-    while len(lead.names) < place.count - 1:
+    while len(lead.names) < place.num_processes - 1:
         with contextlib.suppress(queue.Empty):
             raise wrong.get(timeout=0.05)
         if lead.lost:
             raise lead.lost
         if time.monotonic() > until:
-            missing = [str(k) for k in range(1, place.count) if k not in lead.names]
+            missing = [str(k) for k in range(1, place.num_processes) if k not in lead.names]
             raise UserError(
-                f"--num_processes is {place.count}; within {patience:g} s no process came with --process_id "
+                f"--num_processes is {place.num_processes}; within {patience:g} s no process came with --process_id "
                 + ", ".join(missing)
             )
 
@@ -157,8 +157,8 @@ def _refusal(lead: Lead, place: Place, identity: dict[str, Any], hello: Message)
     if hello.kind != "hello" or fields["token"] != place.token:
         return "it belongs to another study", False
     who = f"process {fields['index']} ({fields['machine']})"
-    if fields["count"] != place.count:
-        return f"--num_processes is {fields['count']} at {who} and {place.count} at process 0", True
+    if fields["count"] != place.num_processes:
+        return f"--num_processes is {fields['count']} at {who} and {place.num_processes} at process 0", True
     if fields["index"] in lead.names:
         return f"--process_id={fields['index']} is taken by a process on {lead.names[fields['index']]}", False
     if found := difference(identity, fields["identity"]):
