@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
+
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.channel import Arrays
 from mdfl_jax.experiments.results import write_json
@@ -103,7 +106,7 @@ class Checkpoints:
             after = after._replace(current=name, evaluations=evaluations)
         write_json(self.directory / "progress.json", after._asdict())
         for name in before.states.keys() - after.states.keys():
-            shutil.rmtree(self.directory / name, ignore_errors=True)
+            self._drop(name)
 
     def load(self, name: str) -> Arrays:
         """What was saved under a name; arrays without elements are not among it.
@@ -112,6 +115,9 @@ class Checkpoints:
           UserError: where it is damaged.
         """
         try:
+            if (path := self._plain(name)).exists():
+                with np.load(path) as stored:
+                    return dict(stored)
             return self._checkpointer().restore(self.directory / name)
         except Exception as error:  # orbax and tensorstore have many for a file that is absent or damaged
             raise self._broken(self.directory / name) from error
@@ -123,7 +129,18 @@ class Checkpoints:
     def _write(self, name: str, arrays: Arrays) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         kept = {key: value for key, value in arrays.items() if value.size}  # orbax refuses empty arrays
-        self._checkpointer().save(self.directory / name, kept, force=True)
+        self._drop(name)
+        if jax.process_count() > 1:  # orbax would have all that JAX knows on a TPU pod or in a cluster save together
+            np.savez(self._plain(name), **kept)  # type: ignore[arg-type]
+        else:
+            self._checkpointer().save(self.directory / name, kept, force=True)
+
+    def _drop(self, name: str) -> None:
+        shutil.rmtree(self.directory / name, ignore_errors=True)
+        self._plain(name).unlink(missing_ok=True)
+
+    def _plain(self, name: str) -> Path:
+        return self.directory / f"{name}.npz"
 
     @staticmethod
     def _broken(path: Path) -> UserError:
@@ -135,4 +152,8 @@ class Checkpoints:
         import orbax.checkpoint as ocp
 
         logging.getLogger("absl").setLevel(logging.ERROR)
-        return ocp.PyTreeCheckpointer()
+        # One process reads what one has saved, whatever others JAX knows of.
+        here = jax.process_index()
+        alone = ocp.options.MultiprocessingOptions(here, {here}, barrier_sync_key_prefix="mdfl_jax")
+        handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=alone)
+        return ocp.Checkpointer(handler, multiprocessing_options=alone)

@@ -1,8 +1,8 @@
 """Several processes at one study: process 0 leads, the others follow, each on its own devices.
 
-A simulation is never divided over processes, only batches of runs are, so they need no collectives: a socket from every
-follower to process 0 carries plans, results and a sign of life each second. It also tells who is gone: at once where the
-other end closes, else after a timeout.
+A simulation is never divided over processes, only batches of runs are, so they need no collectives. A socket from
+every follower to process 0 carries plans, results and signs of life, and tells who is gone: at once where
+the other end closes, else after a timeout.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class _Process:
     def _beats(self) -> None:
         while not self.closed:
             self.beat()
-            time.sleep(min(1.0, self.timeout / 4))
+            time.sleep(min(0.5, self.timeout / 4))
 
     def _thread(self, target: Callable[..., None], *args: Any) -> None:
         threading.Thread(target=target, args=args, daemon=True).start()
@@ -170,7 +170,9 @@ class Lead(_Process):
         if self.closed or (index in self._at_rest and not self.ending):  # nothing more was wanted of it
             return
         who = f"process {index} ({self.names[index]})"
-        self.lost = self.lost or HostLost(f"{who} {why}; what was saved stays, and the same command goes on from it")
+        self.lost = self.lost or HostLost(
+            f"{who} is gone: it {why}; what was saved stays, and the same command goes on from it"
+        )
         if self._watchdog is None:
             self._watchdog = threading.Timer(self.timeout, abandon, [f"error: {self.lost}"])
             self._watchdog.daemon = True
@@ -249,4 +251,6 @@ class Follower(_Process):
     def _leave(self, why: str) -> None:
         if not self.closed:
             self.closed = True
-            abandon(f"error: process 0 {why}; what it has saved stays, and the same command goes on from it")
+            abandon(
+                f"error: process 0 is gone: it {why}; what it has saved stays, and the same command goes on from it"
+            )
