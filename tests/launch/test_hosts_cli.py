@@ -32,7 +32,7 @@ def get_config():
     config.engine.checkpoint_minutes = 0.02
     return config
 """
-LONG = "--config.rounds=400000"
+LONG = "--config.rounds=360000"
 SLURM = {"SLURM_JOB_ID": "0", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
 
 
