@@ -17,6 +17,8 @@ from typing import Any, Self
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.channel import Arrays, Channel, Gone, Message
 
+_GOES_ON = "what was saved stays, and the same command goes on from it"
+
 
 class Interrupted(Exception):  # noqa: N818
     """The user stopped the study; its state is saved, and the same command goes on with it."""
@@ -170,9 +172,7 @@ class Lead(_Process):
         if self.closed or (index in self._at_rest and not self.ending):  # nothing more was wanted of it
             return
         who = f"process {index} ({self.names[index]})"
-        self.lost = self.lost or HostLost(
-            f"{who} is gone: it {why}; what was saved stays, and the same command goes on from it"
-        )
+        self.lost = self.lost or HostLost(f"{who} is gone: it {why}; {_GOES_ON}")
         if self._watchdog is None:
             self._watchdog = threading.Timer(self.timeout, abandon, [f"error: {self.lost}"])
             self._watchdog.daemon = True
@@ -251,6 +251,4 @@ class Follower(_Process):
     def _leave(self, why: str) -> None:
         if not self.closed:
             self.closed = True
-            abandon(
-                f"error: process 0 is gone: it {why}; what it has saved stays, and the same command goes on from it"
-            )
+            abandon(f"error: process 0 is gone: it {why}; {_GOES_ON}")
