@@ -1,6 +1,7 @@
 """The flags of several processes: where this one stands, by what is given or by what the cluster says."""
 
 import ipaddress
+import os
 import re
 import secrets
 import socket
@@ -74,7 +75,7 @@ def place(meets: bool = True) -> "Place":
             listener = listen(address[1], _is_loopback(address[0]))
         except OSError as error:
             raise UserError(
-                f"--coordinator={_COORDINATOR.value}: process 0 cannot take port {address[1]} ({error.strerror}); "
+                f"--coordinator={_COORDINATOR.value}: process 0 cannot take port {address[1]} ({os.strerror(error.errno or 0)}); "
                 "is there another process 0?"
             ) from error
     return Place(index, count, [address], listener)

@@ -236,7 +236,7 @@ def test_clashes_are_told_and_a_study_outlives_them_but_not_its_process_0(launch
 
 
 def test_processes_of_two_studies_are_told_apart(told):
-    """Another study waits in a thread; here the one that comes is told, in tests/experiments the one that waits is too."""
+    """Another study waits in a thread; both are told."""
     listener = listen(0, loopback=True)
     waiting = []
 
