@@ -74,8 +74,9 @@ def place(meets: bool = True) -> "Place":
         try:
             listener = listen(address[1], _is_loopback(address[0]))
         except OSError as error:
+            why = os.strerror(error.errno or 0)
             raise UserError(
-                f"--coordinator={_COORDINATOR.value}: process 0 cannot take port {address[1]} ({os.strerror(error.errno or 0)}); "
+                f"--coordinator={_COORDINATOR.value}: process 0 cannot take port {address[1]} ({why}); "
                 "is there another process 0?"
             ) from error
     return Place(index, count, [address], listener)
