@@ -129,15 +129,16 @@ class Program:
         return carry, to_host(metrics, num_runs), facts, seconds
 
     def kept(self, carry: Any, num_runs: int) -> Any:
-        """A state as it is saved."""
-        return to_host(carry, num_runs)
+        """A state as it is saved, the same over any devices."""
+        return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
 
-    def restore(self, like: Any, arrays: Arrays, num_runs: int) -> Any:
-        """The saved state, over the devices of this run; ``like`` is a state of the same program."""
-        template, tree = jax.tree.flatten(like)
-        empty = [np.zeros((num_runs, *leaf.shape[2:]), leaf.dtype) for leaf in template]  # not saved: no elements
-        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(empty)]
-        return self.monte_carlo.place(jax.tree.unflatten(tree, saved))
+    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
+        """The saved state, over the devices of this run; ``start`` is that of the same runs before the first round."""
+        host = to_host(start._replace(clients=None), num_runs)
+        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # not saved: no elements
+        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
+        return self.monte_carlo.place(state)._replace(clients=start.clients)
 
 
 def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:

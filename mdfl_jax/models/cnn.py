@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models.conv import Conv, GroupNorm, max_pool
+from mdfl_jax.models.conv import Conv, max_pool
+from mdfl_jax.models.norm import GroupNorm
 from mdfl_jax.models.registry import MODELS, ModelSettings
 
 

@@ -18,13 +18,13 @@ from mdfl_jax.models.filtering import filtered, filtered_gradients, total
 FORMS = ("patches", "filtering", "library")
 
 
-def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype) -> str:
-    """The fastest form found: minimal filtering on CPU for several input channels, patches elsewhere.
+def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1) -> str:
+    """The fastest form found: minimal filtering on CPU for several input channels and stride one, patches elsewhere.
 
     Minimal filtering magnifies rounding (by some ten times), which bfloat16 has nothing to spare for.
     """
     size, _, channels, _ = kernel_shape
-    small = 3 <= size <= 5 and channels > 1
+    small = 3 <= size <= 5 and channels > 1 and stride == 1
     return "filtering" if jax.default_backend() == "cpu" and small and dtype == jnp.float32 else "patches"
 
 
@@ -34,21 +34,25 @@ def num_points(width: int, size: int) -> int:
     return min(usable, key=lambda points: points * -(-width // (points + 1 - size)))
 
 
-def patches(x: jax.Array, size: int) -> jax.Array:
-    """The ``size`` x ``size`` surroundings of each pixel, zero outside: [C, H, W, B] -> [size * size * C, H, W, B]."""
+def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
+    """The ``size`` x ``size`` surroundings of every ``stride``-th pixel: [C, H, W, B] -> [size^2 C, H', W', B]."""
     before, after = (size - 1) // 2, size // 2
     height, width = x.shape[1:3]
     padded = jnp.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
-    shifted = [padded[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
+    shifted = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(size) for j in range(size)]
     return jnp.concatenate(shifted, axis=0)
 
 
-def _from_patches(columns: jax.Array, size: int, channels: int) -> jax.Array:
-    """The transpose of `patches`, first along the width, then along the height: [size * size * C, H, W, B] -> [C, ...].
+def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride: int) -> jax.Array:
+    """The transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
 
-    In two steps each pixel is a sum of 2 * size numbers instead of size * size.
+    At stride one first along the width, then along the height: each pixel is a sum of 2 * size numbers instead of
+    size * size.
     """
-    height, width, samples = columns.shape[1:]
+    if stride > 1:
+        like = jax.ShapeDtypeStruct(shape, columns.dtype)
+        return jax.linear_transpose(partial(patches, size=size, stride=stride), like)(columns)[0]
+    channels, height, width, samples = shape
     last, before = size - 1, (size - 1) // 2
     columns = columns.reshape(size, size, channels, height, width, samples)
     columns = jnp.pad(columns, [(0, 0)] * 4 + [(last, last), (0, 0)])
@@ -63,13 +67,16 @@ def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:
     return (weights @ columns.reshape(columns.shape[0], -1)).reshape(weights.shape[0], *columns.shape[1:])
 
 
-def _library(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("CHWN", "HWIO", "CHWN"))
+def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    size = kernel.shape[0]
+    padding = ((size - 1) // 2, size // 2)
+    layout = ("CHWN", "HWIO", "CHWN")
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), (padding, padding), dimension_numbers=layout)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches") -> jax.Array:
-    """Convolution of stride one that keeps height and width (zero padding).
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
+    """Convolution with zero padding of (size - 1) / 2 on each side; at stride one it keeps height and width.
 
     Its derivative keeps x and not the patches or transformed inputs, which are several times larger: they are made
     again for the kernel's gradient.
@@ -77,11 +84,12 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches") -> jax.A
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
-      form: one of `FORMS`: patches times a matrix, minimal filtering (`mdfl_jax.models.filtering`, sizes 3 to 7), or
-        the library's convolution.
+      form: one of `FORMS`: patches times a matrix, minimal filtering (`mdfl_jax.models.filtering`, sizes 3 to 7, stride
+        one), or the library's convolution.
+      stride: every how many pixels, in both directions.
 
     Returns:
-      [O, H, W, B].
+      [O, H', W', B] with H' = ceil(H / stride), W' alike.
 
     Raises:
       UserError: for an unknown form.
@@ -89,27 +97,27 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches") -> jax.A
     if form not in FORMS:
         raise UserError(f"convolution: {unknown_name('form', form, FORMS)}")
     if form == "library":
-        return _library(x, kernel)
+        return _library(x, kernel, stride)
     if form == "filtering":
         return filtered(x, kernel, num_points(x.shape[2], kernel.shape[0]))
-    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0]))
+    return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
 
 
-def _forward(x: jax.Array, kernel: jax.Array, form: str) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return convolution(x, kernel, form), (x, kernel)
+def _forward(x: jax.Array, kernel: jax.Array, form: str, stride: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return convolution(x, kernel, form, stride), (x, kernel)
 
 
-def _backward(form: str, saved: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, kernel = saved
-    size, channels = kernel.shape[0], kernel.shape[2]
+    size = kernel.shape[0]
     if form == "library":
-        return jax.vjp(_library, x, kernel)[1](dy)
+        return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
     if form == "filtering":
         return filtered_gradients(x, kernel, dy, num_points(x.shape[2], size))
-    columns = patches(x, size)
+    columns = patches(x, size, stride)
     d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
     d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)
-    return _from_patches(d_columns, size, channels), d_kernel
+    return _from_patches(d_columns, x.shape, size, stride), d_kernel
 
 
 convolution.defvjp(_forward, _backward)
@@ -123,55 +131,34 @@ def max_pool(x: jax.Array) -> jax.Array:
 
 
 class Conv(nn.Module):
-    """A convolution with bias, samples last: [C, H, W, B] -> [features, H, W, B].
+    """A convolution, samples last: [C, H, W, B] -> [features, H', W', B].
 
     Attributes:
       features: number of output channels.
       size: kernel height and width, odd.
-      form: one of `FORMS`; empty takes `default_form`.
+      form: one of `FORMS`; empty takes `default_form`. Minimal filtering is for stride one, and gives way to patches.
+      stride: every how many pixels.
+      use_bias: add one number a channel.
+      kernel_init: how the kernel starts.
     """
 
     features: int
     size: int = 3
     form: str = ""
+    stride: int = 1
+    use_bias: bool = True
+    kernel_init: nn.initializers.Initializer = nn.initializers.lecun_normal()
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the convolution to ``x`` [C, H, W, B]."""
         shape = (self.size, self.size, x.shape[0], self.features)
-        kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
+        kernel = self.param("kernel", self.kernel_init, shape)
+        form, stride = self.form or default_form(shape, x.dtype, self.stride), self.stride
+        if self.size == 1:  # a product of the pixels that are looked at
+            x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
+        y = convolution(x, kernel, "patches" if form == "filtering" and stride > 1 else form, stride)
+        if not self.use_bias:
+            return y
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
-        form = self.form or default_form(shape, x.dtype)
-        return convolution(x, kernel, form) + bias[:, None, None, None]
-
-
-class GroupNorm(nn.Module):
-    """Group normalisation (Wu and He, ECCV 2018), samples last: each sample's channels in groups to mean 0, variance 1.
-
-    Variances are taken as mean squares less squared means, in float32: one pass over the activations.
-
-    Attributes:
-      groups: number of groups; it divides the channels.
-      epsilon: added to the variance.
-    """
-
-    groups: int
-    epsilon: float = 1e-5
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; scale and bias are one a channel."""
-        channels, height, width, samples = x.shape
-        scale = self.param("scale", nn.initializers.ones_init(), (channels,))
-        bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
-        wide = x.astype(jnp.float32)
-
-        def mean(a: jax.Array) -> jax.Array:
-            sums = jnp.sum(a, axis=(1, 2)).reshape(self.groups, -1, samples).sum(axis=1)
-            return jnp.repeat(sums / (channels // self.groups * height * width), channels // self.groups, axis=0)
-
-        centre = mean(wide)
-        variance = jnp.maximum(mean(wide * wide) - centre * centre, 0.0)
-        factor = jax.lax.rsqrt(variance + self.epsilon) * scale[:, None]
-        shift = bias[:, None] - centre * factor
-        return (wide * factor[:, None, None] + shift[:, None, None]).astype(x.dtype)
+        return y + bias[:, None, None, None]

@@ -1,66 +1,197 @@
-"""ResNet-20 for images of 32 x 32 (He et al., CVPR 2016, section 4.2), with group normalisation."""
+"""Residual networks for small images: ResNet-18 and -50 of MADFL and DADFL, ResNet-20 of PaME, ResNet-9 of FedMobile.
+
+Layers are named as in torchvision (conv1, layer1_0 for layer1.0, downsample, fc), so that checkpoints find their place
+(`mdfl_jax.models.pretrained`). ``model.norm`` says what follows each convolution; without a normalisation convolutions
+have biases, and the last one of each residual branch starts from zero (as in Fixup; Zhang et al., ICLR 2019), without
+which the sums grow with the depth.
+"""
+
+from functools import partial
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.models.conv import Conv, GroupNorm
+from mdfl_jax.models.conv import Conv, max_pool
+from mdfl_jax.models.norm import Norm, check_norm
 from mdfl_jax.models.registry import MODELS, ModelSettings
 
-WIDTHS, BLOCKS, GROUPS = (16, 32, 64), 3, 8
+HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as torchvision's
 
 
-class Basic(nn.Module):
-    """Two 3x3 convolutions around which the input is carried, samples last.
+class Shape(NamedTuple):
+    """What makes one of the family.
 
     Attributes:
-      width: output channels.
-      stride: of the first convolution.
-      form: of the convolutions.
+      widths: channels of the stages; a bottleneck's output has four times as many.
+      blocks: of each stage.
+      bottleneck: 1x1, 3x3, 1x1 instead of two 3x3 convolutions.
+      projected: a shortcut that changes shape is a 1x1 convolution; else it is padded with zero channels (the paper's
+        options B and A).
+      groups: of the group normalisation.
+    """
+
+    widths: tuple[int, ...]
+    blocks: tuple[int, ...]
+    bottleneck: bool
+    projected: bool
+    groups: int
+
+
+class Layer(nn.Module):
+    """A convolution and its normalisation, samples last.
+
+    Attributes:
+      features: output channels.
+      size: of the kernel.
+      settings: form of the convolution, normalisation.
+      groups: of the group normalisation.
+      stride: of the convolution.
+      last: of a residual branch.
+    """
+
+    features: int
+    size: int
+    settings: ModelSettings
+    groups: int
+    stride: int = 1
+    last: bool = False
+
+    @nn.compact
+    def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
+        """Applies the layer to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
+        plain, form = self.settings.norm == "none", self.settings.convolution
+        start = nn.initializers.zeros_init() if plain and self.last else HE
+        x = Conv(self.features, self.size, form, self.stride, use_bias=plain, kernel_init=start, name="conv")(x)
+        return Norm(self.settings.norm, self.groups, name="norm")(x, mask)
+
+
+class Block(nn.Module):
+    """Convolutions around which the input is carried, samples last.
+
+    Attributes:
+      width: channels of the 3x3 convolutions.
+      stride: of the first 3x3 convolution.
+      shape: of the network.
+      settings: of the model.
     """
 
     width: int
     stride: int
-    form: str
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Applies the block to ``x`` [C, H, W, B]."""
-        s = self.stride
-        # Every s-th place of the convolution at all places: that of stride s, at s^2 times its cost.
-        y = Conv(self.width, 3, self.form, name="conv_0")(x)[:, ::s, ::s]
-        y = nn.relu(GroupNorm(GROUPS, name="norm_0")(y))
-        y = GroupNorm(GROUPS, name="norm_1")(Conv(self.width, 3, self.form, name="conv_1")(y))
-        x = x[:, ::s, ::s]
-        # Option A of the paper: new channels are zero in the shortcut, which then has no parameters.
-        return nn.relu(y + jnp.pad(x, [(0, self.width - x.shape[0]), (0, 0), (0, 0), (0, 0)]))
-
-
-class ResNet20(nn.Module):
-    """A 3x3 convolution, three stages of three blocks with 16, 32 and 64 channels, mean over the map, logits.
-
-    Attributes:
-      settings: classes, form of the convolutions, rematerialisation.
-    """
-
+    shape: Shape
     settings: ModelSettings
 
     @nn.compact
-    def __call__(self, images: jax.Array) -> jax.Array:
-        """Logits [B, num_classes] of images [B, H, W, channels]."""
-        form, block = self.settings.convolution, nn.remat(Basic) if self.settings.remat else Basic
+    def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
+        """Applies the block to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
+        shape, width, stride = self.shape, self.width, self.stride
+        layer = partial(Layer, settings=self.settings, groups=shape.groups)
+        if shape.bottleneck:  # the stride stands on the 3x3 convolution, as in torchvision
+            y = nn.relu(layer(width, 1, name="conv1")(x, mask))
+            y = nn.relu(layer(width, 3, stride=stride, name="conv2")(y, mask))
+            y = layer(4 * width, 1, last=True, name="conv3")(y, mask)
+        else:
+            y = nn.relu(layer(width, 3, stride=stride, name="conv1")(x, mask))
+            y = layer(width, 3, last=True, name="conv2")(y, mask)
+        if x.shape[:3] != y.shape[:3]:
+            if shape.projected:
+                x = layer(y.shape[0], 1, stride=stride, name="downsample")(x, mask)
+            else:
+                x = jnp.pad(x[:, ::stride, ::stride], [(0, y.shape[0] - x.shape[0]), (0, 0), (0, 0), (0, 0)])
+        return nn.relu(y + x)
+
+
+class ResNet(nn.Module):
+    """A 3x3 convolution of stride one, stages that halve the image from the second on, mean over the map, logits.
+
+    Attributes:
+      shape: of the network.
+      settings: of the model.
+    """
+
+    shape: Shape
+    settings: ModelSettings
+
+    @nn.compact
+    def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+        """Logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given in training."""
+        shape, block = self.shape, nn.remat(Block) if self.settings.remat else Block
         x = jnp.transpose(images, (3, 1, 2, 0))
-        x = nn.relu(GroupNorm(GROUPS, name="norm")(Conv(WIDTHS[0], 3, form, name="conv")(x)))
-        for stage, width in enumerate(WIDTHS):
-            for i in range(BLOCKS):
-                x = block(width, 2 if stage and not i else 1, form, name=f"block_{stage}_{i}")(x)
-        return nn.Dense(self.settings.num_classes)(jnp.mean(x, axis=(1, 2)).T)
+        x = nn.relu(Layer(shape.widths[0], 3, self.settings, shape.groups, name="conv1")(x, mask))
+        for stage, (width, count) in enumerate(zip(shape.widths, shape.blocks)):
+            for i in range(count):
+                stride = 2 if stage and not i else 1
+                x = block(width, stride, shape, self.settings, name=f"layer{stage + 1}_{i}")(x, mask)
+        return nn.Dense(self.settings.num_classes, name="fc")(jnp.mean(x, axis=(1, 2)).T)
+
+
+def _resnet(settings: ModelSettings, base_width: int, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:
+    base = settings.base_width or base_width
+    widths = tuple(base * 2**stage for stage in range(len(blocks)))
+    small = len(blocks) == 3  # the paper's networks for CIFAR-10
+    shape = Shape(widths, blocks, bottleneck, projected=not small, groups=8 if small else 32)
+    check_norm(settings.norm, widths, shape.groups)
+    return ResNet(shape, settings)
+
+
+@MODELS.register("resnet18")
+def resnet18(settings: ModelSettings) -> nn.Module:
+    """ResNet-18 (He et al., CVPR 2016) with MADFL's change: the first convolution is 3x3 of stride 1, no maximum pool.
+
+    11,173,962 parameters on CIFAR-10. ``base_width`` is 64 in the paper; batch statistics where ``norm`` is batch.
+    """
+    return _resnet(settings, 64, (2, 2, 2, 2), bottleneck=False)
+
+
+@MODELS.register("resnet50")
+def resnet50(settings: ModelSettings) -> nn.Module:
+    """ResNet-50 with DADFL's change, as `resnet18`: 23,520,842 parameters on CIFAR-10."""
+    return _resnet(settings, 64, (3, 4, 6, 3), bottleneck=True)
 
 
 @MODELS.register("resnet20")
 def resnet20(settings: ModelSettings) -> nn.Module:
-    """ResNet-20 with groups instead of batches normalised: clients share no batch statistics.
+    """ResNet-20 for images of 32 x 32 (He et al., 4.2): 16, 32 and 64 channels, shortcuts without parameters."""
+    return _resnet(settings, 16, (3, 3, 3), bottleneck=False)
 
-    Widths, kernel and hidden width of the settings are not looked at.
+
+class ResNet9(nn.Module):
+    """FedMobile's table 4: eight 3x3 convolutions, two residual pairs, four pools, and a dense layer.
+
+    Attributes:
+      settings: of the model.
+      widths: channels of the convolutions outside of the pairs.
     """
-    return ResNet20(settings)
+
+    settings: ModelSettings
+    widths: tuple[int, ...]
+
+    @nn.compact
+    def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+        """Logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given in training."""
+        layer = nn.remat(Layer) if self.settings.remat else Layer
+
+        def conv(k: int, width: int, x: jax.Array) -> jax.Array:
+            return nn.relu(layer(width, 3, self.settings, 32, last=k in (4, 8), name=f"conv{k}")(x, mask))
+
+        first, second, third, fourth = self.widths
+        x = max_pool(conv(2, second, conv(1, first, jnp.transpose(images, (3, 1, 2, 0)))))
+        x = x + conv(4, second, conv(3, second, x))
+        x = max_pool(conv(5, third, x))
+        x = max_pool(conv(6, fourth, x))
+        x = x + conv(8, fourth, conv(7, fourth, x))
+        return nn.Dense(self.settings.num_classes, name="fc")(jnp.max(x, axis=(1, 2)).T)
+
+
+@MODELS.register("resnet9")
+def resnet9(settings: ModelSettings) -> nn.Module:
+    """ResNet-9 of FedMobile's table 4: ``base_width`` 64 in the paper.
+
+    The last pool, 4 x 4 on CIFAR-10, takes all that is left. The table shows neither the residual connections nor a
+    normalisation: here they are around convolutions 3 and 4, and 7 and 8.
+    """
+    base = settings.base_width or 64
+    widths = tuple(base * 2**k for k in range(4))
+    check_norm(settings.norm, widths, 32)
+    return ResNet9(settings, widths)

@@ -111,7 +111,7 @@ def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
     full, mini = toy_task(N, dataset=data), toy_task(N, dataset=data, batch_size=8)
     alpha = PartitionParams(jnp.float32(0.05))
     at_full, at_mini = (t.partition(t.data, alpha, stream(key, "partition")) for t in (full, mini))
-    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), full.init(key))
+    params = jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), full.init(full.data, key))
     _, exact = full.gradient(full.data, at_full, params, key)
     draw = jax.jit(jax.vmap(lambda k: mini.gradient(mini.data, at_mini, params, k)[1]))
     drawn = draw(jax.random.split(jax.random.key(0), 4000))

@@ -128,7 +128,7 @@ def test_two_processes_find_what_one_finds(launch, here, alone):
     assert ended(follower) == (0, "", "")
     status, out, err = ended(lead)
     assert (status, err) == (0, "")
-    assert "on 2 cpu devices here; shared by 2 processes" in out
+    assert "on 2 cpu devices in each of 2 processes" in out
     assert_same(here / "two", alone)
     manifest = json.loads((here / "two" / "config.json").read_text())
     assert manifest["runs_per_batch"] == [4]  # alone it is 8: one batch for two processes would leave one idle

@@ -106,6 +106,11 @@ def wrong(told, tiny, tmp_path):
         ("--config.engine.record_positions=2", "engine.record_positions is '2'; it must be true or false"),
         ("--config.model.widths=a", "model.widths is ('a',); it must be whole numbers"),
         ("--config.rounds=5", "rounds is 5; it must be a multiple of eval_every, which is 2"),
+        (
+            "--config.engine.client_devices=3",
+            "engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8",
+        ),
+        ("--config.engine.client_devices=16", "engine.client_devices is 16; it must divide the 8 devices:"),
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
         (
             "--config.network.mobility=dcn",

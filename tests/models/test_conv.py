@@ -7,13 +7,16 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.models import MODELS, ModelSettings, filtering
-from mdfl_jax.models.conv import FORMS, Conv, GroupNorm, convolution, default_form, max_pool
+from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
+from mdfl_jax.models.norm import GroupNorm
 
 
-def reference(x, kernel):
+def reference(x, kernel, stride=1):
     """lax.conv on [B, H, W, C], from and to samples last."""
-    images = jnp.transpose(x, (3, 1, 2, 0))
-    out = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    images, half = jnp.transpose(x, (3, 1, 2, 0)), kernel.shape[0] // 2
+    out = jax.lax.conv_general_dilated(
+        images, kernel, (stride, stride), ((half, half),) * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     return jnp.transpose(out, (3, 1, 2, 0))
 
 
@@ -34,6 +37,24 @@ def test_convolution_and_its_gradients(size, channels, features, side, form):
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     for a, b in zip(back(dy), their_back(dy)):
         np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.max(jnp.abs(b))))
+
+
+@pytest.mark.parametrize("form", ["patches", "library"])
+@pytest.mark.parametrize(("size", "side", "stride"), [(3, 8, 2), (3, 7, 2), (5, 9, 3), (1, 6, 2), (7, 10, 2)])
+def test_strides(size, side, stride, form):
+    """Even and odd sides; a layer of that stride says the same, whatever form it is asked for."""
+    x = jax.random.normal(jax.random.key(0), (2, side, side + 1, 3))
+    kernel = jax.random.normal(jax.random.key(1), (size, size, 2, 4))
+    theirs, their_back = jax.vjp(lambda x, kernel: reference(x, kernel, stride), x, kernel)
+    layer = lambda x, k: Conv(4, size, form, stride, use_bias=False).apply({"params": {"kernel": k}}, x)  # noqa: E731
+    dy = jax.random.normal(jax.random.key(2), theirs.shape)
+    for apply in (lambda x, kernel: convolution(x, kernel, form, stride), layer):
+        ours, back = jax.vjp(apply, x, kernel)
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+        for a, b in zip(back(dy), their_back(dy)):
+            np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.max(jnp.abs(b))))
+    filtering_layer = Conv(4, size, "filtering", stride, use_bias=False)
+    np.testing.assert_allclose(filtering_layer.apply({"params": {"kernel": kernel}}, x), theirs, atol=1e-4)
 
 
 @pytest.mark.parametrize(("taps", "points"), [(3, 6), (5, 6), (3, 8), (5, 8), (7, 8)])
@@ -103,14 +124,15 @@ def test_max_pool_leaves_out_an_odd_edge():
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_gives_logits(name):
-    model = MODELS[name](ModelSettings(7, widths=(2, 4), hidden=5))
+    model = MODELS[name](ModelSettings(7, widths=(2, 4), hidden=5, base_width=4))
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
-    params = model.init(jax.random.key(1), images)["params"]
-    logits = model.apply({"params": params}, images)
+    variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
     assert logits.shape == (2, 7)
     assert bool(jnp.isfinite(logits).all())
-    one = model.apply({"params": params}, images[:1])
-    np.testing.assert_allclose(one, logits[:1], atol=1e-5)  # a sample's logits do not depend on its batch
+    one = jax.jit(model.apply)(variables, images[:1])
+    np.testing.assert_allclose(
+        one, logits[:1], atol=1e-5 * float(jnp.max(jnp.abs(logits)))
+    )  # a sample's logits do not depend on its batch
 
 
 def test_cnn_parameters_of_the_paper_benchmark():
