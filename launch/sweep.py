@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mdfl_jax.experiments.study import Study
 
 _CONFIG = common.config_flag()
-flags.declare_key_flag("config")  # so that --help lists it
+flags.declare_key_flag("config")  # so that --help lists it, and the next those of several processes
+flags.adopt_module_key_flags(hosts)
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
