@@ -127,7 +127,8 @@ def call(main: Callable[[], int]) -> int:
 
 def run(main: Callable[[], int]) -> None:
     """Runs a launcher's main under absl."""
-    for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):  # backends that are not there, fonts found
+    # Backends that are not there, processes joining, fonts found.
+    for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     app.run(lambda argv: call(main), flags_parser=parse_flags)
 

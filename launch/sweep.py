@@ -1,18 +1,27 @@
 """Runs a study: every point of a config's sweep under every seed, then the tables, figures and report.
 
 python -m launch.sweep --config=configs/digits.py [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
+
+On several machines the same on each, with --coordinator=HOST:PORT --num_processes=N --process_id=K added, or
+--coordinator=auto in a cluster.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import common
+from launch import common, hosts
+
+if TYPE_CHECKING:
+    from mdfl_jax.experiments.hosts import Lead
+    from mdfl_jax.experiments.study import Study
 
 _CONFIG = common.config_flag()
-flags.declare_key_flag("config")  # so that --help lists it
+flags.declare_key_flag("config")  # so that --help lists it, and the next those of several processes
+flags.adopt_module_key_flags(hosts)
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
@@ -21,23 +30,55 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 
 
 def main() -> int:
-    """Checks, plans, runs, reports. Exit status 130 where the user stopped it."""
+    """Checks, plans, runs, reports. Exit status 130 where the user stopped it, 1 where another process was lost."""
     from mdfl_jax.errors import UserError
-    from mdfl_jax.experiments import Interrupted, make_study, memory, plan, run_study
-    from mdfl_jax.experiments import workdir as workdirs
-    from mdfl_jax.report import tables
+    from mdfl_jax.experiments import Interrupted, make_study, memory, plan
+    from mdfl_jax.experiments.follow import follow_study
+    from mdfl_jax.experiments.hosts import Follower, HostLost
+    from mdfl_jax.experiments.meeting import meet
+    from mdfl_jax.experiments.provenance import identity
 
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     common.setup_jax(_CACHE.value)
-    study = make_study(_CONFIG.value)
-    log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    place = hosts.place(meets=not _DRY_RUN.value)
+    study = make_study(_CONFIG.value, place.num_processes)
     if _DRY_RUN.value:
-        print(plan(study))
-        print(memory.describe(study))
+        if place.process_id == 0:
+            print(plan(study))
+            print(memory.describe(study))
         return 0
-    workdir = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+    same = identity(study) if place.num_processes > 1 else {}
+    try:
+        with meet(place, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
+            if isinstance(process, Follower):
+                follow_study(study, process)
+                return 0
+            return _lead(study, process)
+    except Interrupted:
+        print(
+            f"stopped; the same command, without --overwrite, goes on where {_workdir(study)} was left", file=sys.stderr
+        )
+        return 130
+    except HostLost as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _workdir(study: "Study") -> Path:
+    return Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+
+
+def _lead(study: "Study", process: "Lead") -> int:
+    """Everything that is written or said."""
+    from mdfl_jax.experiments import memory, plan, run_study
+    from mdfl_jax.experiments import workdir as workdirs
+    from mdfl_jax.report import tables
+
+    log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    workdir = _workdir(study)
     if not _OVERWRITE.value and workdirs.is_finished(workdir, study.config):
+        process.close()
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
         print(tables.text(json.loads((workdir / "summary.json").read_text()), study.config))
         return _report(workdir)
@@ -47,14 +88,10 @@ def main() -> int:
         study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
     else:
         study = memory.fit(study, log)
-    print(plan(study), flush=True)
+    print(plan(study, process.count), flush=True)
     if resume:
         print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
-    try:
-        summary = run_study(study, workdir, resume, log)
-    except Interrupted:
-        print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
-        return 130
+    summary = run_study(study, workdir, resume, log, process)
     print(tables.text(summary, study.config))
     for point in summary["points"]:
         for seed, round_index in point["diverged"].items():

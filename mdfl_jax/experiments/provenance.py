@@ -1,5 +1,7 @@
 """How a result was made: command, commit, versions, devices."""
 
+import hashlib
+import json
 import platform
 import shlex
 import subprocess
@@ -9,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+
+from mdfl_jax.experiments.results import dumps
+from mdfl_jax.experiments.study import Study
 
 
 def commit() -> str | None:
@@ -29,13 +35,32 @@ def commit() -> str | None:
         return None
 
 
+def versions() -> dict[str, str]:
+    """Of Python and the packages that results depend on."""
+    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def devices() -> list[str]:
+    """The devices of this process."""
+    return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
+
+
 def provenance() -> dict[str, Any]:
     """How a result was made: command, commit, versions, devices."""
-    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
-    devices = jax.local_devices()
     return {
         "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
         "commit": commit(),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
-        "devices": [f"{device.platform}:{device.id} {device.device_kind}" for device in devices],
+        "versions": versions(),
+        "devices": devices(),
     }
+
+
+def identity(study: Study) -> dict[str, Any]:
+    """What the processes of one study must have in common: configuration, code, versions, data."""
+    digest = hashlib.sha256()
+    for group in study.groups:
+        for leaf in group.dataset or ():
+            digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
+    shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
+    return json.loads(dumps(shared))  # as it comes over the wire

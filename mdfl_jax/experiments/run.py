@@ -1,18 +1,24 @@
 """Runs a study: the host loop around the compiled programs, and everything impure (progress, files, signals)."""
 
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
 from mdfl_jax.experiments import workdir as workdirs
-from mdfl_jax.experiments.checkpoint import Arrays, Checkpoints
-from mdfl_jax.experiments.provenance import provenance
+from mdfl_jax.experiments.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays, unreached
+from mdfl_jax.experiments.channel import Arrays
+from mdfl_jax.experiments.checkpoint import Checkpoints, number_of, state_name
+from mdfl_jax.experiments.follow import shares
+from mdfl_jax.experiments.hosts import Interrupted, Lead
+from mdfl_jax.experiments.lines import OrderedLines
+from mdfl_jax.experiments.provenance import devices, provenance
 from mdfl_jax.experiments.results import (
     SCHEMA,
     PointHistory,
@@ -22,204 +28,153 @@ from mdfl_jax.experiments.results import (
     summarize,
     write_json,
 )
-from mdfl_jax.experiments.study import Group, Run, Study, set_precision
-from mdfl_jax.metrics import Metrics, as_history
-from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
+from mdfl_jax.experiments.study import Run, Study, set_precision
+from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import RunFacts
 
 
-class Interrupted(Exception):  # noqa: N818
-    """The user stopped the study; its state is saved, and the same command goes on with it."""
-
-
-class BatchResult(NamedTuple):
-    """What a batch of runs did: NumPy leaves [runs, E, ...] and [runs, ...], and the seconds it took."""
-
-    metrics: Metrics
-    facts: RunFacts
-    compile_seconds: float
-    run_seconds: float
-
-
-def _to_arrays(result: BatchResult) -> Arrays:
-    seconds = np.array([result.compile_seconds, result.run_seconds])
-    return {**result.metrics._asdict(), **result.facts._asdict(), "seconds": seconds}
-
-
-def _from_arrays(arrays: Arrays) -> BatchResult:
-    runs, _, num_clients = arrays["accuracy"].shape
-    position = arrays.get("position", np.zeros((runs, 0, num_clients, 2), np.float32))
-    metrics = Metrics(**{name: arrays[name] for name in Metrics._fields if name != "position"}, position=position)
-    facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
-    return BatchResult(metrics, facts, *(float(s) for s in arrays["seconds"]))
-
-
-def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """A line for each point of a batch with clients that never meet the server there is."""
-    lines = []
-    for point in dict.fromkeys(run.point for run in runs):
-        of_point = np.array([run.point == point for run in runs])
-        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
-        if study.points[point].experiment.server.pattern and missing.any():
-            few, many = missing.min(), missing.max()
-            number = f"{few}" if few == many else f"{few} to {many}"
-            lines.append(
-                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
-            )
-    return lines
-
-
 class _Runner:
-    """One study under way."""
+    """One study under way, at the process that writes."""
 
-    def __init__(self, study: Study, workdir: Path, log: Callable[[str], None]):
+    def __init__(self, study: Study, workdir: Path, log: Callable[[str], None], lead: Lead):
         self.study = study
         self.workdir = workdir
         self.log = log
+        self.lead = lead
+        self.batches = batches_of(study)
         self.checkpoints = Checkpoints(workdir / "checkpoints")
-        self.unsaved: list[BatchResult] = []
+        self.results: dict[int, BatchResult] = {}
+        self.unsaved: list[int] = []
+        self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not taken up yet
+        self.number = 0  # of the batch under way here
+        self.rounds = 0  # of that batch, over its runs
         self.saved_at = time.monotonic()
-        self.stop = False
-        self.lines: TextIO
+        self.lines: OrderedLines
+        self.bar: tqdm
 
-    def run(self, resume: bool) -> list[tuple[list[Run], BatchResult]]:
+    def run(self) -> list[tuple[list[Run], BatchResult]]:
         """All batches, those of an earlier run read back."""
         progress = self.checkpoints.progress()
-        done: list[tuple[list[Run], BatchResult]] = []
-        rounds, seeds = self.study.experiment.rounds, self.study.seeds
-        total = rounds * len(self.study.points) * len(seeds)
-        batches = [(group, list(group.batches(seeds))) for group in self.study.groups]
-        num_batches = sum(len(of_group) for _, of_group in batches)
+        total = self.study.experiment.rounds * len(self.study.points) * len(self.study.seeds)
         with (
-            (self.workdir / "metrics.jsonl").open("w") as self.lines,
-            tqdm(total=total, unit="round", disable=None, smoothing=0.05) as bar,
+            (self.workdir / "metrics.jsonl").open("w") as file,
+            tqdm(total=total, unit="round", disable=None, smoothing=0.05) as self.bar,
         ):
-            for group, of_group in batches:
-                program = _Program(self.study, group)
-                for runs in of_group:
-                    if len(done) < len(progress.finished):
-                        result = _from_arrays(self.checkpoints.load(progress.finished[len(done)]))
-                        self._write_lines(runs, group, result.metrics, result.facts)
-                    else:
-                        current = progress.current if len(done) == len(progress.finished) and resume else None
-                        result = self._batch(program, runs, current, progress.evaluations, bar)
-                        self.unsaved.append(result)
-                    done.append((runs, result))
-                    if self.unsaved and len(done) < num_batches and self._save_is_due():
-                        self._save()
-                    bar.n = rounds * sum(len(r) for r, _ in done)
-                    bar.refresh()
-        return done
+            self.lines = OrderedLines(file)
+            for name in progress.finished:
+                batch, result = self.batches[number_of(name)], from_arrays(self.checkpoints.load(name))
+                self._write_lines(batch, result.metrics, result.facts)
+                self._finish(batch, result)
+            self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
+            program: Program | None = None
+            for batch in self._share_out():
+                if program is None or program.group is not batch.group:
+                    program = Program(self.study, batch.group)
+                self._batch(program, batch)
+                self._save_if_due()
+            while len(self.results) < len(self.batches):
+                self._take(wait=0.2)
+                self._save_if_due()
+        return [(batch.runs, self.results[batch.number]) for batch in self.batches]
 
-    def _batch(
-        self, program: "_Program", runs: list[Run], saved: str | None, evaluations: int, bar: tqdm
-    ) -> BatchResult:
-        bar.set_postfix_str("compiling" if program.compile_seconds is None else "", refresh=True)
-        device_runs = program.monte_carlo.runs([program.hparams[run.point] for run in runs], [run.seed for run in runs])
-        carry, metrics, facts, compile_seconds = program.start(device_runs, len(runs))
-        for line in unreached(self.study, runs, facts):
-            self.log(line)
-        bar.unpause()
-        bar.set_postfix_str("")
-        result = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
-        if saved:
-            arrays = self.checkpoints.load(saved)
-            result, carry = _from_arrays(arrays), program.restore(carry, arrays, len(runs))
-        self._write_lines(runs, program.group, result.metrics, facts)
-        begin, parts = time.perf_counter() - result.run_seconds, [result.metrics]
-        for e in range(evaluations if saved else 0, program.monte_carlo.num_evaluations):
-            if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
-                parts.append(held(parts[-1], self.study.experiment.eval_every))
-            else:
-                carry, metrics = program.advance(program.monte_carlo.data, *device_runs, carry)
-                parts.append(as_history(to_host(metrics, len(runs)), 1))
-            self._write_lines(runs, program.group, parts[-1], facts)
-            bar.update(self.study.experiment.eval_every * len(runs))
-            last, due = e + 1 == program.monte_carlo.num_evaluations, self._save_is_due()
-            if last or due:
-                history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
-                result = result._replace(metrics=history, run_seconds=time.perf_counter() - begin)
-            if due and not last:
-                leaves = jax.tree.leaves(program.kept(carry, len(runs)))
-                carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
-                self._save(_to_arrays(result) | carried, e + 1)
-        return result
+    def _share_out(self) -> list[Batch]:
+        """Gives every other process its batches; those of this one."""
+        left = [batch.number for batch in self.batches if batch.number not in self.results]
+        mine, *theirs = shares(left, list(self.states), self.lead.count)
+        for index, numbers in enumerate(theirs, start=1):
+            for number in (n for n in numbers if n in self.states):
+                name, done = state_name(number, self.states[number][0]), self.states[number][0]
+                state = self.checkpoints.load(name)
+                self.lead.send(index, "state", {"number": number, "evaluations": done}, state)
+            sizes = [group.runs_per_batch for group in self.study.groups]
+            self.lead.send(index, "plan", {"sizes": sizes, "numbers": numbers})
+        return [self.batches[number] for number in mine]
+
+    def _batch(self, program: Program, batch: Batch) -> None:
+        self.bar.set_postfix_str("compiling" if program.compile_seconds is None else "", refresh=True)
+        self.number, self.rounds = batch.number, 0
+        done = self.states.get(batch.number, (0, None))[0]
+        saved = self.checkpoints.load(state_name(batch.number, done)) if batch.number in self.states else None
+        for step in steps(program, batch.runs, saved, done):
+            if not step.rounds:
+                for line in unreached(self.study, batch.runs, step.facts):
+                    self.log(line)
+                self.bar.unpause()
+                self.bar.set_postfix_str("")
+            self._write_lines(batch, step.metrics, step.facts)
+            self.rounds += step.rounds * len(batch.runs)
+            self._take()
+            if step.rounds and not step.last and self._save_is_due():
+                self._save(step.state(), step.evaluations)
+        self.rounds = 0
+        self.unsaved.append(batch.number)
+        self._finish(batch, step.result())
+
+    def _finish(self, batch: Batch, result: BatchResult) -> None:
+        self.results[batch.number] = result
+        self.states.pop(batch.number, None)
+        self.lines.end(batch.number)
+        self._show()
+
+    def _take(self, wait: float = 0.0) -> None:
+        """Takes in what other processes have sent."""
+        for _, message in self.lead.messages(wait):
+            if message.kind == "state":
+                self.states[message.fields["number"]] = message.fields["evaluations"], message.arrays
+            elif message.kind == "result":
+                batch, result = self.batches[message.fields["number"]], from_arrays(message.arrays)
+                for line in unreached(self.study, batch.runs, result.facts):
+                    self.log(line)
+                self._write_lines(batch, result.metrics, result.facts)
+                self.unsaved.append(batch.number)
+                self._finish(batch, result)
+        self._show()
+
+    def _show(self) -> None:
+        done = self.study.experiment.rounds * sum(len(self.batches[number].runs) for number in self.results)
+        self.bar.n = done + self.rounds + sum(self.lead.rounds.values())
+        self.bar.update(0)
+
+    def _save_if_due(self) -> None:
+        """Saves between batches."""
+        if len(self.results) < len(self.batches) and (self.unsaved or self.lead.ending) and self._save_is_due():
+            self._save()
 
     def _save_is_due(self) -> bool:
         minutes = (time.monotonic() - self.saved_at) / 60
-        return self.stop or minutes >= self.study.experiment.engine.checkpoint_minutes
+        return self.lead.ending or minutes >= self.study.experiment.engine.checkpoint_minutes
 
     def _save(self, current: Arrays | None = None, evaluations: int = 0) -> None:
-        self.checkpoints.save([_to_arrays(r) for r in self.unsaved], current, evaluations)
+        if ending := self.lead.ending:
+            until = time.monotonic() + self.lead.timeout
+            while not self.lead.resting() and time.monotonic() < until:
+                self._take(wait=0.2)
+            self._take()
+        here = [] if current is None else [self.number]
+        others = {number: state for number, state in self.states.items() if number not in here}
+        finished = [to_arrays(self.results[number]) for number in self.unsaved]
+        self.checkpoints.save(finished, current, evaluations, [*self.unsaved, *here], others)
+        for number in here:
+            self.states.pop(number, None)
+        self.states = {number: (done, None) for number, (done, _) in self.states.items()}
         self.unsaved, self.saved_at = [], time.monotonic()
-        if self.stop:
-            raise Interrupted
+        if ending:
+            raise self.lead.lost or Interrupted
 
-    def _write_lines(self, runs: list[Run], group: Group, metrics: Metrics, facts: RunFacts) -> None:
+    def _write_lines(self, batch: Batch, metrics: Metrics, facts: RunFacts) -> None:
         of_runs = [
             metric_lines(
                 self.study.points[run.point].id,
                 run.seed,
                 Metrics(*(leaf[i] for leaf in metrics)),
                 facts.is_mobile[i],
-                group.double_bits(run.point),
+                batch.group.double_bits(run.point),
             )
-            for i, run in enumerate(runs)
+            for i, run in enumerate(batch.runs)
         ]
-        for of_evaluation in zip(*of_runs):  # in this order too where several evaluations are read back
-            self.lines.writelines(dumps(line) + "\n" for line in of_evaluation)
-        self.lines.flush()
-
-
-def held(metrics: Metrics, eval_every: int) -> Metrics:
-    """The next evaluation of runs that hold still: that of one evaluation [runs, 1, ...], later in the study."""
-    last = jax.tree.map(lambda leaf: leaf[:, -1:], metrics._replace(position=None))
-    unknown = np.full_like(last.train_loss, np.nan)
-    return last._replace(
-        round=last.round + eval_every,
-        train_loss=unknown,
-        num_neighbours=unknown,
-        lambda_2=np.full_like(last.lambda_2, np.nan),
-        position=np.repeat(metrics.position[:, -1:], eval_every, axis=1),
-    )
-
-
-class _Program:
-    """The compiled program of a group; compiled when its first batch starts, so that the time can be told apart."""
-
-    def __init__(self, study: Study, group: Group):
-        self.group = group
-        self.hparams = dict(zip(group.points, group.hparams))
-        engine = study.experiment.engine
-        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
-        self.compile_seconds: float | None = None
-        self.init: Any = None
-        self.advance: Any = None
-
-    def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
-        """The state and metrics before the first round, with the seconds spent on compiling for it."""
-        mc, seconds = self.monte_carlo, 0.0
-        if self.compile_seconds is None:
-            begin = time.perf_counter()
-            self.init = mc.init.lower(mc.data, *runs).compile()
-        carry, metrics = self.init(mc.data, *runs)
-        if self.compile_seconds is None:
-            self.advance = mc.advance.lower(mc.data, *runs, carry).compile()
-            seconds = self.compile_seconds = time.perf_counter() - begin
-        facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
-        return carry, to_host(metrics, num_runs), facts, seconds
-
-    def kept(self, carry: Any, num_runs: int) -> Any:
-        """A state as it is saved, the same over any devices."""
-        return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
-
-    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
-        """The saved state, over the devices of this run; ``start`` is that of the same runs before the first round."""
-        host = to_host(start._replace(clients=None), num_runs)
-        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # not saved: no elements
-        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
-        return self.monte_carlo.place(state)._replace(clients=start.clients)
+        # In this order too where several evaluations are read back; in one piece, so that a kill leaves whole lines.
+        text = "".join(dumps(line) + "\n" for of_evaluation in zip(*of_runs) for line in of_evaluation)
+        self.lines.write(batch.number, text)
 
 
 def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list[PointHistory]:
@@ -239,7 +194,19 @@ def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list
     return histories
 
 
-def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[str], None] = print) -> dict[str, Any]:
+def _processes(lead: Lead) -> list[dict[str, Any]]:
+    """The machines of a study and their devices, by process."""
+    own = {"machine": socket.gethostname(), "devices": devices()}
+    return [own] + [{"machine": lead.names[k], "devices": lead.devices[k]} for k in sorted(lead.names)]
+
+
+def run_study(
+    study: Study,
+    workdir: Path,
+    resume: bool = False,
+    log: Callable[[str], None] = print,
+    lead: Lead | None = None,
+) -> dict[str, Any]:
     """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
 
     Args:
@@ -247,14 +214,17 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
       workdir: checked by `workdir.check`.
       resume: go on with the unfinished run that the workdir holds.
       log: takes lines for the user.
+      lead: of `mdfl_jax.experiments.meeting.meet`, where other processes share the study.
 
     Returns:
       The summary, as written.
 
     Raises:
       Interrupted: on SIGINT or SIGTERM, with the state saved.
+      HostLost: where another process is gone, with the state saved.
       UserError: where the workdir cannot be written.
     """
+    lead = lead or Lead()
     workdirs.prepare(workdir, resume)
     experiment = study.experiment
     set_precision(experiment)
@@ -268,24 +238,26 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
         "seeds": study.seeds,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
         **provenance(),
+        **({"processes": _processes(lead)} if lead.count > 1 else {}),
         "compile_seconds": None,
         "run_seconds": None,
     }
     write_json(workdir / "config.json", manifest)
-    runner = _Runner(study, workdir, log)
+    runner = _Runner(study, workdir, log, lead)
 
     def stop(*_: Any) -> None:
         log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
-        runner.stop = True
+        lead.stopping = True
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
     handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        batches = runner.run(resume)
+        batches = runner.run()
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+    lead.close()  # the others may go
     histories = _collect(study, batches)
     summary = summarize(
         study.points,

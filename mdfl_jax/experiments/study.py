@@ -89,15 +89,16 @@ class Study(NamedTuple):
         return ids.pop() if len(ids) == 1 else self.experiment.baseline
 
 
-def runs_per_batch(experiment: Experiment, num_points: int) -> int:
+def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) -> int:
     """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
 
-    Batches are of one size, give or take one. The number of devices plays no part, so that a study can go on over
-    others.
+    Batches are of one size, give or take one, and as many as are shared out evenly among the processes. The number of
+    devices plays no part, so that a study can go on over others.
     """
     num_runs = num_points * experiment.seeds
     wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
-    return -(-num_runs // -(-num_runs // wanted))
+    turns = -(-num_runs // (wanted * processes))
+    return -(-num_runs // min(turns * processes, num_runs))
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
@@ -122,8 +123,12 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
-def make_study(config: ConfigDict) -> Study:
+def make_study(config: ConfigDict, processes: int = 1) -> Study:
     """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
+
+    Args:
+      config: the configuration.
+      processes: that share the study.
 
     Raises:
       UserError: for whatever is wrong with it.
@@ -151,7 +156,7 @@ def make_study(config: ConfigDict) -> Study:
         if source not in datasets:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
-        num_runs = runs_per_batch(members[0], len(members))
+        num_runs = runs_per_batch(members[0], len(members), processes)
         simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
         hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
         groups.append(Group(indices, simulation, hparams, num_runs, datasets[source]))
@@ -176,7 +181,7 @@ def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
         )
 
 
-def plan(study: Study) -> str:
+def plan(study: Study, processes: int = 1) -> str:
     """What will be run, in words: points x seeds, rounds, parameters, memory."""
     experiment, devices = study.experiment, jax.local_devices()
     num_runs = len(study.points) * len(study.seeds)
@@ -199,7 +204,10 @@ def plan(study: Study) -> str:
     lines += [f"  note: {line}" for line in told]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
-    lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{sharing}")
+    hosts = f" in each of {processes} processes" if processes > 1 else ""
+    lines.append(
+        f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
+    )
     return "\n".join(lines)
 
 
