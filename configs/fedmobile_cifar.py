@@ -26,6 +26,7 @@ def get_config(argument: str = "fixed") -> ConfigDict:
     config.data.name = "cifar10"
     config.data.limit_train = 30_000
     config.model.name = "resnet9"
+    config.model.norm = "group"
     config.algorithm.lr = 0.01
     config.algorithm.lr_schedule = "constant"
     return config

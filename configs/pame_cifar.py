@@ -28,6 +28,7 @@ def get_config(argument: str = "d03_small") -> ConfigDict:
     config.data.name = "cifar10"
     config.data.partition, config.data.alpha = PARTITIONS[name]
     config.model.name = "resnet20"
+    config.model.norm = "group"
     config.algorithm.batch_size = 64
     if argument.endswith("_small"):
         config.seeds = 1

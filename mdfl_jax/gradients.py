@@ -17,7 +17,8 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.types import ClientParams, Params
 
 MAPPINGS = ("chunk", "scan", "vmap")
-BlockLoss = Callable[[Params, Any, jax.Array, jax.Array], jax.Array]  # (params, data, sample [B], mask [B]) -> sum
+# (params of one model, data, one block: leaves [B]) -> sums over its samples of the loss, [], and of the gradient
+BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
 
 
 class Tiling(NamedTuple):
@@ -92,13 +93,13 @@ def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
 
 
 def block_gradients(
-    loss_sum: BlockLoss, data: Any, client_params: ClientParams, blocks: Blocks, at_once: int
+    of_block: BlockGradient, data: Any, client_params: ClientParams, blocks: Blocks, at_once: int
 ) -> tuple[jax.Array, ClientParams]:
     """Losses and gradients of blocks, summed by client, ``at_once`` blocks in flight.
 
     Args:
-      loss_sum: (params, data, sample [B], mask [B]) -> summed loss of one block.
-      data: what ``loss_sum`` reads samples from.
+      of_block: the loss and gradient of one block.
+      data: what ``of_block`` reads samples from.
       client_params: [N, ...].
       blocks: K blocks.
       at_once: how many are mapped together, 0 for all; the others follow in a scan, so memory does not grow with K.
@@ -108,12 +109,11 @@ def block_gradients(
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
     blocks = pad_blocks(blocks, at_once)
-    of_blocks = jax.vmap(jax.value_and_grad(loss_sum), in_axes=(0, None, 0, 0))
+    of_blocks = jax.vmap(of_block, in_axes=(0, None, 0))
 
     def add(sums: tuple[jax.Array, ClientParams], part: Blocks) -> tuple[tuple[jax.Array, ClientParams], None]:
-        client, sample, mask = part
-        found = of_blocks(jax.tree.map(lambda p: p[client], client_params), data, sample, mask)
-        return jax.tree.map(lambda s, g: s.at[client].add(g), sums, found), None
+        found = of_blocks(jax.tree.map(lambda p: p[part.client], client_params), data, part)
+        return jax.tree.map(lambda s, g: s.at[part.client].add(g), sums, found), None
 
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     zeros = (jnp.zeros(num_clients), jax.tree.map(jnp.zeros_like, client_params))
@@ -122,7 +122,7 @@ def block_gradients(
 
 
 def client_gradients(
-    loss_sum: BlockLoss,
+    of_block: BlockGradient,
     data: Any,
     client_params: ClientParams,
     blocks: Blocks,
@@ -137,12 +137,12 @@ def client_gradients(
     of the devices are added.
 
     Args:
-      loss_sum, data, client_params, blocks, at_once: as `block_gradients`; at_once is a device's.
+      of_block, data, client_params, blocks, at_once: as `block_gradients`; at_once is a device's.
       mesh: from `mdfl_jax.sharding.client_mesh`.
       equal_shares: every client has the same number of blocks, those of client 0 first.
     """
     if mesh is None:
-        return block_gradients(loss_sum, data, client_params, blocks, at_once)
+        return block_gradients(of_block, data, client_params, blocks, at_once)
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     devices = sharding.size(mesh)
     if equal_shares and num_clients % devices == 0:
@@ -151,11 +151,11 @@ def client_gradients(
 
         def own_clients(data: Any, own: tuple[ClientParams, Blocks], first: jax.Array) -> Any:
             params, mine = own[0], jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), own[1])
-            return block_gradients(loss_sum, data, params, mine._replace(client=mine.client - first), at_once)
+            return block_gradients(of_block, data, params, mine._replace(client=mine.client - first), at_once)
 
         return sharding.split_map(mesh, own_clients, data, (client_params, by_client))
 
     def own_blocks(shared: tuple[Any, ClientParams], mine: Blocks) -> Any:
-        return block_gradients(loss_sum, *shared, mine, at_once)
+        return block_gradients(of_block, *shared, mine, at_once)
 
     return sharding.split_sum(mesh, own_blocks, (data, client_params), pad_blocks(blocks, devices))

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import jax
 
-Stream = Literal["partition", "placement", "init", "mobility", "batch", "link", "algorithm"]
+Stream = Literal["partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation"]
 STREAMS: tuple[str, ...] = get_args(Stream)
 
 

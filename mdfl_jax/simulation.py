@@ -13,6 +13,7 @@ from mdfl_jax import rounds
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import Metrics, as_history
 from mdfl_jax.rounds import Carry, RunFacts, Schedule, no_sums
+from mdfl_jax.statistics import trained
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
@@ -29,7 +30,7 @@ class Simulation(NamedTuple):
       num_evaluations: how many times ``advance`` makes a whole run.
       facts: (Carry) -> RunFacts.
       double_bits: of hparams.algorithm, the bits of one message as PaME counts them (`Algorithm.double_bits`).
-      num_params: parameters of one model, d.
+      num_params: parameters of one model, d; batch statistics are none.
       mesh: the devices that share each run, where there are several (the task's).
     """
 
@@ -97,7 +98,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     _check(task, network, algorithm, schedule)
     parts = rounds.Parts(task, network, algorithm, schedule)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
-    num_params = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model))
+    size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
     count = algorithm.double_bits
     one_round = partial(rounds.one_round, parts)
     return Simulation(
@@ -107,8 +108,8 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=partial(rounds.facts, parts),
-        double_bits=(lambda numbers: count(numbers, num_params)) if count else None,
-        num_params=num_params,
+        double_bits=(lambda numbers: count(numbers, size(model))) if count else None,
+        num_params=size(trained(model)),
         mesh=task.mesh,
     )
 

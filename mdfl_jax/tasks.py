@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import flax.linen as nn
 import jax
@@ -12,11 +12,14 @@ import optax
 from jax.sharding import Mesh
 
 from mdfl_jax import sharding
+from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.gradients import Tiling, client_gradients, cut
+from mdfl_jax.rng import stream
+from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
 # Precision of the models' arithmetic -> JAX's name for that of its products (on a CPU all products are float32).
@@ -88,6 +91,7 @@ def classification(
     tiling: Tiling = Tiling(),
     precision: str = "float32",
     mesh: Mesh | None = None,
+    augmentation: Augmentation = Augmentation(),
 ) -> Task:
     """Image classification with softmax cross-entropy over partitioned data.
 
@@ -101,6 +105,10 @@ def classification(
       tiling: how samples are cut up.
       precision: of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are float32 always.
       mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; one device where left out.
+      augmentation: how training images are shown; as they are where left out.
+
+    A model with batch statistics (`mdfl_jax.statistics`) normalises each block by itself: a minibatch is one block
+    unless ``tiling`` says otherwise, and of a full batch each block counts by its samples.
 
     Raises:
       UserError: for an unknown partition, mapping or precision.
@@ -108,21 +116,46 @@ def classification(
     divide = PARTITIONS[partition]
     base = settings or PartitionSettings(num_clients, dataset.num_classes)
     image_shape = dataset.x_train.shape[1:]
+    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *image_shape)))
+    with_statistics = STATISTICS in shapes
+    if with_statistics and batch_size and not tiling.block_size:
+        tiling = tiling._replace(block_size=batch_size)
     block_size, at_once, tile = cut(tiling, image_shape, batch_size, len(dataset.y_train), num_clients)
     if precision not in PRECISIONS:
         raise UserError(unknown_name("precision", precision, PRECISIONS))
     dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
     in_precision = partial(jax.default_matmul_precision, PRECISIONS[precision])
 
-    def logits(params: Params, data: ClassificationData, images: jax.Array) -> jax.Array:
+    def apply(params: Params, data: ClassificationData, images: jax.Array, *mask: jax.Array, **rest: Any) -> Any:
         normalised = (images.astype(jnp.float32) - data.mean) / data.std
-        low = jax.tree.map(lambda p: p.astype(dtype), params)
-        return cast(jax.Array, model.apply({"params": low}, normalised.astype(dtype))).astype(jnp.float32)
+        low = {"params": jax.tree.map(lambda p: p.astype(dtype), trained(params))}
+        if with_statistics:
+            low[STATISTICS] = params[STATISTICS]
+        return model.apply(low, normalised.astype(dtype), *mask, **rest)
 
-    def loss_sum(params: Params, data: ClassificationData, sample: jax.Array, mask: jax.Array) -> jax.Array:
-        outputs = logits(params, data, data.x_train[sample])
-        losses = optax.softmax_cross_entropy_with_integer_labels(outputs, data.y_train[sample])
-        return jnp.sum(jnp.where(mask, losses, 0.0))
+    def logits(params: Params, data: ClassificationData, images: jax.Array) -> jax.Array:
+        return cast(jax.Array, apply(params, data, images)).astype(jnp.float32)
+
+    def of_block(model_params: Params, data: ClassificationData, block: Blocks) -> tuple[jax.Array, Params]:
+        images = data.x_train[block.sample]
+        if block.view is not None:
+            images = show(augmentation, data.x_train, block.sample, block.view)
+
+        def loss_sum(params: Params) -> tuple[jax.Array, Params]:
+            whole, moved = with_trained(model_params, params), {}
+            if with_statistics:
+                outputs, moved = apply(whole, data, images, block.mask, mutable=[STATISTICS])
+                outputs = outputs.astype(jnp.float32)
+            else:
+                outputs = logits(whole, data, images)
+            losses = optax.softmax_cross_entropy_with_integer_labels(outputs, data.y_train[block.sample])
+            return jnp.sum(jnp.where(block.mask, losses, 0.0)), moved
+
+        (loss, moved), found = jax.value_and_grad(loss_sum, has_aux=True)(trained(model_params))
+        if not with_statistics:
+            return loss, found
+        by_samples = lambda now, then: jnp.sum(block.mask) * (now - then)  # noqa: E731
+        return loss, {"params": found, **jax.tree.map(by_samples, {STATISTICS: model_params[STATISTICS]}, moved)}
 
     def do_partition(data: ClassificationData, hparams: PartitionParams, key: jax.Array) -> ClassificationClients:
         owner = divide(key, data.y_train, base._replace(alpha=hparams.alpha))
@@ -130,18 +163,24 @@ def classification(
         return ClassificationClients(index, None if batch_size else cut_blocks(index, block_size))
 
     def init(data: ClassificationData, key: jax.Array) -> Params:
-        return model.init(key, jnp.zeros((1, *image_shape)))["params"]
+        variables = model.init(key, jnp.zeros((1, *image_shape)))
+        return variables if with_statistics else variables["params"]
 
     def gradient(
         data: ClassificationData, clients: ClassificationClients, client_params: ClientParams, key: jax.Array
     ) -> tuple[jax.Array, ClientParams]:
         if clients.blocks is None:
             blocks = _minibatch_blocks(key, clients.held, batch_size, block_size)
+            place = jnp.arange(len(blocks.client)) % -(-batch_size // block_size)
             samples = jnp.where(clients.num_samples > 0, batch_size, 1)
         else:
-            blocks, samples = clients.blocks, jnp.maximum(clients.num_samples, 1)
+            blocks, place = clients.blocks, clients.blocks.sample[:, 0]
+            samples = jnp.maximum(clients.num_samples, 1)
+        if augmentation.num_views > 1:
+            key = stream(key, "augmentation")
+            blocks = blocks._replace(view=draw_views(augmentation, key, blocks.client, place, block_size))
         with in_precision():
-            sums = client_gradients(loss_sum, data, client_params, blocks, at_once, mesh, clients.blocks is None)
+            sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, clients.blocks is None)
         return jax.tree.map(lambda a: a / samples.reshape(-1, *[1] * (a.ndim - 1)), sums)
 
     def evaluate(data: ClassificationData, clients: ClassificationClients, client_params: ClientParams) -> Score:

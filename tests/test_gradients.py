@@ -124,11 +124,12 @@ def test_sums_of_blocks_are_exact_for_any_number_at_once(at_once):
     sample, mask = np.arange(36).reshape(9, 4), np.arange(36).reshape(9, 4) % 5 > 0
     params = {"w": jnp.array([1.0, 2.0, 3.0])}
 
-    def loss_sum(p, data, sample, mask):
-        return p["w"] ** 2 * jnp.sum(jnp.where(mask, data[sample], 0.0))
+    def of_block(p, data, block):
+        total = jnp.sum(jnp.where(block.mask, data[block.sample], 0.0))
+        return p["w"] ** 2 * total, {"w": 2 * p["w"] * total}
 
     blocks = Blocks(jnp.asarray(owner), jnp.asarray(sample), jnp.asarray(mask))
-    loss, gradient = block_gradients(loss_sum, jnp.arange(36.0), params, blocks, at_once)
+    loss, gradient = block_gradients(of_block, jnp.arange(36.0), params, blocks, at_once)
     total = np.array([(sample * mask)[owner == i].sum() for i in range(3)])
     np.testing.assert_array_equal(loss, total * np.array([1, 4, 9]))
     np.testing.assert_array_equal(gradient["w"], total * np.array([2, 4, 6]))

@@ -19,7 +19,7 @@ class DFedAvgMState(NamedTuple):
     step: jax.Array
 
 
-@register("dfedavgm", ignores=("optimizer", "compressor"), momentum=0.9)
+@register("dfedavgm", ignores=("optimizer", "compressor", "statistics"), momentum=0.9)
 def dfedavgm(settings: Settings = Settings()) -> Algorithm:
     """DFedAvgM (Sun, Li, Wang, IEEE TPAMI 2022, algorithm 1, without quantisation).
 

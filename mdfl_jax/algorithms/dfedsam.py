@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
 from mdfl_jax.algorithms.local import Number, Settings
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.statistics import trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient
 
 
@@ -18,15 +19,16 @@ def norms(client_trees: ClientParams) -> jax.Array:
 def sharpness_aware(gradient: Gradient, rho: Number) -> Gradient:
     """The gradient at y + rho g / |g|, g = grad f(y), both on one minibatch; the loss at y.
 
-    A client whose gradient is zero is not moved.
+    A client whose gradient is zero is not moved. Batch statistics are not perturbed, and follow the batch seen at y.
     """
 
     def perturbed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         loss, found = gradient(client_params, key)
-        norm = norms(found)
+        norm = norms(trained(found))
         scale = jnp.where(norm > 0, rho / jnp.where(norm > 0, norm, 1), 0)
         move = lambda p, g: p + (scale.reshape(-1, *[1] * (g.ndim - 1)) * g).astype(p.dtype)  # noqa: E731
-        return loss, gradient(jax.tree.map(move, client_params, found), key)[1]
+        worse = with_trained(client_params, jax.tree.map(move, trained(client_params), trained(found)))
+        return loss, with_trained(found, trained(gradient(worse, key)[1]))
 
     return perturbed
 

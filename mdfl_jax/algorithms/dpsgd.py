@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import statistics
 from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
@@ -49,8 +50,11 @@ def local_then(
         params, opt_state, loss = local_steps(
             optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
         )
-        params, sent = exchange(hparams, key, links, params)
-        return DPSGDState(params, opt_state), RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
+        local = settings.local_statistics
+        mine = statistics.sent(params, local)
+        part, sent = exchange(hparams, key, links, mine)
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
+        return DPSGDState(statistics.received(params, part, local), opt_state), stats
 
     return Algorithm(frozenset(needs), init, do_round, lambda state: state.params, double_bits=double_dense_bits)
 

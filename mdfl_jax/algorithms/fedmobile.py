@@ -232,7 +232,7 @@ def _register(name: str, variant: Variant, doc: str) -> Any:
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
-    return register(name, ignores=() if variant.relay_upload else ("compressor",))(factory)
+    return register(name, ignores=("statistics", *(() if variant.relay_upload else ("compressor",))))(factory)
 
 
 BOTH = Variant(relay_upload=True, relay_download="global")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from mdfl_jax.statistics import STATISTICS, has_statistics, scaled, trained, with_trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
@@ -109,6 +110,7 @@ class Settings(NamedTuple):
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0: chosen by N.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; empty: the algorithm's own.
       schedule: factor of the learning rate by step, for algorithms whose step is part of their recursion.
+      local_statistics: batch statistics stay each client's own (`mdfl_jax.statistics`).
     """
 
     optimizer: OptimizerFactory = sgd()
@@ -116,6 +118,7 @@ class Settings(NamedTuple):
     mixing_bound: int = 0
     compressor: str = ""
     schedule: Schedule | None = None
+    local_statistics: bool = False
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmParams, k: jax.Array) -> jax.Array:
@@ -134,19 +137,33 @@ def waits(links: Links) -> jax.Array:
 
 
 def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams) -> Gradient:
-    """The gradient with weight_decay * parameter added, for algorithms that have no optimiser."""
+    """The gradient with weight_decay * parameter added, for algorithms that have no optimiser.
+
+    That of batch statistics is divided by the learning rate, so that a step of the recursion is their step of one.
+    """
 
     def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         loss, found = gradient(client_params, key)
         add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
-        return loss, jax.tree.map(add, found, client_params)
+        found = with_trained(found, jax.tree.map(add, trained(found), trained(client_params)))
+        return loss, scaled(found, 1 / jnp.asarray(hparams.lr))
 
     return decayed
 
 
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:
     """One optimiser state a client, [N, ...]; vmapped, so that a rule which looks at the whole gradient sees one's."""
-    return jax.vmap(optimizer.init)(client_params)
+    return jax.vmap(optimizer.init)(trained(client_params))
+
+
+def optimizer_updates(
+    optimizer: optax.GradientTransformation, gradients: ClientParams, opt_state: Any, client_params: ClientParams
+) -> tuple[ClientParams, Any]:
+    """What the clients' optimisers add to their models, and their next states; batch statistics take a step of one."""
+    updates, opt_state = jax.vmap(optimizer.update)(trained(gradients), opt_state, trained(client_params))
+    if has_statistics(gradients):
+        updates = {"params": updates, STATISTICS: jax.tree.map(jnp.negative, gradients[STATISTICS])}
+    return updates, opt_state
 
 
 def local_steps(
@@ -174,7 +191,7 @@ def local_steps(
     def step(carry: tuple[ClientParams, Any], index: jax.Array) -> tuple[tuple[ClientParams, Any], jax.Array]:
         params, state = carry
         loss, gradients = gradient(params, jax.random.fold_in(key, index))
-        updates, state = jax.vmap(optimizer.update)(gradients, state, params)
+        updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss
 
     if num_steps == 1:

@@ -6,13 +6,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.rng import own_draws
+from mdfl_jax.statistics import received, sent, trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -67,7 +68,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
     ) -> tuple[PaMEState, RoundStats]:
         key_period, key_neighbours, key_coordinates = jax.random.split(own_draws(key), 3)
-        own, unravel = ravel(state.params)
+        own, unravel = ravel(sent(state.params, settings.local_statistics))
         num_clients, size = own.shape
         low, high = jnp.asarray(hparams.period_min, jnp.int32), jnp.asarray(hparams.period_max, jnp.int32)
         drawn = jax.random.randint(key_period, (num_clients,), low, high + 1, jnp.int32)
@@ -78,18 +79,20 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         count = _num_sent(hparams, size)
 
         def exchange(own: jax.Array) -> jax.Array:
-            sent = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
-            return partial_average(own, sent, picked)
+            chosen = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
+            return partial_average(own, chosen, picked)
 
         # Many rounds are nobody's turn where periods are long or alike.
-        averaged = unravel(jax.lax.cond(jnp.any(picked), exchange, lambda own: own, own))
+        part = unravel(jax.lax.cond(jnp.any(picked), exchange, lambda own: own, own))
+        averaged = received(state.params, part, settings.local_statistics)
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))
-        updates, opt_state = jax.vmap(settings.optimizer(hparams).update)(gradients, state.opt_state, averaged)
+        updates, opt_state = optimizer_updates(settings.optimizer(hparams), gradients, state.opt_state, averaged)
         growth = jnp.asarray(hparams.penalty_growth, own.dtype)
         shrink = jnp.power(growth, -state.round.astype(own.dtype)) / heard.astype(own.dtype)
-        scaled = jax.tree.map(lambda u: u * shrink.reshape(-1, *[1] * (u.ndim - 1)).astype(u.dtype), updates)
-        params = optax.apply_updates(averaged, scaled)
+        shorter = lambda u: u * shrink.reshape(-1, *[1] * (u.ndim - 1)).astype(u.dtype)  # noqa: E731
+        updates = with_trained(updates, jax.tree.map(shorter, trained(updates)))
+        params = optax.apply_updates(averaged, updates)
         messages = messages_sent(picked)
         bits = count_bits(messages, sparse_bits(size, count, float_bits(params)))
         return PaMEState(params, opt_state, state.round + 1, period, heard), RoundStats(loss, messages, bits)

@@ -12,7 +12,7 @@ ALGORITHMS: Registry[Factory] = Registry("algorithm")
 _NUMBERS: dict[str, AlgorithmParams] = {}
 _IGNORED: dict[str, frozenset[str]] = {}
 
-RECURSION = ("momentum", "optimizer", "local_steps")
+RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 """What an algorithm has no use for whose one gradient step a round is part of its recursion."""
 
 
@@ -21,8 +21,8 @@ def register(name: str, ignores: Iterable[str] = ("compressor",), **numbers: flo
 
     Args:
       name: in configs.
-      ignores: which of compressor, local_steps, momentum and optimizer it has no use for; a config that sets one is
-        refused.
+      ignores: which of compressor, local_steps, momentum, optimizer and statistics (local ones) it has no use for; a
+        config that sets one is refused.
       **numbers: the defaults of its paper.
     """
     _IGNORED[name] = frozenset(ignores)

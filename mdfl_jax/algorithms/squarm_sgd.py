@@ -22,7 +22,7 @@ class SquarmState(NamedTuple):
     round: jax.Array
 
 
-@register("squarm_sgd", ignores=("optimizer",), momentum=0.9)
+@register("squarm_sgd", ignores=("optimizer", "statistics"), momentum=0.9)
 def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
     """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
 

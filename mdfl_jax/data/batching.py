@@ -34,11 +34,13 @@ class Blocks(NamedTuple):
       client: [K] int32 owner of each block (padding blocks: client 0, all masked).
       sample: [K, B] int32 sample indices (padding: some valid index).
       mask: [K, B] bool, true where there is a sample.
+      view: [K, B] int32 how each is shown (`mdfl_jax.data.augment`); None: as it is.
     """
 
     client: jax.Array
     sample: jax.Array
     mask: jax.Array
+    view: jax.Array | None = None
 
 
 def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_classes: int) -> ClientIndex:

@@ -8,12 +8,13 @@ from mdfl_jax.errors import UserError
 if TYPE_CHECKING:
     from mdfl_jax.experiments.sections import AlgorithmConfig, Experiment
 
-UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd"}
+UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
 WHY = {
     "compressor": "sends nothing compressed; it must be empty",
     "local_steps": "takes one gradient step a round; it must be 1",
     "momentum": "has its step in its recursion, which knows no momentum; it must be 0",
     "optimizer": "has its step in its recursion; it must be sgd",
+    "statistics": "exchanges whole models; it must be mixed",
 }
 
 

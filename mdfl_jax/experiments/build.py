@@ -67,6 +67,7 @@ def build_simulation(
             mixing_bound=engine.mixing_bound,
             compressor=experiment.algorithm.compressor,
             schedule=_schedule(experiment),
+            local_statistics=experiment.algorithm.statistics == "local",
         )
     )
     schedule = RunSchedule(

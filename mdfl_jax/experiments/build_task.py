@@ -2,6 +2,7 @@
 
 from jax.sharding import Mesh
 
+from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.data.partition import PartitionSettings
 from mdfl_jax.data.sources import load
@@ -59,6 +60,8 @@ def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | Non
         hidden=model.hidden,
         convolution="" if engine.convolution == "auto" else engine.convolution,
         remat=engine.remat,
+        base_width=model.base_width,
+        norm=model.norm,
     )
     num_clients = experiment.network.num_clients
     return classification(
@@ -76,4 +79,5 @@ def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | Non
         tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
         precision=engine.precision,
         mesh=mesh,
+        augmentation=Augmentation(data.crop, data.flip),
     )

@@ -16,10 +16,12 @@ from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
+from mdfl_jax.models.norm import NORMS
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.statistics import KEPT
 from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
@@ -50,6 +52,8 @@ class DataConfig:
     classes_per_client: int = _field(2, "of the partition of that name", at_least=1)
     shards_per_client: int = _field(2, "of the partition 'shards'", at_least=1)
     validation: int = _field(0, "training samples held out, to choose step sizes by", at_least=0)
+    crop: int = _field(0, "training images are moved at random by up to so many pixels", at_least=0, at_most=64)
+    flip: bool = _field(False, "training images are mirrored with probability one half")
     dimension: int = _field(1000, "synthetic: coordinates of the model, n", at_least=1)
     samples_per_client: int = _field(100, "synthetic: samples of each client", at_least=1)
     shift: float = _field(
@@ -73,6 +77,8 @@ class ModelConfig:
     widths: tuple[int, ...] = _field((16, 32), "channels of the convolutions (cnn) or hidden widths (mlp)", at_least=1)
     kernel: int = _field(3, "size of the convolutions' kernels", at_least=1, odd=True)
     hidden: int = _field(64, "width of the dense layer behind the convolutions", at_least=1)
+    base_width: int = _field(0, "resnets: channels of the first stage, 0: the paper's", at_least=0)
+    norm: str = _field("batch", "resnets: normalisation", names=NORMS)
 
 
 @dataclass(frozen=True)
@@ -254,6 +260,7 @@ class AlgorithmConfig:
     lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, below=1)
     batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
     local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
+    statistics: str = _field("mixed", "batch statistics: exchanged with the parameters, or each client's", names=KEPT)
     compressor: str = _field("", "of the messages; empty: the algorithm's own", names=("", *COMPRESSORS))
     participation: float = _own("share of the neighbours that a communication takes, nu (PaME V-D)", at_most=1)
     period_min: int = _own_count(

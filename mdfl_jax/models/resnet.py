@@ -6,6 +6,7 @@ have biases, and the last one of each residual branch starts from zero (as in Fi
 which the sums grow with the depth.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -85,17 +86,17 @@ class Block(nn.Module):
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Applies the block to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
         shape, width, stride = self.shape, self.width, self.stride
-        of = {"settings": self.settings, "groups": shape.groups}
+        layer = partial(Layer, settings=self.settings, groups=shape.groups)
         if shape.bottleneck:  # the stride stands on the 3x3 convolution, as in torchvision
-            y = nn.relu(Layer(width, 1, name="conv1", **of)(x, mask))
-            y = nn.relu(Layer(width, 3, stride=stride, name="conv2", **of)(y, mask))
-            y = Layer(4 * width, 1, last=True, name="conv3", **of)(y, mask)
+            y = nn.relu(layer(width, 1, name="conv1")(x, mask))
+            y = nn.relu(layer(width, 3, stride=stride, name="conv2")(y, mask))
+            y = layer(4 * width, 1, last=True, name="conv3")(y, mask)
         else:
-            y = nn.relu(Layer(width, 3, stride=stride, name="conv1", **of)(x, mask))
-            y = Layer(width, 3, last=True, name="conv2", **of)(y, mask)
+            y = nn.relu(layer(width, 3, stride=stride, name="conv1")(x, mask))
+            y = layer(width, 3, last=True, name="conv2")(y, mask)
         if x.shape[:3] != y.shape[:3]:
             if shape.projected:
-                x = Layer(y.shape[0], 1, stride=stride, name="downsample", **of)(x, mask)
+                x = layer(y.shape[0], 1, stride=stride, name="downsample")(x, mask)
             else:
                 x = jnp.pad(x[:, ::stride, ::stride], [(0, y.shape[0] - x.shape[0]), (0, 0), (0, 0), (0, 0)])
         return nn.relu(y + x)
@@ -125,10 +126,11 @@ class ResNet(nn.Module):
         return nn.Dense(self.settings.num_classes, name="fc")(jnp.mean(x, axis=(1, 2)).T)
 
 
-def _resnet(settings: ModelSettings, base_width: int, blocks: tuple[int, ...], **rest: int) -> nn.Module:
+def _resnet(settings: ModelSettings, base_width: int, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:
     base = settings.base_width or base_width
     widths = tuple(base * 2**stage for stage in range(len(blocks)))
-    shape = Shape(widths, blocks, **{"bottleneck": False, "projected": True, "groups": 32, **rest})
+    small = len(blocks) == 3  # the paper's networks for CIFAR-10
+    shape = Shape(widths, blocks, bottleneck, projected=not small, groups=8 if small else 32)
     check_norm(settings.norm, widths, shape.groups)
     return ResNet(shape, settings)
 
@@ -139,7 +141,7 @@ def resnet18(settings: ModelSettings) -> nn.Module:
 
     11,173,962 parameters on CIFAR-10. ``base_width`` is 64 in the paper; batch statistics where ``norm`` is batch.
     """
-    return _resnet(settings, 64, (2, 2, 2, 2))
+    return _resnet(settings, 64, (2, 2, 2, 2), bottleneck=False)
 
 
 @MODELS.register("resnet50")
@@ -151,7 +153,7 @@ def resnet50(settings: ModelSettings) -> nn.Module:
 @MODELS.register("resnet20")
 def resnet20(settings: ModelSettings) -> nn.Module:
     """ResNet-20 for images of 32 x 32 (He et al., 4.2): 16, 32 and 64 channels, shortcuts without parameters."""
-    return _resnet(settings, 16, (3, 3, 3), projected=False, groups=8)
+    return _resnet(settings, 16, (3, 3, 3), bottleneck=False)
 
 
 class ResNet9(nn.Module):

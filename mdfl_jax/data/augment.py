@@ -1,0 +1,61 @@
+"""Random crops and flips of training images, drawn and made on the device, inside the step."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Augmentation(NamedTuple):
+    """How each image is shown, anew in every step.
+
+    Attributes:
+      crop: it is moved by up to so many pixels in each direction, black outside (a crop of the image padded by them).
+      flip: it is mirrored left to right with probability one half.
+    """
+
+    crop: int = 0
+    flip: bool = False
+
+    @property
+    def num_views(self) -> int:
+        """Ways to show an image; all are equally likely."""
+        return (2 * self.crop + 1) ** 2 * (2 if self.flip else 1)
+
+
+def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, place: jax.Array, size: int) -> jax.Array:
+    """Which view of each sample of K blocks is taken: [K, size] int32.
+
+    Args:
+      augmentation: what may be drawn.
+      key: of the step.
+      client: [K] int32 whose block it is; what a client draws does not depend on the others.
+      place: [K] int32, different for a client's blocks.
+      size: samples of a block.
+    """
+
+    def of_block(client: jax.Array, place: jax.Array) -> jax.Array:
+        own = jax.random.fold_in(jax.random.fold_in(key, client), place)
+        return jax.random.randint(own, (size,), 0, augmentation.num_views, jnp.int32)
+
+    return jax.vmap(of_block)(client, place)
+
+
+def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:
+    """The views of samples, one gather: [B, H, W, channels].
+
+    Args:
+      augmentation: as drawn from.
+      images: [n, H, W, channels].
+      sample: [B] int32 which images.
+      view: [B] int32 from `draw_views`.
+    """
+    height, width = images.shape[1:3]
+    crop, span = augmentation.crop, 2 * augmentation.crop + 1
+    down, right, mirrored = view % span, view // span % span, view // span**2 == 1
+    rows = jnp.arange(height) + down[:, None] - crop
+    columns = jnp.where(mirrored[:, None], jnp.arange(width)[::-1], jnp.arange(width)) + right[:, None] - crop
+    inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None]
+    rows, columns = jnp.clip(rows, 0, height - 1), jnp.clip(columns, 0, width - 1)
+    shown = images[sample[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return jnp.where(inside[..., None], shown, jnp.zeros((), images.dtype))

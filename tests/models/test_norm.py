@@ -1,0 +1,84 @@
+"""Batch normalisation with the samples last against NumPy: training, running statistics, masks, empty batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.models.norm import BatchNorm
+
+KEY = jax.random.key(0)
+PARAMS = {"scale": jnp.array([0.5, 2.0]), "bias": jnp.array([1.0, -1.0])}
+STATS = {"mean": jnp.array([0.3, -0.2]), "var": jnp.array([1.5, 0.7])}
+VARIABLES = {"params": PARAMS, "batch_stats": STATS}
+
+
+def images(samples=5):
+    return 3 + 2 * jax.random.normal(KEY, (2, 3, 4, samples))
+
+
+def expected(x, mask):
+    """(outputs, running mean, running variance), straight from the definition; samples without a mask are zero."""
+    real = np.asarray(x, np.float64)[..., mask]
+    mean, var = real.mean(axis=(1, 2, 3)), real.var(axis=(1, 2, 3))
+    count = real[0].size
+    column = lambda a: np.asarray(a)[:, None, None, None]  # noqa: E731
+    y = (np.asarray(x) - column(mean)) / np.sqrt(column(var) + 1e-5) * column(PARAMS["scale"]) + column(PARAMS["bias"])
+    moved = lambda name, value: 0.9 * np.asarray(STATS[name]) + 0.1 * value  # noqa: E731
+    return np.where(mask, y, 0), moved("mean", mean), moved("var", var * count / (count - 1))
+
+
+@pytest.mark.parametrize("mask", [[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]])
+def test_training_normalises_by_the_masked_batch_and_moves_the_running_ones(mask):
+    mask = np.array(mask, bool)
+    y, moved = BatchNorm().apply(VARIABLES, images(), jnp.asarray(mask), mutable=["batch_stats"])
+    want = expected(images(), mask)
+    np.testing.assert_allclose(y, want[0], atol=1e-4)
+    np.testing.assert_allclose(moved["batch_stats"]["mean"], want[1], rtol=1e-5)
+    np.testing.assert_allclose(moved["batch_stats"]["var"], want[2], rtol=1e-4)
+
+
+def test_evaluation_uses_the_running_ones_and_moves_nothing():
+    x = images()
+    y, moved = BatchNorm().apply(VARIABLES, x, mutable=["batch_stats"])
+    column = lambda a: a[:, None, None, None]  # noqa: E731
+    want = (x - column(STATS["mean"])) / jnp.sqrt(column(STATS["var"]) + 1e-5)
+    np.testing.assert_allclose(y, want * column(PARAMS["scale"]) + column(PARAMS["bias"]), rtol=1e-5)
+    np.testing.assert_array_equal(moved["batch_stats"]["mean"], STATS["mean"])
+
+
+def test_gradients_equal_those_of_the_definition():
+    x, mask = images(), jnp.array([True, True, False, True, True])
+    weight = jax.random.normal(jax.random.key(1), x.shape)
+
+    def plain(params, x):
+        real = x[..., np.array([0, 1, 3, 4])]
+        mean, var = (f(real, axis=(1, 2, 3), keepdims=True) for f in (jnp.mean, jnp.var))
+        y = (real - mean) / jnp.sqrt(var + 1e-5) * params["scale"][:, None, None, None]
+        return jnp.sum((y + params["bias"][:, None, None, None]) * weight[..., np.array([0, 1, 3, 4])])
+
+    def ours(params, x):
+        variables = {"params": params, "batch_stats": STATS}
+        return jnp.sum(BatchNorm().apply(variables, x, mask, mutable=["batch_stats"])[0] * weight)
+
+    found, want = (jax.grad(f, argnums=(0, 1))(PARAMS, x) for f in (ours, plain))
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(want)):
+        np.testing.assert_allclose(a, b, atol=2e-4)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_empty_batch_and_one_of_a_single_pixel_stay_finite(count):
+    """Twenty layers in a row: what is not there must not grow on its way either."""
+    x, mask = jax.random.normal(KEY, (2, 1, 1, 3)), jnp.arange(3) < count
+
+    def deep(params, x):
+        stats = STATS
+        for _ in range(20):
+            x, moved = BatchNorm().apply({"params": params, "batch_stats": stats}, x, mask, mutable=["batch_stats"])
+            stats = moved["batch_stats"]
+        return jnp.sum(jnp.where(mask, x, 0)), stats
+
+    (_, stats), gradient = jax.value_and_grad(deep, has_aux=True)(PARAMS, x)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((stats, gradient)))
+    if not count:
+        np.testing.assert_array_equal(stats["mean"], STATS["mean"])

@@ -1,0 +1,197 @@
+"""Batch statistics as model state: they follow the batches, and travel, mix or stay as they are told to."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import leaves_equal, toy_dataset
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings, adam, sgd
+from mdfl_jax.algorithms.registry import ignored_by, numbers_of
+from mdfl_jax.data.augment import Augmentation
+from mdfl_jax.gradients import Tiling
+from mdfl_jax.models.norm import BatchNorm
+from mdfl_jax.statistics import trained
+from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.types import Links
+
+N, RATE = 4, 0.1
+KEY = jax.random.key(0)
+RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]], bool)
+MIX = np.where(RING, 1 / 3, np.eye(4) / 3).astype(np.float32)
+
+
+class Normalised(nn.Module):
+    """The image in four channels, normalised over the batch, then the logits."""
+
+    @nn.compact
+    def __call__(self, images, mask=None):
+        x = images.reshape(len(images), 4, -1)
+        x = BatchNorm(name="norm")(jnp.transpose(x, (1, 2, 0))[:, None], mask)
+        return nn.Dense(3, name="fc")(x.reshape(-1, len(images)).T)
+
+
+def make(batch_size=0, tiling=Tiling(), **settings):
+    return classification(toy_dataset(), Normalised(), N, "dirichlet", batch_size=batch_size, tiling=tiling, **settings)
+
+
+def start(task, alpha=1.0):
+    """Clients, and models that differ between them."""
+    clients = jax.jit(task.partition)(task.data, PartitionParams(alpha), jax.random.key(4))
+    model = task.init(task.data, KEY)
+    rng = np.random.default_rng(0)
+    return clients, jax.tree.map(lambda p: p + jnp.asarray(rng.uniform(0, 0.5, (N, *p.shape)), jnp.float32), model)
+
+
+def gradient_of(task, clients):
+    return lambda params, key: task.gradient(task.data, clients, params, key)
+
+
+def batch_statistics(task, clients, i):
+    """Mean and unbiased variance of the four channels over all that client i holds."""
+    held = clients.held
+    first, count = int(held.first[i]), int(held.num_samples[i])
+    x = np.asarray(task.data.x_train)[np.asarray(held.sample)[first : first + count]].astype(np.float64)
+    x = ((x - np.asarray(task.data.mean)) / np.asarray(task.data.std)).reshape(count, 4, -1)
+    mean, var = x.mean(axis=(0, 2)), x.var(axis=(0, 2))
+    pixels = count * x.shape[2]
+    return mean, var * pixels / (pixels - 1)
+
+
+def running(params):
+    return jax.tree.map(np.asarray, params["batch_stats"]["norm"])
+
+
+def moved(task, clients, params):
+    """The running statistics after one step each, from the definition: [N, 4] by name."""
+    before = running(params)
+    of_batch = [batch_statistics(task, clients, i) for i in range(N)]
+    return {
+        "mean": (1 - RATE) * before["mean"] + RATE * np.stack([m for m, _ in of_batch]),
+        "var": (1 - RATE) * before["var"] + RATE * np.stack([v for _, v in of_batch]),
+    }
+
+
+WHOLE = make(tiling=Tiling(block_size=90))  # a block holds all of a client's samples
+
+
+def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numbers):
+    """One round of an algorithm by hand: (models after it, stats, models before it, clients)."""
+    clients, before = start(WHOLE)
+    algorithm = ALGORITHMS[name](Settings(optimizer, local_statistics=local))
+    hparams = numbers_of(name)._replace(**{"lr": 0.05, "weight_decay": 0.3, **numbers})
+    links = links or Links(jnp.asarray(RING), jnp.asarray(MIX))
+    state = algorithm.init(hparams, before)
+    state, stats = algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients))
+    return algorithm.params(state), stats, before, clients, algorithm, state
+
+
+@pytest.mark.parametrize("optimizer", [sgd(), adam()])
+def test_dpsgd_averages_statistics_like_a_running_mean_then_mixes_them(optimizer):
+    """No learning rate, decay, momentum or moment comes between."""
+    after, _, before, clients, *_ = round_of("dpsgd", optimizer=optimizer, momentum=0.9)
+    for name, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[name], MIX @ value, rtol=2e-5)
+
+
+def test_local_statistics_stay_where_they_are_and_are_not_sent():
+    after, stats, before, clients, *_ = round_of("dpsgd", local=True)
+    mixed, sent, *_ = round_of("dpsgd")
+    for name, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[name], value, rtol=2e-5)
+    assert leaves_equal(trained(after), trained(mixed))
+    np.testing.assert_array_equal(stats.messages, sent.messages)
+    np.testing.assert_array_equal(sent.bits.low - stats.bits.low, 2 * 8 * 32)  # two messages, eight numbers each
+
+
+def test_pame_steps_statistics_by_one_whatever_its_penalty():
+    alone = Links(jnp.zeros((N, N), bool), jnp.eye(N))
+    after, _, before, clients, *_ = round_of("pame", links=alone, penalty_growth=1.5)
+    for name, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[name], value, rtol=2e-5)
+
+
+def test_fedmobile_server_gets_the_mean_of_what_statistics_moved_by():
+    """All meet the server in both rounds: after the second, x^0 less the mean of the first round's moves."""
+    clients, params = start(WHOLE)
+    same = jax.tree.map(lambda p: jnp.broadcast_to(p[:1], p.shape), params)
+    algorithm, hparams = ALGORITHMS["fedmobile"](Settings()), AlgorithmParams(lr=0.05)
+    zero = jnp.zeros(N, jnp.int32)
+    links = Links(jnp.zeros((N, N), bool), jnp.eye(N), zero == 0, zero, zero + 1)
+    state = algorithm.init(hparams, same)
+    for r in range(2):
+        state, _ = algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients))
+        links = links._replace(last_server=zero + r + 1, next_server=zero + r + 2)
+    server = running(algorithm.global_model(state))
+    for name, value in moved(WHOLE, clients, same).items():
+        np.testing.assert_allclose(server[name][0], value.mean(axis=0), rtol=2e-5)
+
+
+def test_sharpness_aware_steps_see_the_batch_at_the_model_itself():
+    after, _, before, clients, *_ = round_of("dfedsam", rho=5.0)
+    for name, value in moved(WHOLE, clients, before).items():
+        np.testing.assert_allclose(running(after)[name], MIX @ value, rtol=2e-5)
+
+
+RECURSIONS = [n for n in ALGORITHMS if "statistics" in ignored_by(n) and not ALGORITHMS[n](Settings()).global_model]
+
+
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name):
+    """What is learnt of the data is frozen by a gradient of zero; the statistics go on, and end where they should."""
+    clients, before = start(WHOLE)
+    algorithm = ALGORITHMS[name](Settings())
+    hparams = numbers_of(name)._replace(lr=0.05, transmission=1.0, trigger=0.0, eta=1e-3, momentum=0.0)
+    links = Links(jnp.asarray(RING), jnp.asarray(MIX))
+    target = dict(zip(("mean", "var"), np.moveaxis([batch_statistics(WHOLE, clients, i) for i in range(N)], 1, 0)))
+    target = jax.tree.map(lambda t: jnp.asarray(t, jnp.float32), target)
+
+    def gradient(params, key):
+        pull = jax.tree.map(lambda s, t: RATE * (s - t), params["batch_stats"]["norm"], target)
+        still = jax.tree.map(jnp.zeros_like, params["params"])
+        return jnp.zeros(N), {"params": still, "batch_stats": {"norm": pull}}
+
+    def body(state, key):
+        return algorithm.round(hparams, key, state, links, gradient)[0], None
+
+    state = jax.jit(lambda s: jax.lax.scan(body, s, jax.random.split(KEY, 400))[0])(algorithm.init(hparams, before))
+    mean_of_clients = jax.tree.map(lambda s: s.mean(axis=0), running(algorithm.params(state)))
+    for kind, value in target.items():
+        np.testing.assert_allclose(mean_of_clients[kind], value.mean(axis=0), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("batch_size", [0, 6])
+def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_size):
+    task = make(batch_size, augmentation=Augmentation(1, True))
+    clients, params = start(task, alpha=0.05)
+    clients = clients._replace(held=clients.held._replace(num_samples=clients.num_samples.at[2].set(0)))
+    if not batch_size:
+        blocks = clients.blocks
+        clients = clients._replace(blocks=blocks._replace(mask=blocks.mask & (blocks.client != 2)[:, None]))
+    loss, gradients = jax.jit(gradient_of(task, clients))(params, KEY)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((loss, gradients)))
+    assert all(not np.any(leaf[2]) for leaf in jax.tree.leaves(gradients))
+    assert all(np.any(leaf[0]) for leaf in jax.tree.leaves(gradients["batch_stats"]))
+    score = task.evaluate(task.data, clients, params)
+    assert bool(jnp.isfinite(score.loss).all())
+
+
+def test_a_minibatch_is_one_block_unless_told_otherwise():
+    """Normalising ten samples in blocks of five is something else than all at once."""
+    params = start(make(10))[1]
+    found = []
+    for tiling in (Tiling(), Tiling(tile=4), Tiling(mapping="vmap"), Tiling(block_size=5)):
+        task = make(10, tiling)
+        found.append(jax.jit(gradient_of(task, start(task)[0]))(params, KEY)[1])
+    assert leaves_equal(found[0], found[1], 1e-5)
+    assert leaves_equal(found[0], found[2], 1e-5)
+    assert not leaves_equal(found[0], found[3], 1e-3)
+
+
+def test_evaluation_takes_the_running_statistics():
+    clients, params = start(WHOLE)
+    shifted = {**params, "batch_stats": jax.tree.map(lambda s: s + 1.0, params["batch_stats"])}
+    plain, other = (WHOLE.evaluate(WHOLE.data, clients, p).loss for p in (params, shifted))
+    assert not np.allclose(plain, other)
