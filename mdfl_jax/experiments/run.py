@@ -261,6 +261,7 @@ def run_study(study: Study, workdir: Path, resume: bool = False, log: Callable[[
         "config": study.config,
         "points": [{"id": point.id, "overrides": point.overrides} for point in study.points],
         "seeds": study.seeds,
+        "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
         **provenance(),
         "compile_seconds": None,

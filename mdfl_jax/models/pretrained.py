@@ -6,7 +6,6 @@ it. Nothing is downloaded.
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models.weight_files import read_tensors
 
 TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
 """The models that have a twin in torchvision: `MODELS` name -> what it is called."""
 
-KNOWN = {  # (blocks of the stages, bottlenecks) -> architecture
+KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
     ((2, 2, 2, 2), False): "ResNet-18",
     ((3, 4, 6, 3), False): "ResNet-34",
     ((3, 4, 6, 3), True): "ResNet-50",
@@ -62,19 +60,6 @@ class Report(NamedTuple):
         return "; ".join(parts)
 
 
-def load(path: str | Path, shapes: Any) -> tuple[Any, Report]:
-    """`match` of the tensors of a file.
-
-    Raises:
-      UserError: as `read_tensors` and `match`, naming the file.
-    """
-    tensors = read_tensors(path)
-    try:
-        return match(tensors, shapes)
-    except UserError as error:
-        raise UserError(f"{str(path)!r}: {error}") from None
-
-
 def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
     """A model's variables from tensors in torchvision's names.
 
@@ -83,7 +68,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
     and num_batches_tracked, of which there is no need.
 
     Args:
-      tensors: as `read_tensors` gives them.
+      tensors: as `mdfl_jax.models.weight_files.read_tensors` gives them.
       shapes: the variables of the model, as ``jax.eval_shape(model.init, ...)`` gives them.
 
     Returns:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401  tells NumPy of bfloat16
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
