@@ -24,6 +24,7 @@ ROUNDS = {
     "mnist_round_100": Setting(100, 32, 1, 28, 1, "cnn", (16, 32), 5, 64),
     "digits_round": Setting(20, 64, 1, 8, 1, "cnn", (16, 32), 3, 64),
     "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
+    "cifar_round": Setting(8, 32, 1, 32, 3, "resnet20", (16, 32, 64), 3, 0),
 }
 HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), AlgorithmParams(lr=0.01))
 

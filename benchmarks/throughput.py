@@ -5,6 +5,7 @@ Round suites (a whole round: movement, links, local steps on minibatches, mixing
   mnist_round_100  N = 100, batch 32, the same model
   digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
+  cifar_round      N = 8, batch 32, ResNet-20 with batch normalisation on 32 x 32 x 3
 Other suites (benchmarks/suites.py): full_batch, mixing, mobility, monte_carlo, convolution, startup, swept, pame,
 fedmobile
 """

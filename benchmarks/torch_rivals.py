@@ -43,6 +43,8 @@ def network(setting: Setting) -> Any:
     """The model as a torch module."""
     from torch import nn
 
+    if setting.model == "resnet20":
+        return resnet20(setting)
     layers: list[Any] = []
     channels, side = setting.channels, setting.side
     for width in setting.widths:
@@ -56,6 +58,34 @@ def network(setting: Setting) -> Any:
         layers += [nn.Linear(features, setting.hidden), nn.ReLU()]
         features = setting.hidden
     return nn.Sequential(*layers, nn.Linear(features, 10))
+
+
+def resnet20(setting: Setting) -> Any:
+    """ResNet-20 with batch normalisation and shortcuts without parameters."""
+    from torch import nn
+    from torch.nn import functional
+
+    class Block(nn.Module):
+        def __init__(self, before: int, width: int, stride: int):
+            super().__init__()
+            self.conv1 = nn.Conv2d(before, width, 3, stride, padding=1, bias=False)
+            self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+            self.bn1, self.bn2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
+            self.stride, self.new = stride, width - before
+
+        def forward(self, x: Any) -> Any:
+            y = functional.relu(self.bn1(self.conv1(x)))
+            y = self.bn2(self.conv2(y))
+            short = x[:, :, :: self.stride, :: self.stride]
+            return functional.relu(y + functional.pad(short, (0, 0, 0, 0, 0, self.new)))
+
+    first = setting.widths[0]
+    layers: list[Any] = [nn.Conv2d(setting.channels, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU()]
+    for stage, width in enumerate(setting.widths):
+        for i in range(3):
+            before = setting.widths[stage - 1] if stage and not i else width
+            layers.append(Block(before, width, 2 if stage and not i else 1))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(setting.widths[-1], 10))
 
 
 class Loop:

@@ -2,11 +2,13 @@
 
 A run is a (hparams, key) pair: a sweep point under a seed. All have one shape, so one compiled program serves them. On
 a CPU a device's runs follow one another (`lax.map`), which keeps one run's models in the cache; on an accelerator they
-are mapped together. A simulation that has a mesh, so that its devices share each run, is one program over that mesh.
+are mapped together. A simulation that has a mesh, so that devices share each run, is one program over that mesh, whose
+rows take the places of the devices.
 The results are those of a plain loop over runs.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -37,6 +39,7 @@ class MonteCarlo(NamedTuple):
     Attributes:
       runs: (list of hparams, list of seeds) -> Runs; where they do not fill the devices the last one is repeated.
       place: a tree of NumPy arrays [runs, ...] -> the same over the devices, [D, R, ...].
+      state: (Runs) -> the shapes of a carry, and where it lies, for compiling beforehand.
       init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
       advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both have ``lower`` for compiling
         beforehand.
@@ -46,6 +49,7 @@ class MonteCarlo(NamedTuple):
 
     runs: Callable[[list[Hparams], list[int]], Runs]
     place: Callable[[Any], Any]
+    state: Callable[[Runs], Any]
     init: Any
     advance: Any
     data: Any
@@ -67,7 +71,7 @@ def replicate(tree: Any, devices: list[jax.Device]) -> Any:
 def monte_carlo(
     simulation: Simulation, runs_per_batch: int, at_once: int = 0, devices: list[jax.Device] | None = None
 ) -> MonteCarlo:
-    """Maps a simulation over runs. Over a mesh D is one.
+    """Maps a simulation over runs. Over a mesh D is its rows.
 
     Args:
       simulation: see `mdfl_jax.simulation.build`.
@@ -75,8 +79,8 @@ def monte_carlo(
       at_once: runs of a device that are mapped together (vmap); 0: one on CPU, all of them on an accelerator.
       devices: the devices to use; all local ones where left out, and never more than there are runs.
     """
-    devices = (devices or jax.local_devices())[:runs_per_batch]
-    places = 1 if simulation.mesh else len(devices)
+    devices, mesh = (devices or jax.local_devices())[:runs_per_batch], simulation.mesh
+    places = mesh.shape[sharding.SEED] if mesh else len(devices)
     per_device = -(-runs_per_batch // places)
     at_once = min(at_once or (1 if devices[0].platform == "cpu" else per_device), per_device)
     per_device = -(-per_device // at_once) * at_once  # a whole number of groups; `place` fills them up
@@ -106,23 +110,29 @@ def monte_carlo(
 
     def runs(hparams: list[Hparams], seeds: list[int]) -> Runs:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hparams)
-        return Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
+        made = Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
+        return jax.device_put(made, sharding.by_row(mesh)) if mesh else made
 
-    def over_mesh(f: Callable[..., Any]) -> Callable[..., Any]:
+    def over_mesh(mesh: Mesh, f: Callable[..., Any]) -> Callable[..., Any]:
         def whole(data: Any, *of_runs: Any) -> Any:
-            carry, metrics = jax.tree.map(lambda x: x[None], f(data, *jax.tree.map(lambda x: x[0], of_runs)))
+            carry, metrics = sharding.over_rows(mesh, partial(f, data), *of_runs)
             # Results lie where the next call expects them, which is not for the compiler to choose.
-            algorithm = sharding.divide(carry.algorithm, carry.messages.shape[-1], simulation.mesh, before=2)
-            others, metrics = sharding.copied((carry._replace(algorithm=None), metrics), simulation.mesh)
-            return others._replace(algorithm=algorithm), metrics
+            where = simulation.layout(carry, before=2)
+            return sharding.settle(carry, where), sharding.settle(metrics, sharding.by_row(mesh))
 
         return whole
 
-    if simulation.mesh:
+    def state(of_runs: Runs) -> Any:
+        shapes = jax.eval_shape(parts["init"], parts["data"], *of_runs)[0]
+        where = simulation.layout(shapes, before=2)
+        lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
+        return shapes if where is None else jax.tree.map(lies, shapes, where)
+
+    if mesh:
         parts = {
-            "init": jax.jit(over_mesh(init)),
-            "advance": jax.jit(over_mesh(advance), donate_argnums=3),
-            "data": sharding.replicate(simulation.data, simulation.mesh),
+            "init": jax.jit(over_mesh(mesh, init)),
+            "advance": jax.jit(over_mesh(mesh, advance), donate_argnums=3),
+            "data": sharding.replicate(simulation.data, mesh),
         }
     else:
         parts = {
@@ -133,6 +143,7 @@ def monte_carlo(
     return MonteCarlo(
         runs=runs,
         place=place,
+        state=state,
         **parts,
         num_evaluations=simulation.num_evaluations,
     )

@@ -4,7 +4,9 @@ from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
+from mdfl_jax import sharding
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
@@ -39,10 +41,10 @@ class RegressionClients(NamedTuple):
     """What a seed drew.
 
     Attributes:
-      train: [N, q, n] and [N, q], q samples a client.
+      train: [N, q, n] and [N, q], q samples a client; zeros of those that fill up the rows of a mesh.
       test: [T, n] and [T].
       validation: the same, of other draws.
-      num_samples: [N] int32, all q.
+      num_samples: [N] int32, all q; of those 0.
       label_counts: [N, C] int32, of the labels 0 and 1 of the logistic regression (C = 2); the linear one has C = 1.
       l2: lambda.
     """
@@ -113,6 +115,7 @@ def regression(
     test_samples: int = 1000,
     batch_size: int = 0,
     precision: str = "float32",
+    mesh: Mesh | None = None,
 ) -> Task:
     """Linear or logistic regression; all start from zero (PaME algorithm 1).
 
@@ -127,6 +130,7 @@ def regression(
       test_samples: of the test and of the validation set.
       batch_size: samples of a minibatch, drawn with replacement; 0 takes all.
       precision: float32 or float64 (under jax.enable_x64).
+      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; one device where left out.
 
     Raises:
       UserError: for an unknown kind or precision.
@@ -136,15 +140,18 @@ def regression(
     if precision not in ("float32", "float64"):
         raise UserError(f"precision is {precision}; a regression has float32 or float64")
     dtype = jnp.dtype(precision)
+    rows = sharding.padded(num_clients, mesh)
 
     def partition(data: None, hparams: RegressionParams, key: jax.Array) -> RegressionClients:
         key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
         truth = draw_truth(key_truth, kind, dimension, dtype, hparams.truth_share)
-        own = jax.random.normal(key_shift, (num_clients, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
+        own = jax.random.normal(key_shift, (rows, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
         truths = truth + jnp.where(truth != 0, own, 0)
         draw = lambda k, w: draw_samples(k, kind, w, samples_per_client)  # noqa: E731
-        train = jax.vmap(draw)(jax.random.split(key_train, num_clients), truths)
-        held = jnp.full(num_clients, samples_per_client, jnp.int32)
+        real = jnp.arange(rows) < num_clients
+        train = jax.vmap(draw)(jax.random.split(key_train, rows), truths)
+        train = jax.tree.map(lambda x: jnp.where(real.reshape(-1, *[1] * (x.ndim - 1)), x, 0), train)
+        held = jnp.where(real, jnp.int32(samples_per_client), 0)
         ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
         return RegressionClients(
             train=train,
@@ -161,7 +168,7 @@ def regression(
         features, targets = clients.train
         weights = cast(dict[str, jax.Array], client_params)["w"]
         if batch_size:
-            drawn = jax.random.randint(key, (num_clients, batch_size), 0, samples_per_client)
+            drawn = jax.random.randint(key, (rows, batch_size), 0, samples_per_client)
             features, targets = jax.vmap(lambda a, b, i: (a[i], b[i]))(features, targets, drawn)
         outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
         penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
@@ -172,7 +179,8 @@ def regression(
     def objective(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
         weights = cast(dict[str, jax.Array], params)["w"][0]
         outputs = jnp.einsum("iqn,n->iq", clients.train.features, weights, precision="highest")
-        data_loss = jnp.sum(jnp.mean(_losses(kind, outputs, clients.train.targets), axis=1))
+        of_clients = jnp.mean(_losses(kind, outputs, clients.train.targets), axis=1)
+        data_loss = jnp.sum(jnp.where(clients.num_samples > 0, of_clients, 0))
         return data_loss + num_clients * clients.l2 / 2 * jnp.sum(jnp.square(weights))
 
     def evaluate(data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
@@ -184,4 +192,21 @@ def regression(
     def init(data: None, key: jax.Array) -> Params:
         return {"w": jnp.zeros(dimension, dtype)}
 
-    return Task(num_clients, None, partition, init, gradient, evaluate, objective=objective, validate=validate)
+    return Task(
+        num_clients,
+        None,
+        partition,
+        init,
+        gradient,
+        evaluate,
+        mesh,
+        by_client=_by_client,
+        objective=objective,
+        validate=validate,
+    )
+
+
+def _by_client(clients: RegressionClients) -> RegressionClients:
+    """All that is the clients' own; the test samples and lambda are everybody's."""
+    alike = jax.tree.map(lambda _: False, clients)
+    return alike._replace(train=Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]

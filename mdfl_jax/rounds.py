@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax import sharding
 from mdfl_jax.exchange.meter import Bits, add_bits, no_bits, words
 from mdfl_jax.metrics import LAMBDA_2_LIMIT, Metrics, consensus_distance, lambda_2, mean_model, num_neighbours
+from mdfl_jax.padding import first, held_by, pad_links
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.stopping import Watch, look, start_watch
 from mdfl_jax.types import Algorithm, Array, ClientParams, Hparams, Network, Score, Task, of_types
@@ -95,16 +97,22 @@ def no_sums(num_clients: int) -> Sums:
     return Sums(jnp.int32(0), zeros, zeros, jnp.zeros((size, size)))
 
 
+def client_models(parts: Parts, state: Any) -> ClientParams:
+    """The models of the N clients."""
+    return first(parts.algorithm.params(state), parts.task.num_clients)
+
+
 def global_model(parts: Parts, state: Any) -> ClientParams:
     """The model that a run is judged by, [1, ...]: the algorithm's, or the mean of the clients'."""
     algorithm = parts.algorithm
-    return algorithm.global_model(state) if algorithm.global_model else mean_model(algorithm.params(state))
+    return algorithm.global_model(state) if algorithm.global_model else mean_model(client_models(parts, state))
 
 
 def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array) -> Metrics:
     """An evaluation."""
     task, clients = parts.task, carry.clients
-    params, one = parts.algorithm.params(carry.algorithm), global_model(parts, carry.algorithm)
+    params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
+    num_samples = held_by(clients, task.num_clients).num_samples
     of_mean, unknown = task.evaluate(data, clients, one), jnp.full(task.num_clients, jnp.nan, jnp.float32)
     score = Score(unknown, unknown) if parts.schedule.global_only else task.evaluate(data, clients, params)
     a_round = lambda total: jnp.where(sums.rounds > 0, total / jnp.maximum(sums.rounds, 1), jnp.nan)  # noqa: E731
@@ -112,7 +120,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
         round=carry.round,
         accuracy=score.accuracy,
         loss=score.loss,
-        train_loss=jnp.where(clients.num_samples > 0, a_round(sums.loss), jnp.nan),
+        train_loss=jnp.where(num_samples > 0, a_round(sums.loss), jnp.nan),
         mean_model_accuracy=of_mean.accuracy[0],
         mean_model_loss=of_mean.loss[0],
         validation_loss=task.validate(data, clients, one) if task.validate else jnp.float32(jnp.nan),
@@ -128,24 +136,73 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
     )
 
 
+def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
+    """Where a state lies over the devices of a mesh, as shardings; None without one.
+
+    Args:
+      parts: of the simulation.
+      carry: arrays or their shapes; ``clients`` may be None.
+      before: as `mdfl_jax.sharding.layout`.
+    """
+    task = parts.task
+    if task.mesh is None:
+        return None
+    divided = jax.tree.map(lambda _: False, carry)
+    rows = sharding.padded(task.num_clients, task.mesh)
+    divided = divided._replace(algorithm=sharding.stacked(carry.algorithm, rows, before))
+    if task.by_client and carry.clients is not None:
+        divided = divided._replace(clients=task.by_client(carry.clients))
+    return sharding.layout(divided, task.mesh, before)
+
+
 def settle(parts: Parts, carry: Carry) -> Carry:
-    """Where the state lies over the devices of a mesh."""
-    mesh = parts.task.mesh
-    divided = sharding.divide(carry.algorithm, parts.task.num_clients, mesh)
-    return sharding.copied(carry._replace(algorithm=None), mesh)._replace(algorithm=divided)
+    """Says where a state lies."""
+    return sharding.settle(carry, layout(parts, carry))
+
+
+def kept(parts: Parts, carry: Carry, before: int = 0) -> Carry:
+    """What must be saved of a state: not the clients, which `init` gives again, and no row beyond N.
+
+    Args:
+      parts: of the simulation.
+      carry: with ``before`` leading axes.
+      before: axes before that of the clients.
+    """
+    num_clients = parts.task.num_clients
+    rows = sharding.stacked(carry.algorithm, sharding.padded(num_clients, parts.task.mesh), before)
+    cut = lambda x, of_clients: x[(slice(None),) * before + (slice(num_clients),)] if of_clients else x  # noqa: E731
+    return carry._replace(clients=None, algorithm=jax.tree.map(cut, carry.algorithm, rows))
+
+
+def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry:
+    """A state as it was before `kept`, perhaps over other devices.
+
+    Args:
+      parts: of the simulation.
+      saved: from `kept`.
+      start: the state before the first round; it gives the clients, and the rows beyond N.
+      before: axes before that of the clients.
+    """
+
+    def leaf(x: Array, whole: Array) -> Array:
+        if x.shape == whole.shape:
+            return x
+        return np.concatenate([x, whole[(slice(None),) * before + (slice(x.shape[before], None),)]], axis=before)
+
+    return saved._replace(clients=start.clients, algorithm=jax.tree.map(leaf, saved.algorithm, start.algorithm))
 
 
 def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
     """The state before the first round, and its evaluation."""
     task, network, schedule = parts.task, parts.network, parts.schedule
-    num_clients = task.num_clients
+    num_clients, rows = task.num_clients, sharding.padded(task.num_clients, task.mesh)
     clients = task.partition(data, hparams.task, stream(key, "partition"))
     model = task.init(data, stream(key, "init"))
-    client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (num_clients, *p.shape)), model)
+    client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
     carry = Carry(
         round=jnp.int32(0),
         clients=clients,
-        network=network.init(hparams.network, key, clients),
+        network=network.init(hparams.network, key, held_by(clients, num_clients)),
         algorithm=parts.algorithm.init(hparams.algorithm, client_params),
         messages=jnp.zeros(num_clients, jnp.int32),
         bits=no_bits(num_clients),
@@ -160,7 +217,7 @@ def facts(parts: Parts, carry: Carry) -> RunFacts:
     """What a run was given, of its state before the first round."""
     network = parts.network
     return RunFacts(
-        carry.clients.label_counts,
+        first(carry.clients.label_counts, parts.task.num_clients),
         network.places(carry.network).is_mobile,
         network.reached(carry.network) if network.reached else jnp.zeros(parts.task.num_clients, bool),
     )
@@ -171,16 +228,18 @@ def one_round(
 ) -> tuple[Carry, Sums]:
     """A round: the network's links, then the algorithm, then the stop rule's look."""
     task, network, clients = parts.task, parts.network, carry.clients
-    network_state, links = network.step(hparams.network, key, carry.round, carry.network, clients)
+    held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
+    network_state, links = network.step(hparams.network, key, carry.round, carry.network, held)
     network_state = of_types(network_state, carry.network)
     with sharding.tracing_over(task.mesh):
         algorithm_state, stats = parts.algorithm.round(
             hparams.algorithm,
             stream_at(key, "batch", carry.round),
             carry.algorithm,
-            links,
+            pad_links(links, rows),
             partial(task.gradient, data, clients),
         )
+    stats = first(stats, task.num_clients)
     watch = carry.watch
     if watch is not None and task.objective:
         before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))
@@ -195,8 +254,8 @@ def one_round(
         mix=links.mix[:size, :size].astype(sums.mix.dtype),
     )
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
-    carry = Carry(carry.round + 1, clients, network_state, algorithm_state, messages, bits, watch)
-    return settle(parts, carry), sums
+    carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, watch)
+    return settle(parts, carry)._replace(clients=clients), sums
 
 
 def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:

@@ -1,4 +1,4 @@
-"""One simulation on several devices: clients, or blocks of their samples, split over a mesh axis.
+"""Simulations over a mesh of devices: runs side by side along 'seed', each one's clients divided along 'client'.
 
 On a CPU one host device a core is faster than one device with threads, for products of this size; on accelerators the
 same mesh serves models or numbers of clients that outgrow one. Everything else of a round is written as for one device
@@ -13,18 +13,29 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-AXIS = "client"
+SEED, CLIENT = "seed", "client"
 
 
-def client_mesh(devices: list[jax.Device] | None = None) -> Mesh | None:
-    """A mesh of the axis 'client' over the given devices, all local ones where left out; None for a single one."""
+def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
+    """A mesh ('seed', 'client') over devices; None where no two of them share a run.
+
+    Args:
+      devices: all local ones where left out.
+      columns: devices that share a run, a divisor of their number; 0: all of them, one row.
+    """
     devices = devices or jax.local_devices()
-    return Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 else None
+    columns = columns or len(devices)
+    return Mesh(np.array(devices).reshape(-1, columns), (SEED, CLIENT)) if columns > 1 else None
 
 
 def size(mesh: Mesh | None) -> int:
-    """Devices of the mesh; 1 where there is none."""
-    return mesh.shape[AXIS] if mesh else 1
+    """Devices that share a run, the mesh's columns; 1 where there is no mesh."""
+    return mesh.shape[CLIENT] if mesh else 1
+
+
+def padded(num_clients: int, mesh: Mesh | None) -> int:
+    """Rows of what is stacked by client: N, or the next multiple of the devices that divide them."""
+    return -(-num_clients // size(mesh)) * size(mesh)
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
@@ -32,31 +43,49 @@ def replicate(tree: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
 
 
-def divide(tree: Any, num_clients: int, mesh: Mesh | None, before: int = 0) -> Any:
-    """Says where a state lies between rounds: leaves of N rows are divided, others copied.
+def by_row(mesh: Mesh) -> NamedSharding:
+    """Of leaves [rows of the mesh, ...]: each row's part on all devices of the row."""
+    return NamedSharding(mesh, PartitionSpec(SEED))
+
+
+def stacked(tree: Any, rows: int, before: int = 0) -> Any:
+    """Which leaves have a row a client: a tree of bool.
 
     Args:
-      tree: leaves [N, ...] or others.
-      num_clients: N.
-      mesh: from `client_mesh`; None leaves everything as it is.
-      before: axes before that of the clients (runs, say).
+      tree: leaves [N, ...] and others.
+      rows: N, or what it is padded to.
+      before: axes before that of the clients.
     """
-    if mesh is None:
-        return tree
-
-    def leaf(x: jax.Array) -> jax.Array:
-        stacked = x.ndim > before and x.shape[before] == num_clients and num_clients % size(mesh) == 0
-        spec = PartitionSpec(*[None] * before, AXIS) if stacked else PartitionSpec()
-        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
-
-    return jax.tree.map(leaf, tree)
+    return jax.tree.map(lambda x: x.ndim > before and x.shape[before] == rows, tree)
 
 
-def copied(tree: Any, mesh: Mesh | None) -> Any:
-    """Says that a state lies on every device of the mesh."""
-    if mesh is None:
-        return tree
-    return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, PartitionSpec()))
+def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
+    """Where the leaves of a state lie, as shardings.
+
+    Args:
+      divided: a tree of bool, which leaves the columns divide along their axis of clients.
+      mesh: from `client_mesh`.
+      before: axes before that of the clients: none, or those of the mesh's rows and of a row's runs.
+    """
+    runs = (SEED, None)[:before]
+    return jax.tree.map(
+        lambda split: NamedSharding(mesh, PartitionSpec(*runs, CLIENT) if split else PartitionSpec(*runs[:1])), divided
+    )
+
+
+def settle(tree: Any, where: Any) -> Any:
+    """Says where a state lies: on what `layout` gives; None leaves everything as it is."""
+    return tree if where is None else jax.lax.with_sharding_constraint(tree, where)
+
+
+def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
+    """``function`` of each row's runs, leaves [rows, ...]; the rows of the mesh work side by side.
+
+    With several rows it is mapped (`vmap`): both branches of its conditions are computed. With one row it is not.
+    """
+    if mesh.shape[SEED] == 1:
+        return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], runs)))
+    return jax.vmap(function, spmd_axis_name=SEED)(*runs)
 
 
 @contextlib.contextmanager
@@ -81,9 +110,9 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
       num_clients: N.
     """
     mesh = jax.sharding.get_abstract_mesh()
-    if AXIS not in mesh.axis_names or num_clients % mesh.shape[AXIS]:
+    if CLIENT not in mesh.axis_names or num_clients % mesh.shape[CLIENT]:
         return function(rows, whole)
-    split, same = PartitionSpec(AXIS), PartitionSpec()
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
     return jax.shard_map(function, mesh=mesh, in_specs=(split, same), out_specs=split, check_vma=False)(rows, whole)
 
 
@@ -99,9 +128,9 @@ def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
 
     def on_device(shared: Any, own: Any) -> Any:
         share = jax.tree.leaves(own)[0].shape[0]
-        return function(shared, own, jax.lax.axis_index(AXIS) * share)
+        return function(shared, own, jax.lax.axis_index(CLIENT) * share)
 
-    split, same = PartitionSpec(AXIS), PartitionSpec()
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
     return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=split, check_vma=False)(shared, parts)
 
 
@@ -116,7 +145,7 @@ def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
     """
 
     def on_device(shared: Any, own: Any) -> Any:
-        return jax.lax.psum(function(shared, own), AXIS)
+        return jax.lax.psum(function(shared, own), CLIENT)
 
-    split, same = PartitionSpec(AXIS), PartitionSpec()
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
     return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=same, check_vma=False)(shared, parts)

@@ -17,7 +17,7 @@ from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibat
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.gradients import Tiling, client_gradients, cut
+from mdfl_jax.gradients import Tiling, client_gradients, cut, pad_blocks
 from mdfl_jax.rng import stream
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.types import ClientParams, Params, Score, Task
@@ -165,8 +165,9 @@ def classification(
 
     def do_partition(data: ClassificationData, hparams: PartitionParams, key: jax.Array) -> ClassificationClients:
         owner = divide(key, data.y_train, base._replace(alpha=hparams.alpha))
-        index = index_clients(owner, data.y_train, num_clients, dataset.num_classes)
-        return ClassificationClients(index, None if batch_size else cut_blocks(index, block_size))
+        index = index_clients(owner, data.y_train, sharding.padded(num_clients, mesh), dataset.num_classes)
+        blocks = None if batch_size else pad_blocks(cut_blocks(index, block_size), sharding.size(mesh))
+        return ClassificationClients(index, blocks)
 
     def init(data: ClassificationData, key: jax.Array) -> Params:
         variables = model.init(key, jnp.zeros((1, *image_shape)))
@@ -203,8 +204,22 @@ def classification(
         return evaluate(held_out, clients, params).loss[0]
 
     validated = validate if dataset.x_validation is not None else None
-    on_device = device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, pretrained))
-    return Task(num_clients, on_device, do_partition, init, gradient, evaluate, mesh, validate=validated)
+    return Task(
+        num_clients,
+        device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, pretrained)),
+        do_partition,
+        init,
+        gradient,
+        evaluate,
+        mesh,
+        by_client=_by_client,
+        validate=validated,
+    )
+
+
+def _by_client(clients: ClassificationClients) -> ClassificationClients:
+    """All but the list of samples: a device's clients may hold any number of them, and it is n words."""
+    return jax.tree.map(lambda _: True, clients)._replace(held=ClientIndex(False, True, True, True))  # type: ignore[arg-type]
 
 
 def _or_drawn(given: jax.Array | None, drawn: jax.Array) -> jax.Array:

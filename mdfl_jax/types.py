@@ -56,12 +56,15 @@ class Task(NamedTuple):
     Attributes:
       num_clients: N.
       data: arrays shared by all seeds and points, on the device once; passed back to the functions below.
-      partition: (data, hparams.task, key) -> Clients, with whatever else ``gradient`` needs.
+      partition: (data, hparams.task, key) -> Clients, with whatever else ``gradient`` needs; over a mesh followed by
+        clients that hold nothing, until the devices divide them (`mdfl_jax.sharding.padded`).
       init: (data, key) -> params of one model, as all clients start with.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws minibatches and belongs to one local step.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       mesh: the devices that share one simulation, where there are several.
+      by_client: (clients) -> the same tree of bool, what of it these devices divide along the leading axis; the rest
+        lies on each of them, and so does all where this is left out.
       objective: (data, clients, params [1, ...]) -> [] what is minimised, over all training samples; the stop rule
         needs it.
       validate: (data, clients, params [1, ...]) -> [] loss on samples that are neither trained nor tested on, by which
@@ -75,6 +78,7 @@ class Task(NamedTuple):
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
     mesh: Mesh | None = None
+    by_client: Callable[[Any], Any] | None = None
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
 
@@ -90,6 +94,8 @@ class Links(NamedTuple):
         negative number (`BEFORE`).
       next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` where none comes.
       partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
+      real: how many of the rows are clients, the first ones; None: all. Networks leave it out. The others, with which
+        the rows of a mesh's devices are filled up, hold nothing, meet nobody and are in no sum over clients.
     """
 
     adjacency: jax.Array
@@ -98,6 +104,12 @@ class Links(NamedTuple):
     last_server: jax.Array | None = None
     next_server: jax.Array | None = None
     partner: jax.Array | None = None
+    real: int | None = None
+
+    @property
+    def num_clients(self) -> int:
+        """N, without the rows that fill up."""
+        return self.adjacency.shape[0] if self.real is None else self.real
 
 
 BEFORE = -1  # the round of the last meeting before the first one: all clients start with the server's first model
@@ -163,7 +175,7 @@ class Algorithm(NamedTuple):
 
     Attributes:
       needs: the fields of Links that it reads, and what it takes for granted of them: `SYMMETRIC`, `FIXED`.
-      init: (hparams.algorithm, client_params) -> state.
+      init: (hparams.algorithm, client_params) -> state; its leaves of as many rows as client_params are the clients'.
       round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats); ``gradient`` is the task's, bound
         to the data and the clients; ``key`` belongs to the round.
       params: (state) -> client_params [N, ...], the models to evaluate.

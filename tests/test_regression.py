@@ -4,12 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import leaves_equal
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import AlgorithmParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.regression import RegressionParams, draw_samples, draw_truth, regression
+from mdfl_jax.sharding import client_mesh, layout, settle
 from mdfl_jax.stopping import look, start_watch
 
 N, DIM, Q = 4, 12, 7
@@ -183,3 +185,31 @@ def test_double_precision_reaches_what_single_cannot():
 def test_mistakes_are_one_line(make, says):
     with pytest.raises(UserError, match=says):
         make()
+
+
+def test_over_a_mesh_as_on_one_device():
+    """Three devices for seven clients: two that hold nothing fill up, and each device has a third of the data."""
+    hparams, key = RegressionParams(0.5, 0.1), jax.random.key(3)
+
+    def of(mesh, rows):
+        task = regression("logistic", 7, 6, 4, test_samples=20, batch_size=3, mesh=mesh)
+
+        def found():
+            clients = task.partition(None, hparams, key)
+            clients = settle(clients, layout(task.by_client(clients), mesh) if mesh else None)
+            weights = {"w": jnp.where(jnp.arange(rows)[:, None] < 7, jax.random.normal(key, (rows, 6)), 0)}
+            one = {"w": weights["w"][:1]}
+            return clients, task.gradient(None, clients, weights, key), task.objective(None, clients, one)
+
+        return jax.jit(found)()
+
+    clients, gradients, objective = of(client_mesh(jax.devices()[:3]), 9)
+    expected_clients, expected, expected_objective = of(None, 7)
+    assert {leaf.sharding.shard_shape(leaf.shape)[0] for leaf in jax.tree.leaves(clients.train)} == {3}
+    assert clients.test.features.sharding.shard_shape((20, 6)) == (20, 6)
+    assert clients.num_samples.tolist() == [4] * 7 + [0, 0]
+    cut = lambda tree: jax.tree.map(lambda x: x[:7], tree)  # noqa: E731
+    held, expected_held = (made._replace(test=(), validation=(), l2=()) for made in (clients, expected_clients))
+    assert leaves_equal(cut(held), expected_held, 1e-6)
+    assert leaves_equal(cut(gradients), expected, 1e-5)
+    np.testing.assert_allclose(objective, expected_objective, rtol=1e-5)

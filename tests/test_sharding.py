@@ -11,13 +11,25 @@ from small import leaves_equal, toy_dataset, toy_hparams
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.data.batching import cut_blocks
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.data.batching import ClientIndex, cut_blocks
+from mdfl_jax.gradients import Tiling, pad_blocks
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream
-from mdfl_jax.sharding import AXIS, by_rows, client_mesh, divide, replicate, size, tracing_over
+from mdfl_jax.sharding import (
+    CLIENT,
+    SEED,
+    by_rows,
+    client_mesh,
+    layout,
+    padded,
+    replicate,
+    settle,
+    size,
+    stacked,
+    tracing_over,
+)
 from mdfl_jax.simulation import build
 from mdfl_jax.tasks import ClassificationClients, classification
 from mdfl_jax.types import Links, Network, Places
@@ -29,13 +41,13 @@ HPARAMS = toy_hparams(alpha=0.05, lr=0.1, momentum=0.5)
 SCHEDULE = Schedule(6, 2)
 
 
-def mesh_of(num_devices):
-    return client_mesh(jax.devices()[:num_devices])
+def mesh_of(num_devices, columns=0):
+    return client_mesh(jax.devices()[:num_devices], columns)
 
 
-def make(batch_size, num_devices=1, name="linear"):
+def make(batch_size, num_devices=1, name="linear", columns=0):
     """Blocks of 4: not a divisor of the minibatch of 10, nor of what clients hold."""
-    module, mesh = MODELS[name](ModelSettings(3, (2,), 3, 4)), mesh_of(num_devices)
+    module, mesh = MODELS[name](ModelSettings(3, (2,), 3, 4)), mesh_of(num_devices, columns)
     return classification(toy_dataset(), module, N, batch_size=batch_size, tiling=Tiling(4, 8), mesh=mesh)
 
 
@@ -49,9 +61,12 @@ def held():
     return found
 
 
-def clients_of(batch_size):
-    index = jax.tree.map(jnp.asarray, held())
-    return ClassificationClients(index, None if batch_size else cut_blocks(index, 4))
+def clients_of(batch_size, mesh=None):
+    """As the task makes them: with clients that hold nothing until the devices divide them, and so with the blocks."""
+    extra = padded(N, mesh) - N
+    more = lambda x: jnp.pad(x, [(0, extra)] + [(0, 0)] * (x.ndim - 1))  # noqa: E731
+    index = ClientIndex(jnp.asarray(held().sample), *map(more, held()[1:]))
+    return ClassificationClients(index, None if batch_size else pad_blocks(cut_blocks(index, 4), size(mesh)))
 
 
 def shifting():
@@ -70,10 +85,10 @@ def shifting():
     return Network(N, frozenset({"adjacency", "mix"}), lambda *_: (), step, lambda _: places)
 
 
-def simulation_of(batch_size, num_devices=1, mixing_bound=0):
+def simulation_of(batch_size, num_devices=1, mixing_bound=0, columns=0):
     """Clients of Dirichlet 0.05 over links that shift, mixed over lists where there is a bound."""
-    clients = clients_of(batch_size)
-    task = make(batch_size, num_devices)._replace(partition=lambda *_: clients)
+    clients = clients_of(batch_size, mesh_of(num_devices, columns))
+    task = make(batch_size, num_devices, columns=columns)._replace(partition=lambda *_: clients)
     return build(task, shifting(), dpsgd(Settings(mixing_bound=mixing_bound)), SCHEDULE)
 
 
@@ -101,11 +116,13 @@ def rows_of_first_device(tree):
 @pytest.mark.parametrize(("batch_size", "num_devices", "mixing_bound"), [(0, 2, 3), (0, 3, 0), (10, 8, 3)])
 def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     """Devices that divide the clients and devices that do not, clients without data, links that shift."""
-    carry, history = program(simulation_of(batch_size, num_devices, mixing_bound))(jax.random.key(SEEDS[0]))
+    simulation = simulation_of(batch_size, num_devices, mixing_bound)
+    carry, history = program(simulation)(jax.random.key(SEEDS[0]))
     expected, expected_history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
-    assert leaves_equal(carry.algorithm, expected.algorithm, TOLERANCE)
+    assert leaves_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
     assert leaves_equal(history, expected_history, TOLERANCE)
-    assert rows_of_first_device(carry.algorithm) == {N if N % num_devices else N // num_devices}
+    assert rows_of_first_device(carry.algorithm) == {-(-N // num_devices)}
+    assert rows_of_first_device(carry.clients.held._replace(sample=carry.clients.num_samples)) == {-(-N // num_devices)}
     assert {len(leaf.devices()) for leaf in jax.tree.leaves(carry.algorithm)} == {num_devices}
     assert rows_of_first_device(carry.messages) == {N}
 
@@ -131,14 +148,14 @@ def test_simulate_over_a_mesh_equals_one_device():
 
 def test_convolutional_gradients_over_a_mesh_equal_one_device():
     """Blocks of anybody's over three devices, for models that differ from the start."""
-    found, clients, rng = [], clients_of(0), np.random.default_rng(0)
+    found, rng = [], np.random.default_rng(0)
     plain = make(0, 1, "cnn")
     shapes = jax.eval_shape(plain.init, plain.data, jax.random.key(0))
-    params = jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N, *p.shape)) / 4, jnp.float32), shapes)
-    for num_devices in (1, 3):
-        task = make(0, num_devices, "cnn")
-        gradient = lambda params, task=task: task.gradient(task.data, clients, params, jax.random.key(2))  # noqa: E731
-        found.append(jax.jit(gradient)(params))
+    params = jax.tree.map(lambda p: jnp.asarray(rng.normal(size=(N + 1, *p.shape)) / 4, jnp.float32), shapes)
+    for num_devices, rows in ((1, N), (3, N + 1)):
+        task, clients = make(0, num_devices, "cnn"), clients_of(0, mesh_of(num_devices))
+        gradient = lambda p, t=task, c=clients: t.gradient(t.data, c, p, jax.random.key(2))  # noqa: E731
+        found.append(jax.tree.map(lambda x: x[:N], jax.jit(gradient)(jax.tree.map(lambda x, r=rows: x[:r], params))))
     assert leaves_equal(*found, 1e-5)
     assert max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(found[0][1])) > 0.1
 
@@ -155,13 +172,16 @@ def of_runs(simulation, at_once):
     for _ in range(mc.num_evaluations):
         carry, metrics = advance(mc.data, *runs, carry)
         history.append(to_host(metrics, len(SEEDS)))
-    return to_host(carry.algorithm.params, len(SEEDS)), jax.tree.map(lambda *x: np.stack(x, axis=1), *history)
+    models = simulation.kept(to_host(carry, len(SEEDS)), before=1).algorithm.params
+    return models, jax.tree.map(lambda *x: np.stack(x, axis=1), *history)
 
 
-@pytest.mark.parametrize(("num_devices", "at_once"), [(1, 0), (2, 2)], ids=["pmap", "mesh"])
-def test_monte_carlo_over_a_mesh_equals_pmap_equals_a_loop(num_devices, at_once):
-    """Runs on devices of their own; and over a mesh, two together with one left over."""
-    models, history = of_runs(simulation_of(10, num_devices, 3), at_once)
+@pytest.mark.parametrize(
+    ("num_devices", "columns", "at_once"), [(1, 1, 0), (2, 2, 2), (6, 3, 1)], ids=["pmap", "mesh", "rows"]
+)
+def test_monte_carlo_over_a_mesh_equals_pmap_equals_a_loop(num_devices, columns, at_once):
+    """Runs on devices of their own; over a row, two together with one left over; and over two rows, clients padded."""
+    models, history = of_runs(simulation_of(10, num_devices, 3, columns), at_once)
     runs = [on_one_device(10)(jax.random.key(seed)) for seed in SEEDS]
     for i, (carry, expected) in enumerate(runs):
         assert leaves_equal(jax.tree.map(lambda x, i=i: x[i], models), carry.algorithm.params, TOLERANCE)
@@ -173,7 +193,9 @@ def test_a_mesh_needs_two_devices():
     assert client_mesh(jax.devices()[:1]) is None
     assert size(None) == 1
     assert size(client_mesh()) == len(jax.local_devices())
-    assert mesh_of(3).axis_names == (AXIS,)
+    assert mesh_of(3).axis_names == (SEED, CLIENT)
+    assert dict(mesh_of(6, 3).shape) == {SEED: 2, CLIENT: 3}
+    assert mesh_of(6, 1) is None
 
 
 @pytest.mark.parametrize(("num_devices", "num_clients", "rows"), [(1, 6, 6), (2, 6, 3), (3, 6, 2), (4, 6, 6)])
@@ -197,10 +219,14 @@ def test_by_rows_gives_each_device_the_rows_of_its_clients(num_devices, num_clie
     assert set(seen) == {((rows,), (num_clients, 5))}
 
 
-def test_divide_splits_what_has_a_row_a_client():
-    mesh = mesh_of(2)
-    tree = {"models": jnp.zeros((6, 3)), "steps": jnp.int32(0), "other": jnp.zeros((4, 6))}
-    placed = jax.jit(lambda t: divide(t, 6, mesh))(tree)
+def test_a_state_is_divided_by_row_and_client():
+    tree = {"models": jnp.zeros((4, 2, 6, 3)), "steps": jnp.zeros((4, 2)), "other": jnp.zeros((4, 2, 4, 6))}
+    placed = jax.jit(lambda t: settle(t, layout(stacked(t, 6, before=2), mesh_of(8, 2), before=2)))(tree)
     shapes = {name: leaf.addressable_shards[0].data.shape for name, leaf in placed.items()}
-    assert shapes == {"models": (3, 3), "steps": (), "other": (4, 6)}
-    assert divide(tree, 6, None) is tree
+    assert shapes == {"models": (1, 2, 3, 3), "steps": (1, 2), "other": (1, 2, 4, 6)}
+    assert settle(tree, None) is tree
+
+
+@pytest.mark.parametrize(("num_clients", "columns", "rows"), [(8, 4, 8), (9, 4, 12), (1, 4, 4), (7, 1, 7)])
+def test_rows_are_filled_up_to_a_multiple_of_the_columns(num_clients, columns, rows):
+    assert padded(num_clients, mesh_of(8, columns)) == rows

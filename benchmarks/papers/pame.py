@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ml_collections import ConfigDict
 
 from benchmarks.papers.figures import Figures, Point, Table, best, cell, pivot, run, small, study
-from configs import pame_cifar, pame_fashion, pame_linear, pame_logistic
+from configs import cifar_resnet, pame_fashion, pame_linear, pame_logistic
 
 
 def _linear(argument: str) -> list[Point]:
@@ -154,7 +154,18 @@ def figure_11() -> list[Table]:
 
 def figure_12() -> list[Table]:
     """Accuracy on CIFAR-10 with ResNet-20, IID and by Dirichlet."""
-    return _images({name: pame_cifar.get_config(_sized(name)) for name in ("iid", "d06", "d03")})
+    configs = {}
+    for name, partition, alpha in (("IID", "iid", 1.0), ("Dirichlet 0.6", "dirichlet", 0.6), ("0.3", "dirichlet", 0.3)):
+        config = configs[name] = cifar_resnet.get_config("pame")
+        config.name += f"_{partition}_{alpha:g}"
+        config.sweep = config.sweep.split("; ", 1)[1]  # one partition, of the three
+        config.data.partition, config.data.alpha = partition, alpha
+        if small():
+            config.seeds, config.rounds, config.eval_every = 1, 4, 2
+            config.network.num_clients, config.algorithm.batch_size = 4, 8
+            config.data.limit_train, config.data.limit_test, config.data.validation = 400, 100, 50
+            config.sweep = "algorithm.name=pame,dpsgd; algorithm.lr=0.1,0.5"
+    return _images(configs)
 
 
 FIGURES: Figures = {

@@ -11,6 +11,7 @@ from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import messages_sent
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.networks.mixing import uniform
+from mdfl_jax.padding import among_clients
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Links
 
@@ -21,7 +22,7 @@ def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, jax.Array], 
     def exchange(
         hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        received = draw(own_draws(key), links.adjacency, hparams.num_peers)
+        received = among_clients(lambda adjacency: draw(own_draws(key), adjacency, hparams.num_peers), links)
         return mix(uniform(received), params, settings.mixing_bound), messages_sent(received)
 
     return local_then(settings, exchange, ("adjacency",))

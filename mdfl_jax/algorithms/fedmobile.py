@@ -98,7 +98,7 @@ def _init_state(settings: Settings, variant: Variant, hparams: Any, client_param
     )
 
 
-def _delivered(server: ClientParams, held: ClientParams, uploads: jax.Array) -> ClientParams:
+def _delivered(server: ClientParams, held: ClientParams, uploads: jax.Array, num_clients: int) -> ClientParams:
     """x - (1/N) sum of m_i over those who upload (4).
 
     The sum is a product, which CPUs do some thirty times faster than a sum along the leading axis; what is not uploaded
@@ -108,7 +108,7 @@ def _delivered(server: ClientParams, held: ClientParams, uploads: jax.Array) -> 
     def leaf(x: jax.Array, m: jax.Array) -> jax.Array:
         uploaded = jnp.where(rows_like(uploads, m), m, 0)
         total = jnp.einsum("i,i...->...", uploads.astype(m.dtype), uploaded, precision="highest")
-        return x - total / m.shape[0]
+        return x - total / num_clients
 
     return jax.tree.map(leaf, server, held)
 
@@ -176,13 +176,13 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
     def do_round(
         hparams: AlgorithmParams, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
     ) -> tuple[FedMobileState, RoundStats]:
-        num_clients = state.version.shape[0]
-        everyone, meetings = jnp.ones(num_clients, bool), meetings_of(links, num_clients)
+        rows = state.version.shape[0]
+        everyone, meetings = jnp.arange(rows) < links.num_clients, meetings_of(links, rows)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
 
         # 1. The server.
-        server = _delivered(state.server, state.held, uploads)
+        server = _delivered(state.server, state.held, uploads, links.num_clients)
         state = state._replace(version=jnp.where(downloads, state.slot, state.version))
 
         # 2. Relays. What a source has just downloaded is not in its row yet: it is the server's model.

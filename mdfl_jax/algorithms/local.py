@@ -133,7 +133,7 @@ def waits(links: Links) -> jax.Array:
     NIDS over W = I keeps the correction of the latest exchange and follows it with every step; where the losses are
     nearly flat, as in logistic regression, models run away between two communications (docs/pame.md).
     """
-    return ~jnp.any(links.adjacency) & (links.adjacency.shape[0] > 1)
+    return ~jnp.any(links.adjacency) & (links.num_clients > 1)
 
 
 def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams) -> Gradient:

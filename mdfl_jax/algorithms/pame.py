@@ -12,6 +12,7 @@ from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
+from mdfl_jax.padding import among_clients
 from mdfl_jax.rng import own_draws
 from mdfl_jax.statistics import received, sent, trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
@@ -74,7 +75,8 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         drawn = jax.random.randint(key_period, (num_clients,), low, high + 1, jnp.int32)
         period = jnp.where(state.round == 0, drawn, state.period)
         turn = state.round % period == 0
-        picked = random_neighbours(key_neighbours, links.adjacency, hparams.participation) & turn[:, None]
+        pick = lambda adjacency: random_neighbours(key_neighbours, adjacency, hparams.participation)  # noqa: E731
+        picked = among_clients(pick, links) & turn[:, None]
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
         count = _num_sent(hparams, size)
 

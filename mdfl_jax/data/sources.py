@@ -14,6 +14,7 @@ from mdfl_jax.registry import Registry
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 TFDS_PREFIX = "tfds:"
+PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # named alike in TensorFlow Datasets
 # Every model has one output a class, so a stray label such as 10**9 would end as an allocation failure far from here.
 MAX_CLASSES = 65_536
 
@@ -148,6 +149,13 @@ def _data_directory(directory: str) -> str:
     return path
 
 
+def _how_to_get(name: str) -> str:
+    """What to do where a well-known set is not there."""
+    if name not in PUBLIC:
+        return ""
+    return f"; README.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
+
+
 def _npz_path(name: str, directory: str) -> Path:
     """`<directory>/<name>.npz`, which the directory's listing holds."""
     path, known = _data_directory(directory), names(directory)
@@ -155,10 +163,11 @@ def _npz_path(name: str, directory: str) -> Path:
         raise UserError(
             unknown_name("data.name", name, known)
             + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
-            " nor the environment variable MDFL_DATA_DIR is set"
+            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
         )
     if name not in known or name.startswith(TFDS_PREFIX):
-        raise UserError(unknown_name("data.name", name, known) + f"; no file {os.path.join(path, name + '.npz')!r}")
+        missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
+        raise UserError(unknown_name("data.name", name, known) + missing)
     return Path(path) / f"{name}.npz"
 
 

@@ -74,6 +74,7 @@ def build_task(
             data.samples_per_client,
             batch_size=experiment.algorithm.batch_size,
             precision=engine.precision,
+            mesh=mesh,
         )
     num_clients = experiment.network.num_clients
     return classification(

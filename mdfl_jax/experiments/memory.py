@@ -13,6 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of
 from mdfl_jax.experiments.study import Group, Study
 from mdfl_jax.montecarlo import monte_carlo
+from mdfl_jax.sharding import CLIENT, SEED
 from mdfl_jax.simulation import Simulation
 
 MIB = 2**20
@@ -94,7 +95,7 @@ def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
         else:
             inside = [count_flops(sub) for sub in _sub_programs(params)]
             times = params["length"] if name == "scan" else 1
-            devices = params["mesh"].size if name == "shard_map" else 1  # its program is one device's share
+            devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # its program is one device's share
             total += times * devices * (max(inside) if name == "cond" else sum(inside)) if inside else 0.0
     return total
 
@@ -118,8 +119,7 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     """
     mc = monte_carlo(group.simulation, runs, at_once)
     batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
-    carry = jax.eval_shape(mc.init, mc.data, *batch)[0]
-    analysis = mc.advance.lower(mc.data, *batch, carry).compile().memory_analysis()
+    analysis = mc.advance.lower(mc.data, *batch, mc.state(batch)).compile().memory_analysis()
     devices = 1 if group.simulation.mesh else len(jax.tree.leaves(mc.data)[0])
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(mc.data)) // devices
     arguments = analysis.argument_size_in_bytes
@@ -134,15 +134,15 @@ def footprint(study: Study, group: Group) -> Footprint:
     key = jax.random.key(0)
     carry = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], key)[0]
     traced = jax.make_jaxpr(simulation.round)(simulation.data, group.hparams[0], key, carry)
-    num_clients = carry.messages.shape[0]
-    models = 4 * simulation.num_params * num_clients
-    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry.algorithm))
-    devices = 1 if simulation.mesh else len(jax.local_devices())
-    one = need(group, devices, engine.runs_at_once)
-    two = need(group, 2 * devices, engine.runs_at_once)
+    models = 4 * simulation.num_params * carry.messages.shape[0]
+    of_clients = jax.eval_shape(simulation.kept, carry).algorithm
+    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
+    places = _places(simulation)
+    one = need(group, places, engine.runs_at_once)
+    two = need(group, 2 * places, engine.runs_at_once)
     limit = device_limit(engine.memory_mib)
     a_run = max(two.total - one.total, 1)
-    most = devices * (1 + (limit - one.total) // a_run) if one.total <= limit else 0
+    most = places * (1 + (limit - one.total) // a_run) if one.total <= limit else 0
     return Footprint(simulation.num_params, count_flops(traced), models, algorithm - models, one, most, limit)
 
 
@@ -160,11 +160,11 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
       UserError: where not even one run fits; it tells what one client needs.
     """
     engine = study.experiment.engine
-    limit, devices = device_limit(engine.memory_mib), len(jax.local_devices())
+    limit = device_limit(engine.memory_mib)
     groups = []
     for group in study.groups:
         unlike_rough = jax.default_backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
-        if engine.memory_mib or unlike_rough or _rough(group, devices) > limit / 2:
+        if engine.memory_mib or unlike_rough or _rough(group) > limit / 2:
             plan = footprint(study, group)
             if not plan.most_runs:
                 raise _too_small(study, group, plan)
@@ -180,13 +180,22 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     return study._replace(groups=groups)
 
 
-def _rough(group: Group, devices: int) -> int:
+def _places(simulation: Simulation) -> int:
+    """How many runs go on side by side: one a device, or one a row of the mesh."""
+    return simulation.mesh.shape[SEED] if simulation.mesh else len(jax.local_devices())
+
+
+def _rough(group: Group) -> int:
     """Bytes a device from shapes alone: the data, and four times the state of each run (results, gradients, copies)."""
     simulation = group.simulation
     carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
-    state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((carry.algorithm, carry.clients)))
+    held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
+    lies = [place.shard_shape for place in jax.tree.leaves((where.algorithm, where.clients))] if where else None
+    state = 0
+    for i, leaf in enumerate(jax.tree.leaves(held)):
+        state += math.prod(lies[i](leaf.shape) if lies else leaf.shape) * leaf.dtype.itemsize
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(simulation.data))
-    return data + 4 * state * -(-group.runs_per_batch // (1 if simulation.mesh else devices))
+    return data + 4 * state * -(-group.runs_per_batch // _places(simulation))
 
 
 def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:

@@ -140,7 +140,7 @@ class _Runner:
                 history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
                 result = result._replace(metrics=history, run_seconds=time.perf_counter() - begin)
             if due and not last:
-                leaves = jax.tree.leaves(to_host(carry, len(runs)))
+                leaves = jax.tree.leaves(program.kept(carry, len(runs)))
                 carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
                 self._save(_to_arrays(result) | carried, e + 1)
         return result
@@ -209,12 +209,17 @@ class _Program:
         facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
         return carry, to_host(metrics, num_runs), facts, seconds
 
-    def restore(self, like: Any, arrays: Arrays, num_runs: int) -> Any:
-        """The saved state, over the devices of this run; ``like`` is a state of the same program."""
-        template, tree = jax.tree.flatten(like)
-        empty = [np.zeros((num_runs, *leaf.shape[2:]), leaf.dtype) for leaf in template]  # not saved: no elements
-        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(empty)]
-        return self.monte_carlo.place(jax.tree.unflatten(tree, saved))
+    def kept(self, carry: Any, num_runs: int) -> Any:
+        """A state as it is saved, the same over any devices."""
+        return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
+
+    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
+        """The saved state, over the devices of this run; ``start`` is that of the same runs before the first round."""
+        host = to_host(start._replace(clients=None), num_runs)
+        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # not saved: no elements
+        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
+        return self.monte_carlo.place(state)._replace(clients=start.clients)
 
 
 def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list[PointHistory]:

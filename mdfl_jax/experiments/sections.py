@@ -308,7 +308,9 @@ class EngineConfig:
     convolution: str = _field("auto", "form of the convolutions", names=("auto", *FORMS))
     remat: bool = _field(False, "compute stages again for the gradient instead of keeping them")
     mixing_bound: int = _field(0, "senders in a neighbour list, 0: by N; fuller rounds take the product", at_least=0)
-    client_devices: int = _field(0, "devices that share a run, 0: all where runs are fewer than devices", at_least=0)
+    client_devices: int = _field(
+        0, "devices that share a run, a divisor of all, 0: one, or all where runs are fewer", at_least=0
+    )
     memory_mib: int = _field(0, "memory bound of a device in MiB, 0: what it has", at_least=0)
     checkpoint_minutes: float = _field(5.0, "minutes between checkpoints", above=0)
     record_positions: bool = _field(True, "keep every round's places, for maps")

@@ -20,7 +20,7 @@ from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.server_checks import notes as server_notes
 from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
-from mdfl_jax.sharding import client_mesh
+from mdfl_jax.sharding import client_mesh, size
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
 
@@ -109,16 +109,20 @@ def runs_per_batch(experiment: Experiment, num_points: int) -> int:
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
-    """The devices that share a run: all where a batch has fewer runs than there are devices, or as many as are set.
+    """The mesh of a batch of runs: as many columns as are set, or all devices where runs are fewer than these.
+
+    Without that none: each device has runs of its own.
 
     Raises:
-      UserError: for more devices than there are.
+      UserError: for columns that do not fit the devices.
     """
     devices, wanted = jax.local_devices(), experiment.engine.client_devices
-    if wanted > len(devices):
-        raise UserError(f"engine.client_devices is {wanted}; there are {len(devices)}")
-    shared = wanted or (len(devices) if num_runs < len(devices) else 1)
-    return client_mesh(devices[:shared])
+    fitting = [str(k) for k in range(1, len(devices) + 1) if len(devices) % k == 0]
+    if wanted and str(wanted) not in fitting:
+        allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
+        number = f"the {len(devices)} devices" if len(devices) > 1 else "the one device"
+        raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
+    return client_mesh(devices, wanted or (len(devices) if num_runs < len(devices) else 1))
 
 
 def set_precision(experiment: Experiment) -> None:
@@ -203,7 +207,9 @@ def plan(study: Study) -> str:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *server_notes(p.experiment)))
     lines += [f"  note: {line}" for line in (*told, *study.pretrained)]
-    lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}")
+    shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
+    sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
+    lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{sharing}")
     return "\n".join(lines)
 
 

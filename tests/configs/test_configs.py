@@ -20,11 +20,10 @@ ARGUMENTS = {
     "fedmobile_roadside": ["manhattan", "town"],
     "fedmobile_synthetic": ["variants", "upload", "downloads", "exponential_unknown"],
     "fedmobile_fmnist": ["headline", "upload", "interval70", "clients100", "exponential", "noise", "quantised"],
-    "fedmobile_cifar": ["fixed", "random"],
     "pame_linear": ["transmission", "period_drawn", "connectivity", "period_small"],
     "pame_logistic": ["m128", "small"],
     "pame_fashion": ["c1", "c10_small"],
-    "pame_cifar": ["iid", "d03_small"],
+    "cifar_resnet": ["small", "madfl", "dadfl", "pame", "fedmobile", "fedmobile_random"],
     "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
     "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
@@ -54,7 +53,7 @@ def test_config_builds(name, argument, tmp_path):
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
     study = make_study(config)
-    apart = ("algorithm.name", "network.num_clients", "network.graph", "network.mixing")
+    apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
     programs = {tuple(point.overrides.get(field) for field in apart) for point in study.points}
     assert len(study.groups) == len(programs)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines) == bool(config.baseline)

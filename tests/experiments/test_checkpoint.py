@@ -153,6 +153,28 @@ def test_a_study_goes_on_over_another_number_of_devices(tiny, tmp_path, monkeypa
             np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
 
 
+@pytest.mark.parametrize("last", [8, 2])
+def test_a_state_saved_on_rows_of_four_goes_on_over_other_rows(tiny, tmp_path, monkeypatch, reference, last):
+    """Two more rows are held for six clients on four devices or eight, none on two; the rest is no part of the save."""
+    config, folder = tiny(**STUDY), tmp_path / "run"
+    study = make_study(tiny(**STUDY, **{"engine.client_devices": 4}))
+    with monkeypatch.context() as patch:
+        watch(patch, 3, stop)
+        with pytest.raises(Interrupted):
+            run_study(study, folder, log=lambda line: None)
+    saved = Checkpoints(folder / "checkpoints")
+    carried = [x.shape for name, x in saved.load(saved.progress().current).items() if name.startswith("carry/")]
+    assert carried
+    assert not [shape for shape in carried if 8 in shape]
+    config.engine.client_devices = last
+    summary = run_study(make_study(config), folder, resume=True, log=lambda line: None)
+    for point, expected in zip(summary["points"], reference["summary"]["points"]):
+        assert point["bits_sent_per_client"] == expected["bits_sent_per_client"]
+    with np.load(folder / "history.npz") as found, np.load(reference["folder"] / "history.npz") as wanted:
+        for key in wanted.files:
+            np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
+
+
 def test_batches_of_one_evaluation_can_be_stopped(tiny, tmp_path, monkeypatch):
     config, folder = tiny(**STUDY | {"rounds": 2}), tmp_path / "run"
     with monkeypatch.context() as patch:

@@ -88,3 +88,27 @@ def test_the_plan_in_words_names_every_part(tiny):
     text = memory.describe(make_study(tiny()))
     for word in ("parameters a client", "GFLOP a round", "models", "optimiser", "data", "activations", "fit together"):
         assert word in text
+
+
+def test_bytes_of_a_device_follow_the_mesh(tiny):
+    """Of eight devices four share a run: two rows of runs, and a fourth of the clients' rows and blocks on a device."""
+    states, rough = [], []
+    for columns, rows in ((1, 8), (4, 2)):
+        study = make_study(tiny(**{"engine.client_devices": columns, "data.limit_train": 4000, "seeds": 8}))
+        [group] = study.groups
+        data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+        need = memory.need(group, rows, 0)  # one run a device, or a row
+        assert need.data == data
+        states.append(need.state)
+        rough.append((memory._rough(group) - data) / (8 // rows))
+    for alone, shared in (states, rough):
+        assert alone / 4 < shared < alone / 2  # the list of samples lies on each device
+
+
+@pytest.mark.parametrize("columns", [4, 8])
+def test_most_runs_are_whole_rows(tiny, monkeypatch, columns):
+    study = make_study(tiny(**{"engine.client_devices": columns}))
+    needs = {8 // columns: memory.Need(5, 10, 15), 2 * 8 // columns: memory.Need(5, 30, 15)}
+    monkeypatch.setattr(memory, "need", lambda group, runs, at_once: needs[runs])
+    monkeypatch.setattr(memory, "device_limit", lambda bound: 90)
+    assert memory.footprint(study, study.groups[0]).most_runs == 8 // columns * 4  # 30 and three times 20 more

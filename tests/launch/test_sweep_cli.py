@@ -110,6 +110,11 @@ def wrong(told, tiny, tmp_path):
             "model.pretrained is 'w.npz'; model.name is linear, and there are weights of resnet18, resnet50",
         ),
         ("--config.rounds=5", "rounds is 5; it must be a multiple of eval_every, which is 2"),
+        (
+            "--config.engine.client_devices=3",
+            "engine.client_devices is 3; it must divide the 8 devices: 1, 2, 4 or 8",
+        ),
+        ("--config.engine.client_devices=16", "engine.client_devices is 16; it must divide the 8 devices:"),
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
         (
             "--config.network.mobility=dcn",

@@ -1,0 +1,203 @@
+"""Clients that fill up the devices' rows change nothing: what is padded, and whole runs over eight devices."""
+
+import re
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import leaves_equal
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.montecarlo import monte_carlo, to_host
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.padding import among_clients, pad_links
+from mdfl_jax.rng import per_client
+from mdfl_jax.sharding import client_mesh, padded
+from mdfl_jax.simulation import build
+from mdfl_jax.types import BEFORE, NEVER, Links, Score, Task
+
+SEEDS = [3, 11, 5]
+D = 37  # parameters of a model
+# Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
+NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compile_quickly():
+    """These programs run for milliseconds."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+    jax.clear_caches()
+
+
+def hparams_of(name):
+    """With a decay of the weights, so that a row of nobody's would move and hold an update of its own."""
+    window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
+    numbers = numbers_of(name)._replace(lr=np.float32(0.1), weight_decay=np.float32(0.1), period_max=1, **window)
+    return Hparams((), NETWORK, numbers)
+
+
+class Wishes(NamedTuple):
+    """Clients of the quadratic task."""
+
+    wish: Any
+    num_samples: Any
+    label_counts: Any
+
+
+def quadratic(num_clients, mesh=None):
+    """Each client wishes for a model of its own, and sees it with noise: what compiles in no time."""
+    rows = padded(num_clients, mesh)
+
+    def partition(data, hparams, key):
+        real = jnp.arange(rows) < num_clients
+        return Wishes(jax.random.normal(key, (rows, D)), real.astype(jnp.int32), real[:, None].astype(jnp.int32))
+
+    def gradient(data, clients, params, key):
+        noise = jax.vmap(lambda k: jax.random.normal(k, (D,)))(per_client(key, rows))
+        found = jnp.where(clients.num_samples[:, None] > 0, params["w"] - clients.wish + 0.1 * noise, 0)
+        return jnp.sum(jnp.square(found), axis=1), {"w": found}
+
+    def evaluate(data, clients, params):
+        size = jnp.mean(jnp.square(params["w"] - 1), axis=1)
+        return Score(jnp.exp(-size), size)
+
+    by_client = partial(jax.tree.map, lambda _: True)
+    init = lambda data, key: {"w": jax.random.normal(key, (D,))}  # noqa: E731
+    return Task(num_clients, None, partition, init, gradient, evaluate, mesh, by_client)
+
+
+def simulation_of(name, num_clients, mesh=None):
+    task = quadratic(num_clients, mesh)
+    return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(6, 6))
+
+
+def one_by_one(name, num_clients):
+    """A plain program for one device: (state of the algorithm, metrics) of every seed."""
+    simulation, hparams = simulation_of(name, num_clients), hparams_of(name)
+
+    def run(seed):
+        key = jax.random.key(seed)
+        carry, metrics = simulation.advance(None, hparams, key, simulation.init(None, hparams, key)[0])
+        return carry.algorithm, metrics
+
+    return jax.device_get(jax.jit(partial(jax.lax.map, run))(jnp.array(SEEDS)))
+
+
+def over_devices(name, num_clients, columns):
+    """The same over all devices, and the rows of the state that one holds."""
+    simulation = simulation_of(name, num_clients, client_mesh(jax.devices(), columns))
+    mc = monte_carlo(simulation, len(SEEDS))
+    runs = mc.runs([hparams_of(name)] * len(SEEDS), SEEDS)
+    carry, metrics = jax.jit(lambda runs: mc.advance(None, *runs, mc.init(None, *runs)[0]))(runs)
+    rows = {leaf.sharding.shard_shape(leaf.shape)[2] for leaf in jax.tree.leaves(carry.algorithm) if leaf.ndim > 2}
+    kept = simulation.kept(to_host(carry, len(SEEDS)), before=1)
+    return kept.algorithm, to_host(metrics, len(SEEDS)), rows
+
+
+@pytest.mark.parametrize(
+    ("name", "num_clients", "columns", "rows"),
+    [
+        ("dpsgd", 11, 8, 2),
+        ("pame", 11, 8, 2),
+        ("fedmobile", 8, 8, 1),
+        ("fedmobile", 11, 4, 3),
+        ("server_fedavg", 11, 8, 2),
+    ],
+)
+def test_eight_devices_equal_one(name, num_clients, columns, rows):
+    """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
+    state, metrics, found = over_devices(name, num_clients, columns)
+    expected, expected_metrics = one_by_one(name, num_clients)
+    assert leaves_equal(state, expected, 2e-5)
+    assert leaves_equal(metrics, expected_metrics, 2e-5)
+    assert metrics.messages.shape == (len(SEEDS), num_clients)
+    assert (metrics.messages.sum(axis=1) > 0).all()
+    assert found - {1} <= {rows}  # the server's model has one
+    assert rows in found
+    # What the equality is worth:
+    assert (metrics.consensus_distance > 0.01).all()
+    assert np.ptp(metrics.mean_model_loss) > 1e-3
+
+
+def round_of(name, num_clients):
+    """A compiled round over eight devices, from and to states that lie where `layout` says."""
+    simulation, hparams, key = simulation_of(name, num_clients, client_mesh()), hparams_of(name), jax.random.key(0)
+    shapes = jax.eval_shape(simulation.init, None, hparams, key)[0]
+    lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
+    carry = jax.tree.map(lies, shapes, simulation.layout(shapes))
+    return jax.jit(simulation.round).lower(None, hparams, key, carry).compile()
+
+
+def exchanged(program):
+    """The collectives of a program that move models."""
+    kinds = "all-gather|all-reduce|reduce-scatter|collective-permute|all-to-all"
+    return re.findall(rf"f32\[[\d,]*\b{D}\b[\d,]*\]\S* (?:{kinds})(?:-start)?\(", program.as_text())
+
+
+@pytest.mark.parametrize(("num_clients", "rows"), [(8, 1), (11, 2)])
+def test_models_are_mixed_by_collectives_between_devices_that_hold_their_rows(num_clients, rows):
+    program = round_of("dpsgd", num_clients)
+    assert exchanged(program)
+    [before] = re.findall(rf"f32\[(\d+),{D}\]\S* parameter\(\d+\), sharding.*algorithm.params", program.as_text())
+    assert int(before) == rows
+    whole = {leaf.shape for leaf in jax.tree.leaves(program.out_info.algorithm) if leaf.ndim == 2}
+    after = jax.tree.leaves(program.output_shardings.algorithm.params)
+    assert whole == {(8 * rows, D)}
+    assert [place.shard_shape((8 * rows, D)) for place in after] == [(rows, D)]
+
+
+def test_clients_that_learn_alone_move_no_model():
+    """What the search above is worth."""
+    assert not exchanged(round_of("local_only", 11))
+
+
+def links_of(num_clients):
+    others = ~np.eye(num_clients, dtype=bool)
+    mix = np.full((num_clients, num_clients), 1 / num_clients, np.float32)
+    of_all = np.arange(num_clients, dtype=np.int32)
+    return Links(others, mix, of_all > 0, of_all, of_all + 5, of_all[::-1])
+
+
+def test_padded_links_leave_the_clients_as_they_were_and_the_others_alone():
+    links, counts = links_of(3), []
+
+    def pad():
+        found = pad_links(links, 5)
+        counts.append(found.num_clients)
+        return found._replace(real=None)
+
+    padded = jax.device_get(jax.jit(pad)())
+    assert pad_links(links, 3) is links
+    assert [links.num_clients, *counts] == [3, 3]
+    for before, after in zip(links[:2], padded[:2]):
+        np.testing.assert_array_equal(after[:3, :3], before)
+    for before, after in zip(links[2:6], padded[2:6]):
+        np.testing.assert_array_equal(after[:3], before)
+    assert not padded.adjacency[3:].any()
+    assert not padded.adjacency[:, 3:].any()
+    np.testing.assert_array_equal(padded.mix[3:], np.eye(5, dtype=np.float32)[3:])
+    assert not padded.mix[:3, 3:].any()
+    assert padded.at_server[3:].tolist() == [False, False]
+    assert padded.last_server[3:].tolist() == [BEFORE] * 2
+    assert padded.next_server[3:].tolist() == [NEVER] * 2
+    assert padded.partner[3:].tolist() == [3, 4]
+    assert padded.partner.dtype == links.partner.dtype
+
+
+def test_pairs_are_drawn_among_the_clients_alone():
+    draw = lambda adjacency: adjacency & (jax.random.uniform(jax.random.key(0), adjacency.shape) < 0.5)  # noqa: E731
+    links = links_of(7)
+    plain, padded = jax.jit(lambda: [among_clients(draw, given) for given in (links, pad_links(links, 8))])()
+    np.testing.assert_array_equal(padded[:7, :7], plain)
+    assert 0 < plain.sum() < 42
+    assert not padded[7:].any()
+    assert not padded[:, 7:].any()
