@@ -27,7 +27,10 @@ PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16"
 
 
 class ClassificationData(NamedTuple):
-    """Images as uint8 and labels, shared by all seeds. Normalised in the step with ``mean`` and ``std`` [channels]."""
+    """Images as uint8 and labels, shared by all seeds. Normalised in the step with ``mean`` and ``std`` [channels].
+
+    ``pretrained`` are the model's variables, None where the start is drawn.
+    """
 
     x_train: jax.Array
     y_train: jax.Array
@@ -37,6 +40,7 @@ class ClassificationData(NamedTuple):
     std: jax.Array
     x_validation: jax.Array | None = None
     y_validation: jax.Array | None = None
+    pretrained: Any = None
 
 
 class ClassificationClients(NamedTuple):
@@ -92,6 +96,7 @@ def classification(
     precision: str = "float32",
     mesh: Mesh | None = None,
     augmentation: Augmentation = Augmentation(),
+    pretrained: Any = None,
 ) -> Task:
     """Image classification with softmax cross-entropy over partitioned data.
 
@@ -106,6 +111,7 @@ def classification(
       precision: of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are float32 always.
       mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; one device where left out.
       augmentation: how training images are shown; as they are where left out.
+      pretrained: what the model starts from, see `mdfl_jax.models.pretrained.match`; all is drawn where left out.
 
     A model with batch statistics (`mdfl_jax.statistics`) normalises each block by itself: a minibatch is one block
     unless ``tiling`` says otherwise, and of a full batch each block counts by its samples.
@@ -165,6 +171,8 @@ def classification(
 
     def init(data: ClassificationData, key: jax.Array) -> Params:
         variables = model.init(key, jnp.zeros((1, *image_shape)))
+        if data.pretrained is not None:
+            variables = jax.tree.map(_or_drawn, data.pretrained, variables, is_leaf=lambda given: given is None)
         return variables if with_statistics else variables["params"]
 
     def gradient(
@@ -198,7 +206,7 @@ def classification(
     validated = validate if dataset.x_validation is not None else None
     return Task(
         num_clients,
-        device_data(dataset),
+        device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, pretrained)),
         do_partition,
         init,
         gradient,
@@ -212,6 +220,10 @@ def classification(
 def _by_client(clients: ClassificationClients) -> ClassificationClients:
     """All but the list of samples: a device's clients may hold any number of them, and it is n words."""
     return jax.tree.map(lambda _: True, clients)._replace(held=ClientIndex(False, True, True, True))  # type: ignore[arg-type]
+
+
+def _or_drawn(given: jax.Array | None, drawn: jax.Array) -> jax.Array:
+    return drawn if given is None else given
 
 
 def _minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:

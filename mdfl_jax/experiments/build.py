@@ -45,7 +45,11 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
 
 
 def build_simulation(
-    experiment: Experiment, dataset: Dataset | None, patterns: list[str], mesh: Mesh | None = None
+    experiment: Experiment,
+    dataset: Dataset | None,
+    patterns: list[str],
+    mesh: Mesh | None = None,
+    pretrained: Any = None,
 ) -> Simulation:
     """The compiled shape of a group of points.
 
@@ -54,12 +58,13 @@ def build_simulation(
       dataset: from `load_dataset`.
       patterns: the mobility rules that the group's points use; not looked at under a graph.
       mesh: the devices that share each run, if any.
+      pretrained: as `build_task`.
 
     Raises:
       UserError: where the parts do not fit.
     """
     engine = experiment.engine
-    task = build_task(experiment, dataset, mesh)
+    task = build_task(experiment, dataset, mesh, pretrained)
     algorithm = ALGORITHMS[experiment.algorithm.name](
         Settings(
             optimizer=_optimizer(experiment),

@@ -1,5 +1,8 @@
 """From a configuration to the task: data sets, models, synthetic data."""
 
+from typing import Any
+
+import flax.linen as nn
 from jax.sharding import Mesh
 
 from mdfl_jax.data.augment import Augmentation
@@ -35,25 +38,9 @@ def load_dataset(config: DataConfig) -> Dataset | None:
     return hold_out(dataset, config.validation)
 
 
-def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None) -> Task:
-    """What is learnt.
-
-    Args:
-      experiment: any point of the group.
-      dataset: from `load_dataset`.
-      mesh: the devices that share each run, if any.
-    """
-    data, model, engine = experiment.data, experiment.model, experiment.engine
-    if dataset is None:
-        return regression(
-            data.name.removeprefix(SYNTHETIC),
-            experiment.network.num_clients,
-            data.dimension,
-            data.samples_per_client,
-            batch_size=experiment.algorithm.batch_size,
-            precision=engine.precision,
-            mesh=mesh,
-        )
+def build_model(experiment: Experiment, dataset: Dataset) -> nn.Module:
+    """The model of a point for a data set."""
+    model, engine = experiment.model, experiment.engine
     settings = ModelSettings(
         num_classes=dataset.num_classes,
         widths=model.widths,
@@ -64,10 +51,35 @@ def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | Non
         base_width=model.base_width,
         norm=model.norm,
     )
+    return MODELS[model.name](settings)
+
+
+def build_task(
+    experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None, pretrained: Any = None
+) -> Task:
+    """What is learnt.
+
+    Args:
+      experiment: any point of the group.
+      dataset: from `load_dataset`.
+      mesh: the devices that share each run, if any.
+      pretrained: what the model starts from, as `mdfl_jax.models.pretrained.match` gives it; all is drawn without.
+    """
+    data, engine = experiment.data, experiment.engine
+    if dataset is None:
+        return regression(
+            data.name.removeprefix(SYNTHETIC),
+            experiment.network.num_clients,
+            data.dimension,
+            data.samples_per_client,
+            batch_size=experiment.algorithm.batch_size,
+            precision=engine.precision,
+            mesh=mesh,
+        )
     num_clients = experiment.network.num_clients
     return classification(
         dataset,
-        MODELS[model.name](settings),
+        build_model(experiment, dataset),
         num_clients=num_clients,
         partition=data.partition,
         settings=PartitionSettings(
@@ -81,4 +93,5 @@ def build_task(experiment: Experiment, dataset: Dataset | None, mesh: Mesh | Non
         precision=engine.precision,
         mesh=mesh,
         augmentation=Augmentation(data.crop, data.flip),
+        pretrained=pretrained,
     )

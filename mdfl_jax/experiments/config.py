@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.algorithm_checks import check_algorithm
 from mdfl_jax.experiments.graph_points import check_graph
+from mdfl_jax.experiments.pretrained_files import check_pretrained
 from mdfl_jax.experiments.sections import Experiment
 from mdfl_jax.experiments.server_checks import check_server
 from mdfl_jax.experiments.trace_files import check_trace
@@ -183,6 +184,7 @@ def check_together(experiment: Experiment) -> None:
         check_world(network, experiment.motion)
         check_trace(experiment)
     check_task(experiment)
+    check_pretrained(experiment)
     check_algorithm(experiment.algorithm)
     check_server(experiment)
     if experiment.rounds % experiment.eval_every:

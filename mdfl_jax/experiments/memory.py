@@ -208,8 +208,11 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
         engine=dataclasses.replace(member.engine, mapping="scan"),
     )
     patterns = [alone.network.mobility]
+    tree = group.pretrained.tree if group.pretrained else None
     single = group._replace(
-        simulation=build_simulation(alone, group.dataset, patterns), hparams=[hparams_of(alone, patterns)], points=[0]
+        simulation=build_simulation(alone, group.dataset, patterns, pretrained=tree),
+        hparams=[hparams_of(alone, patterns)],
+        points=[0],
     )
     client = need(single, 1, 1)
     set_by = "engine.memory_mib" if study.experiment.engine.memory_mib else "the memory of a device, in MiB,"

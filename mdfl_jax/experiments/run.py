@@ -236,6 +236,7 @@ def run_study(
         "config": study.config,
         "points": [{"id": point.id, "overrides": point.overrides} for point in study.points],
         "seeds": study.seeds,
+        "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
         **provenance(),
         **({"processes": _processes(lead)} if lead.count > 1 else {}),

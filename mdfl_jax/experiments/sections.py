@@ -79,6 +79,7 @@ class ModelConfig:
     hidden: int = _field(64, "width of the dense layer behind the convolutions", at_least=1)
     base_width: int = _field(0, "resnets: channels of the first stage, 0: the paper's", at_least=0)
     norm: str = _field("batch", "resnets: normalisation", names=NORMS)
+    pretrained: str = _field("", "weights file of a ResNet-18 or -50 (.safetensors, .npz, .pth); empty: random")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mdfl_jax.experiments.build import build_simulation, hparams_of
 from mdfl_jax.experiments.build_task import load_dataset
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.graph_points import check_graph_used
+from mdfl_jax.experiments.pretrained_files import Pretrained, PretrainedFiles
 from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.experiments.server_checks import notes as server_notes
 from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
@@ -40,6 +41,7 @@ class Group(NamedTuple):
       hparams: the numbers of each point, in the order of ``points``.
       runs_per_batch: runs that are on the devices together.
       dataset: what the simulation was built from.
+      pretrained: and the weights, where there are some.
     """
 
     points: list[int]
@@ -47,6 +49,7 @@ class Group(NamedTuple):
     hparams: list[Hparams]
     runs_per_batch: int
     dataset: Dataset | None
+    pretrained: Pretrained | None = None
 
     def double_bits(self, point: int) -> float | None:
         """Bits of one message of a point as PaME counts them; None where that count does not say."""
@@ -81,6 +84,11 @@ class Study(NamedTuple):
     def config(self) -> dict[str, Any]:
         """The resolved configuration, as written to config.json."""
         return dataclasses.asdict(self.experiment)
+
+    @property
+    def pretrained(self) -> list[str]:
+        """What became of the tensors of pretrained weights, a line a file and model."""
+        return list(dict.fromkeys(group.pretrained.describe() for group in self.groups if group.pretrained))
 
     @property
     def baseline(self) -> str:
@@ -144,7 +152,7 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
     check_used([point.experiment for point in all_points])
     check_graph_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}
-    files = TraceFiles()
+    files, weight_files = TraceFiles(), PretrainedFiles()
     groups = []
     for indices in group_points(all_points):
         members = [all_points[i].experiment for i in indices]
@@ -157,9 +165,11 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
             datasets[source] = load_dataset(source)
         check_images(members[0], datasets[source])
         num_runs = runs_per_batch(members[0], len(members), processes)
-        simulation = build_simulation(members[0], datasets[source], patterns, mesh_for(members[0], num_runs))
+        pretrained = weight_files.weights(members[0], datasets[source])
+        tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
+        simulation = build_simulation(members[0], datasets[source], patterns, mesh, tree)
         hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
-        groups.append(Group(indices, simulation, hparams, num_runs, datasets[source]))
+        groups.append(Group(indices, simulation, hparams, num_runs, datasets[source], pretrained))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
 
@@ -201,7 +211,7 @@ def plan(study: Study, processes: int = 1) -> str:
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *server_notes(p.experiment)))
-    lines += [f"  note: {line}" for line in told]
+    lines += [f"  note: {line}" for line in (*told, *study.pretrained)]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     hosts = f" in each of {processes} processes" if processes > 1 else ""

@@ -98,6 +98,7 @@ def test_config_json_says_how_it_was_made(workdir, config):
     manifest = strict((workdir / "config.json").read_text())
     assert manifest["schema"] == 1
     assert manifest["status"] == "finished"
+    assert manifest["pretrained"] == []
     assert manifest["name"] == "tiny"
     assert manifest["config"] == plain(make_study(config).config)
     assert manifest["config"]["network"]["num_clients"] == 6

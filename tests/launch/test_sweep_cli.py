@@ -105,6 +105,10 @@ def wrong(told, tiny, tmp_path):
         ("--config.seeds=", "seeds is ''; it must be a whole number"),
         ("--config.engine.record_positions=2", "engine.record_positions is '2'; it must be true or false"),
         ("--config.model.widths=a", "model.widths is ('a',); it must be whole numbers"),
+        (
+            "--config.model.pretrained=w.npz",
+            "model.pretrained is 'w.npz'; model.name is linear, and there are weights of resnet18, resnet50",
+        ),
         ("--config.rounds=5", "rounds is 5; it must be a multiple of eval_every, which is 2"),
         (
             "--config.engine.client_devices=3",

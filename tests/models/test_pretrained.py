@@ -1,0 +1,245 @@
+"""Pretrained weights: logits against a ResNet written from torchvision's names, the adapted stem, and every refusal."""
+
+import pickle
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from oracles.resnet import logits, names_and_shapes, random_tensors
+from safetensors.numpy import save_file
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models.pretrained import match, resized
+from mdfl_jax.models.weight_files import read_tensors
+
+CLASSES, WIDTH = 10, 4
+SMALL = {"width": WIDTH, "num_classes": CLASSES, "stem": 3}
+
+
+def model_of(name="resnet18", width=WIDTH, num_classes=CLASSES, **settings):
+    return MODELS[name](ModelSettings(num_classes, base_width=width, **settings))
+
+
+@cache
+def shapes_of(name="resnet18", width=WIDTH, num_classes=CLASSES, channels=3, norm="batch"):
+    model = model_of(name, width, num_classes, norm=norm)
+    return jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 8, 8, channels)))
+
+
+def without(tensors, *names):
+    return {name: tensor for name, tensor in tensors.items() if name not in names}
+
+
+@pytest.mark.parametrize(("name", "form"), [("resnet18", ""), ("resnet50", "library")])  # which compiles faster
+def test_logits_are_those_of_the_reference(name, form, tmp_path):
+    tensors = random_tensors(name, **SMALL)
+    save_file(tensors, tmp_path / "w.safetensors")
+    variables, report = match(read_tensors(tmp_path / "w.safetensors"), shapes_of(name))
+    images = jax.random.normal(jax.random.key(0), (3, 16, 16, 3))
+    ours = jax.jit(model_of(name, convolution=form).apply)(variables, images)
+    theirs = jax.jit(partial(logits, name=name))(tensors, images)
+    assert np.abs(theirs).max() > 0.1
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
+    counters = {leaf for leaf in tensors if leaf.endswith("num_batches_tracked")}
+    assert set(report.taken) == set(tensors) - counters
+    assert (set(report.left_out), report.resized) == (counters, ())
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_every_tensor_of_torchvision_has_its_place_at_full_width(name):
+    names = names_and_shapes(name)
+    assert len(names) == {"resnet18": 122, "resnet50": 320}[name]
+    tensors = {leaf: np.broadcast_to(np.float32(0.5), shape) for leaf, shape in names.items()}
+    shapes = shapes_of(name, width=0, num_classes=1000)
+    given, report = match(tensors, shapes)
+    assert jax.tree.map(jnp.shape, given) == jax.tree.map(jnp.shape, shapes)
+    assert report.resized == ("conv1.weight",)
+    assert len(report.taken) + len(report.resized) + len(report.left_out) == len(names)
+
+
+def test_the_adapted_kernel_sees_what_the_first_one_sees_enlarged():
+    rng = np.random.default_rng(0)
+    kernels, images = rng.normal(size=(5, 3, 7, 7)).astype(np.float32), rng.normal(size=(2, 3, 6, 6))
+    # A pixel is 7 units wide, a tap of the 7x7 kernel 3.
+    units = np.repeat(np.repeat(kernels, 3, axis=2), 3, axis=3) / 9
+    enlarged = np.repeat(np.repeat(images.astype(np.float32), 7, axis=2), 7, axis=3)
+    small = jax.lax.conv(images.astype(np.float32), resized(kernels), (1, 1), "VALID")
+    np.testing.assert_allclose(small, jax.lax.conv(enlarged, units, (7, 7), "VALID"), atol=1e-4)
+    np.testing.assert_allclose(resized(kernels).sum((2, 3)), kernels.sum((2, 3)), atol=1e-5)
+
+
+def test_imagenet_weights_keep_all_but_the_head_and_have_their_stem_adapted(tmp_path):
+    tensors = random_tensors("resnet18", width=WIDTH)
+    np.savez(tmp_path / "w.npz", **tensors)
+    given, report = match(read_tensors(tmp_path / "w.npz"), shapes_of())
+    assert given["params"]["fc"] == {"kernel": None, "bias": None}
+    stem = given["params"]["conv1"]["conv"]["kernel"]
+    np.testing.assert_array_equal(stem, resized(tensors["conv1.weight"]).transpose(2, 3, 1, 0))
+    assert report.resized == ("conv1.weight",)
+    assert report.describe() == (
+        "99 tensors taken; conv1.weight taken, 7x7 summed to 3x3; fc.weight, fc.bias left out (of 1000 classes, here "
+        "there are 10; drawn at random); 20 left out (counters that have no use here)"
+    )
+
+
+def test_a_file_without_head_or_counters_is_taken():
+    tensors = random_tensors("resnet18", counters=False, **SMALL)
+    given, report = match(without(tensors, "fc.weight", "fc.bias"), shapes_of())
+    assert given["params"]["fc"] == {"kernel": None, "bias": None}
+    assert report.left_out == dict.fromkeys(("fc.weight", "fc.bias"), "not in the file; drawn at random")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_other_precisions_become_single(dtype, tmp_path):
+    tensors = {name: tensor.astype(dtype) for name, tensor in random_tensors("resnet18", **SMALL).items()}
+    save_file(tensors, tmp_path / "w.safetensors")
+    given, _ = match(read_tensors(tmp_path / "w.safetensors"), shapes_of())
+    assert {leaf.dtype for leaf in jax.tree.leaves(given)} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(given["params"]["fc"]["bias"], tensors["fc.bias"].astype(np.float32))
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "model.", "model.module.", "module._orig_mod."])
+def test_prefixes_are_left_off(prefix, tmp_path):
+    tensors = random_tensors("resnet18", **SMALL)
+    np.savez(tmp_path / "w.npz", **{prefix + name: tensor for name, tensor in tensors.items()})
+    assert list(read_tensors(tmp_path / "w.npz")) == list(tensors)
+
+
+def test_a_prefix_of_some_names_stays_and_they_are_named():
+    tensors = random_tensors("resnet18", **SMALL)
+    tensors["module.bn1.bias"] = tensors.pop("bn1.bias")
+    with pytest.raises(UserError, match=r"^bn1.bias is missing; module.bn1.bias has no place$"):
+        match(tensors, shapes_of())
+
+
+def changed(**changes):
+    tensors = random_tensors("resnet18", **SMALL) | {name.replace("__", "."): a for name, a in changes.items()}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+bad = np.full(WIDTH, np.nan, np.float32)
+FAULTS = {
+    "missing": (changed(bn1__weight=None, layer4__1__conv2__weight=None, fc__bias=None),
+        "bn1.weight is missing; fc.bias is missing; layer4.1.conv2.weight is missing"),
+    "extra": (changed(aux=bad, layer1__0__conv3__bias=bad), "aux has no place; layer1.0.conv3.bias has no place"),
+    "misshapen": (changed(bn1__bias=np.zeros(5, np.float32), conv1__weight=np.zeros((4, 3, 5, 5), np.float32)),
+        "conv1.weight is [4, 3, 5, 5], and must be [4, 3, 3, 3] or [4, 3, 7, 7]; bn1.bias is [5], and must be [4]"),
+    "head of other features": (changed(fc__weight=np.zeros((7, 8), np.float32), fc__bias=np.zeros(7, np.float32)),
+        "fc.weight is [7, 8], and must be [10, 32]; fc.bias is [7], and must be [10]"),
+    "whole numbers": (changed(bn1__weight=np.ones(WIDTH, np.int32)),
+        "bn1.weight is of type int32, and must be of floating-point numbers"),
+    "not finite": (changed(bn1__weight=bad, bn1__bias=np.full(WIDTH, 1e300)),
+        "bn1.weight holds numbers that are not finite; bn1.bias holds numbers that are not finite"),
+    "variance": (changed(bn1__running_var=-np.ones(WIDTH, np.float32)),
+        "bn1.running_var holds a variance below zero"),
+    "ResNet-34": (random_tensors("resnet34", **SMALL), "it is of a ResNet-34; the model is a ResNet-18"),
+    "ResNet-50": (random_tensors("resnet50", **SMALL), "it is of a ResNet-50; the model is a ResNet-18"),
+    "other network": ({"patch_embed.weight": bad, "norm.bias": bad},
+        "no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with patch_embed.weight, "
+        "norm.bias"),
+    "empty": ({}, "no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with nothing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_tensor_that_does_not_fit_is_named(fault):
+    tensors, line = FAULTS[fault]
+    with pytest.raises(UserError) as error:
+        match(tensors, shapes_of())
+    assert str(error.value) == line
+
+
+def test_models_that_the_weights_do_not_fit_are_refused():
+    tensors = random_tensors("resnet18", **SMALL)
+    with pytest.raises(UserError, match="it is of a ResNet-18; the model is a ResNet-50"):
+        match(tensors, shapes_of("resnet50"))
+    with pytest.raises(UserError, match=r"model.norm must be batch"):
+        match(tensors, shapes_of(norm="none"))
+    with pytest.raises(UserError, match=r"conv1.weight is \[4, 3, 3, 3\], and must be \[4, 1, 3, 3\] or \[4, 1, 7, 7"):
+        match(tensors, shapes_of(channels=1))
+
+
+def files_that_cannot_be_read(folder):
+    good = {"fc.bias": np.arange(3.0)}
+    np.savez(folder / "pickled.npz", a=np.array([{}], dtype=object))
+    np.savez(folder / "cut.npz", **good)
+    save_file(good, folder / "cut.safetensors")
+    for name in ("cut.npz", "cut.safetensors"):
+        (folder / name).write_bytes((folder / name).read_bytes()[:-20])
+    np.save(folder / "one.npy", good["fc.bias"])
+    (folder / "one.npy").rename(folder / "one.npz")
+    save_file({"a": np.zeros(3, ml_dtypes.float8_e4m3fn)}, folder / "tiny.safetensors")
+    for name in ("text.npz", "text.safetensors", "text.bin"):
+        (folder / name).write_text("these are no weights, but words")
+    for name in ("empty.npz", "empty.safetensors"):
+        (folder / name).touch()
+    (folder / "folder.npz").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("absent.npz", "there is no such file"),
+        ("folder.npz", "there is no such file"),
+        ("text.bin", "it ends in '.bin'; a weights file ends in .safetensors, .npz, .pth, .pt"),
+        ("text.npz", "it holds a pickle, which needs code to be read; only tensors are taken"),
+        ("pickled.npz", "it holds a pickle, which needs code to be read; only tensors are taken"),
+        ("text.safetensors", "it is not a whole safetensors file"),
+        ("empty.npz", "it is not a whole .npz file"),
+        ("empty.safetensors", "it is not a whole safetensors file"),
+        ("cut.npz", "it is not a whole .npz file"),
+        ("cut.safetensors", "it is not a whole safetensors file"),
+        ("one.npz", "it holds one array without a name"),
+        ("tiny.safetensors", "it holds tensors of a type that cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_read_are_told_in_one_line(name, line, tmp_path):
+    files_that_cannot_be_read(tmp_path)
+    with pytest.raises(UserError) as error:
+        read_tensors(tmp_path / name)
+    assert str(error.value).startswith(f"{str(tmp_path / name)!r}: {line}")
+    assert "\n" not in str(error.value)
+
+
+def test_without_pytorch_its_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (tmp_path / "w.pth").write_bytes(pickle.dumps({}))
+    with pytest.raises(UserError, match=r"PyTorch is needed to read it, and is not installed; save it as .safetensors"):
+        read_tensors(tmp_path / "w.pth")
+
+
+class Code:
+    def __reduce__(self):
+        return print, ("code was run",)
+
+
+def test_pytorch_files(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    tensors = random_tensors("resnet18", **SMALL)
+    held = {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}
+    forms = (held, {"state_dict": held, "epoch": 3}, {"model": {f"module.{name}": t for name, t in held.items()}})
+    for form, zipped in zip(forms, (True, False, True)):
+        torch.save(form, tmp_path / "w.pth", _use_new_zipfile_serialization=zipped)
+        read = read_tensors(tmp_path / "w.pth")
+        assert list(read) == list(tensors)
+        assert all(np.array_equal(read[name], tensor) for name, tensor in tensors.items())
+    torch.save({"a": torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))}, tmp_path / "w.pt")
+    assert read_tensors(tmp_path / "w.pt")["a"].dtype == np.float32
+    for content, line in (
+        ({"a": Code()}, "it holds a pickle that needs code to be read; only tensors are taken"),
+        (torch.nn.Linear(2, 2), "it holds a pickle that needs code to be read; only tensors are taken"),
+        ({"epoch": 3}, "epoch is a int, not a tensor"),
+        ([torch.ones(2)], "it holds a list, not tensors by name"),
+    ):
+        torch.save(content, tmp_path / "bad.pth")
+        with pytest.raises(UserError, match=line) as error:
+            read_tensors(tmp_path / "bad.pth")
+        assert "\n" not in str(error.value)
+    assert "code was run" not in capsys.readouterr().out
+    (tmp_path / "bad.pth").write_bytes((tmp_path / "w.pth").read_bytes()[:-50])
+    with pytest.raises(UserError, match="it is not a whole PyTorch file"):
+        read_tensors(tmp_path / "bad.pth")
