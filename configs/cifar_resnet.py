@@ -5,7 +5,7 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/cifar_resne
 
 | argument         | study                                                                          | runs x rounds |
 |------------------|--------------------------------------------------------------------------------|---------------|
-| small            | narrow ResNet-20, 6 clients, static, random and DCM: minutes on two CPU cores  | 6 x 240       |
+| small            | narrow ResNet-20, 6 clients, static, random and DCM: minutes on two CPU cores  | 6 x 400       |
 | madfl            | MADFL figures 7 and 8: ResNet-18, 20 clients, alpha 0.1, four patterns         | 24 x 2,000    |
 | dadfl            | DADFL figure 5: ResNet-50, Rm 5 and infinity, four patterns                    | 80 x 600      |
 | pame             | PaME figure 12: ResNet-20, 32 nodes, Dirichlet 0.3, 0.6 and IID, five algorithms | 135 x 2,000 |
@@ -96,18 +96,18 @@ def _small() -> ConfigDict:
     config.title = "Mobility on CIFAR-10, in small"
     config.sweep = "network.mobility=static,random_movement,dcm"
     config.baseline = "network.mobility=random_movement"
-    config.seeds, config.rounds, config.eval_every = 2, 240, 40
+    config.seeds, config.rounds, config.eval_every = 2, 400, 80
     config.target = 0.4
     config.data.name = "cifar10"
     config.data.limit_train, config.data.limit_test = 10_000, 1000
-    config.data.alpha = 0.3
+    config.data.alpha = 0.5
     config.data.flip = True
     config.model.name, config.model.base_width = "resnet20", 8
     config.network.num_clients, config.network.num_mobile = 6, 2
     config.network.grid_size, config.network.radius, config.network.max_step = 9, 3.0, 5.0
-    config.algorithm.lr, config.algorithm.momentum, config.algorithm.weight_decay = 0.05, 0.9, 5e-4
+    config.algorithm.lr, config.algorithm.momentum, config.algorithm.weight_decay = 0.1, 0.9, 5e-4
     config.algorithm.lr_schedule, config.algorithm.lr_final = "cosine", 0.02
-    config.algorithm.batch_size = 32
+    config.algorithm.batch_size = 16
     return config
 
 
