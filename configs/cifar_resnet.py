@@ -30,14 +30,14 @@ from mdfl_jax.experiments import default_config
 
 
 def _recipe(config: ConfigDict) -> ConfigDict:
-    """SGD of MADFL and DADFL on CIFAR-10, for an accelerator: 2,048 samples in flight, products in bfloat16."""
+    """SGD of MADFL and DADFL on CIFAR-10, for an accelerator: one minibatch in flight, products in bfloat16."""
     config.title = "Mobility on CIFAR-10"
     config.data.name = "cifar10"
     config.data.crop, config.data.flip = 4, True
     config.algorithm.lr, config.algorithm.momentum, config.algorithm.weight_decay = 0.01, 0.9, 5e-4
     config.algorithm.batch_size = 512
     config.engine.precision = "bfloat16"
-    config.engine.tile = 2048
+    config.engine.tile = 512
     return config
 
 

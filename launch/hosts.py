@@ -18,10 +18,14 @@ _COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0,
 _NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "Processes that share the study.")
 _PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0; only process 0 writes.")
 START_TIMEOUT = flags.DEFINE_float(
-    "start_timeout", 60.0, "Seconds that all processes have to come together.", lower_bound=1.0
+    "start_timeout", 60.0, "Seconds that all processes have to come together.", lower_bound=1.0, upper_bound=1e6
 )
 HOST_TIMEOUT = flags.DEFINE_float(
-    "host_timeout", 30.0, "Seconds without a sign of life after which a process is gone.", lower_bound=1.0
+    "host_timeout",
+    30.0,
+    "Seconds without a sign of life after which a process is gone.",
+    lower_bound=1.0,
+    upper_bound=1e6,
 )
 
 

@@ -24,6 +24,9 @@ BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
 class Tiling(NamedTuple):
     """How the samples of a round are cut up; it changes the speed and the memory, and the results by rounding only.
 
+    But batch normalisation sees a block as a batch: with full-batch rounds, or a block size of its own, results depend
+    on it.
+
     Attributes:
       block_size: samples of one client that make a block (0: by the tile, and a full batch's share of a client).
       tile: samples in flight at once; 0: what fits a CPU's cache, or 16384 on an accelerator.

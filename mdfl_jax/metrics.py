@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.statistics import trained
 from mdfl_jax.types import Array, ClientParams, Links
 
 
@@ -65,7 +66,8 @@ def mean_model(client_params: ClientParams) -> ClientParams:
 
 
 def consensus_distance(client_params: ClientParams) -> jax.Array:
-    """sqrt((1/N) sum_i ||x_i - mean||^2) over stacked trees."""
+    """sqrt((1/N) sum_i ||x_i - mean||^2) over stacked trees, batch statistics left out."""
+    client_params = trained(client_params)
     mean = mean_model(client_params)
     squares = jax.tree.map(lambda p, m: jnp.sum(jnp.square(p - m)), client_params, mean)
     num_clients = jax.tree.leaves(client_params)[0].shape[0]

@@ -13,7 +13,7 @@ from mdfl_jax import rounds
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import Metrics, as_history
 from mdfl_jax.rounds import Carry, RunFacts, Schedule, no_sums
-from mdfl_jax.statistics import trained
+from mdfl_jax.statistics import sent, trained
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
@@ -113,7 +113,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=partial(rounds.facts, parts),
-        double_bits=(lambda numbers: count(numbers, size(model))) if count else None,
+        double_bits=(lambda numbers: count(numbers, size(sent(model, algorithm.local_statistics)))) if count else None,
         num_params=size(trained(model)),
         mesh=task.mesh,
         layout=partial(rounds.layout, parts),

@@ -8,6 +8,7 @@ comes between. An algorithm under ``algorithm.statistics=local`` exchanges what 
 al., ICLR 2021).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -45,9 +46,11 @@ def received(model: Any, part: Any, local: bool) -> Any:
     return with_trained(model, part) if local else part
 
 
-def scaled(model: Any, factor: jax.Array) -> Any:
-    """A gradient whose statistics are multiplied by a factor."""
-    if not has_statistics(model):
-        return model
-    of_statistics = jax.tree.map(lambda g: g * factor, model[STATISTICS])
-    return {"params": model["params"], STATISTICS: of_statistics}
+def each(of_trained: Callable[..., Any], of_statistics: Callable[..., Any], *models: Any) -> Any:
+    """Maps models of one structure leaf by leaf: what is trained by one function, statistics by another."""
+    if not has_statistics(models[0]):
+        return jax.tree.map(of_trained, *models)
+    return {
+        "params": jax.tree.map(of_trained, *(model["params"] for model in models)),
+        STATISTICS: jax.tree.map(of_statistics, *(model[STATISTICS] for model in models)),
+    }

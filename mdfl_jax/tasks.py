@@ -180,14 +180,15 @@ def classification(
     ) -> tuple[jax.Array, ClientParams]:
         if clients.blocks is None:
             blocks = _minibatch_blocks(key, clients.held, batch_size, block_size)
-            place = jnp.arange(len(blocks.client)) % -(-batch_size // block_size)
+            per_client = blocks.sample.size // len(clients.num_samples)
+            place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
             samples = jnp.where(clients.num_samples > 0, batch_size, 1)
         else:
-            blocks, place = clients.blocks, clients.blocks.sample[:, 0]
+            blocks, place = clients.blocks, clients.blocks.sample
             samples = jnp.maximum(clients.num_samples, 1)
         if augmentation.num_views > 1:
             key = stream(key, "augmentation")
-            blocks = blocks._replace(view=draw_views(augmentation, key, blocks.client, place, block_size))
+            blocks = blocks._replace(view=draw_views(augmentation, key, blocks.client, place))
         with in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, clients.blocks is None)
         return jax.tree.map(lambda a: a / samples.reshape(-1, *[1] * (a.ndim - 1)), sums)

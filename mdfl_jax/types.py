@@ -183,6 +183,7 @@ class Algorithm(NamedTuple):
         the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
         counts them; None where that count does not say.
+      local_statistics: batch statistics are not sent (`mdfl_jax.statistics`).
       participates: picks its neighbours and periods itself; else the network is thinned for it.
     """
 
@@ -193,6 +194,7 @@ class Algorithm(NamedTuple):
     global_model: Callable[[Any], ClientParams] | None = None
     double_bits: Callable[[Any, int], float] | None = None
     participates: bool = False
+    local_statistics: bool = False
 
 
 def of_types(tree: Any, like: Any) -> Any:

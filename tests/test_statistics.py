@@ -5,14 +5,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import leaves_equal, toy_dataset
+from small import leaves_equal, toy_dataset, toy_hparams
 
+from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import AlgorithmParams, Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models.norm import BatchNorm
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.sharding import client_mesh
+from mdfl_jax.simulation import build
 from mdfl_jax.statistics import trained
 from mdfl_jax.tasks import PartitionParams, classification
 from mdfl_jax.types import Links
@@ -142,8 +146,10 @@ RECURSIONS = [n for n in ALGORITHMS if "statistics" in ignored_by(n) and not ALG
 def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name):
     """What is learnt of the data is frozen by a gradient of zero; the statistics go on, and end where they should."""
     clients, before = start(WHOLE)
-    algorithm = ALGORITHMS[name](Settings())
-    hparams = numbers_of(name)._replace(lr=0.05, transmission=1.0, trigger=0.0, eta=1e-3, momentum=0.0)
+    algorithm = ALGORITHMS[name](
+        Settings(schedule=lambda k: jnp.maximum(0.99**k, 0.1))
+    )  # which must not slow them down
+    hparams = numbers_of(name)._replace(lr=0.05, transmission=1.0, trigger=0.0, eta=1e-3)
     links = Links(jnp.asarray(RING), jnp.asarray(MIX))
     target = dict(zip(("mean", "var"), np.moveaxis([batch_statistics(WHOLE, clients, i) for i in range(N)], 1, 0)))
     target = jax.tree.map(lambda t: jnp.asarray(t, jnp.float32), target)
@@ -154,12 +160,64 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
         return jnp.zeros(N), {"params": still, "batch_stats": {"norm": pull}}
 
     def body(state, key):
-        return algorithm.round(hparams, key, state, links, gradient)[0], None
+        state = algorithm.round(hparams, key, state, links, gradient)[0]
+        return state, algorithm.params(state)["batch_stats"]["norm"]["var"].min()
 
-    state = jax.jit(lambda s: jax.lax.scan(body, s, jax.random.split(KEY, 400))[0])(algorithm.init(hparams, before))
+    run = jax.jit(lambda s: jax.lax.scan(body, s, jax.random.split(KEY, 400)))
+    state, least = run(algorithm.init(hparams, before))
+    assert float(least.min()) > 0  # no momentum swings them past the batches'
     mean_of_clients = jax.tree.map(lambda s: s.mean(axis=0), running(algorithm.params(state)))
     for kind, value in target.items():
         np.testing.assert_allclose(mean_of_clients[kind], value.mean(axis=0), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["async_fl", "fedmobile", "fedmobile_local", "virtual_upload", "server_fedavg"])
+def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(name):
+    """Sums of what they moved by would overshoot when meetings are far apart: variances must never be negative."""
+    _, before = start(WHOLE)
+    same = jax.tree.map(lambda p: jnp.broadcast_to(p[:1], p.shape), before)
+    algorithm, hparams = ALGORITHMS[name](Settings()), AlgorithmParams(lr=0.05)
+    small = jax.tree.map(lambda s: jnp.full_like(s, 0.1), same["batch_stats"])
+    me, interval = jnp.arange(N), 20
+
+    def gradient(params, key):
+        pull = jax.tree.map(lambda s, t: RATE * (s - t), params["batch_stats"], small)
+        return jnp.zeros(N), {"params": jax.tree.map(jnp.zeros_like, params["params"]), "batch_stats": pull}
+
+    def body(state, t):
+        last = t - (t - 5 * me) % interval
+        partner = jnp.where(t % 2 == 0, jnp.array([1, 0, 3, 2]), jnp.array([3, 2, 1, 0]))
+        meeting = me[:, None] == partner
+        links = Links(meeting, jnp.eye(N), last == t, last, last + interval, partner)
+        state = algorithm.round(hparams, KEY, state, links, gradient)[0]
+        return state, (algorithm.global_model(state)["batch_stats"], algorithm.params(state)["batch_stats"])
+
+    run = jax.jit(lambda s: jax.lax.scan(body, s, jnp.arange(400, dtype=jnp.int32)))
+    _, (server, clients) = run(algorithm.init(hparams, same))
+    for leaf, of_clients, first in zip(*map(jax.tree.leaves, (server, clients, same["batch_stats"]))):
+        low, high = min(0.1, float(first.min())) - 1e-5, max(0.1, float(first.max())) + 1e-5
+        assert low <= float(leaf.min()) <= float(leaf.max()) <= high
+        assert low <= float(of_clients.min()) <= float(of_clients.max()) <= high
+        np.testing.assert_allclose(leaf[-1], 0.1, atol=0.03)
+
+
+def test_a_mesh_of_devices_gives_the_statistics_of_one():
+    """Eleven clients on eight devices, crops and flips; minibatches, and blocks that the devices share."""
+    hparams = toy_hparams(alpha=0.05, lr=0.1)
+    for batch_size in (10, 0):
+        found = []
+        for num_devices in (1, 8):
+            mesh = client_mesh(jax.devices()[:num_devices])
+            task = classification(
+                toy_dataset(), Normalised(), 11, "dirichlet", batch_size=batch_size, tiling=Tiling(30), mesh=mesh,
+                augmentation=Augmentation(1, True),
+            )  # fmt: skip
+            made = build(task, spatial(11, 5, ("static", "random_movement")), ALGORITHMS["dpsgd"](), Schedule(2, 2))
+            carry, _ = jax.jit(made.init)(made.data, hparams, KEY)
+            carry, metrics = jax.jit(made.advance)(made.data, hparams, KEY, carry)
+            found.append((jax.tree.map(lambda p: p[:11], carry.algorithm.params), metrics.loss))
+        assert leaves_equal(*jax.device_get(found), 2e-5)
+        assert float(jnp.ptp(found[0][0]["batch_stats"]["norm"]["mean"], axis=0).max()) > 0.01
 
 
 @pytest.mark.parametrize("batch_size", [0, 6])

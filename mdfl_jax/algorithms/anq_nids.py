@@ -52,8 +52,9 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: ANQNIDSState, links: Links, gradient: Gradient
     ) -> tuple[ANQNIDSState, RoundStats]:
         x, unravel = ravel(state.params)
-        loss, found = flat_gradient(hparams, key, state.params, gradient)
-        descent = recursion_step(settings, hparams, state.round).astype(x.dtype) * found
+        step = recursion_step(settings, hparams, state.round).astype(x.dtype)
+        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        descent = step * found
         planned = 2 * x - state.before - (descent - state.descent)
         shrink = jnp.power(jnp.asarray(hparams.eta_decay, x.dtype), state.round.astype(x.dtype))
         numbers = hparams._replace(eta=jnp.asarray(hparams.eta, x.dtype) * shrink)

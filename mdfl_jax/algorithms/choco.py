@@ -36,8 +36,9 @@ def choco(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: ChocoState, links: Links, gradient: Gradient
     ) -> tuple[ChocoState, RoundStats]:
         x, unravel = ravel(state.params)
-        loss, found = flat_gradient(hparams, key, state.params, gradient)
-        stepped = x - recursion_step(settings, hparams, state.round).astype(x.dtype) * found
+        step = recursion_step(settings, hparams, state.round).astype(x.dtype)
+        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
+        stepped = x - step * found
         sent = send(compressor, hparams, own_draws(key), stepped, state.estimate, links)
         mixed = stepped + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = ChocoState(unravel(mixed), sent.estimate, state.round + 1)

@@ -38,8 +38,8 @@ def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: DCDState, links: Links, gradient: Gradient
     ) -> tuple[DCDState, RoundStats]:
         x, unravel = ravel(state.params)
-        loss, found = flat_gradient(hparams, key, state.params, gradient)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
+        loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         wanted = x + pull(links, state.known, settings) - step * found
         sent = send(compressor, hparams, own_draws(key), wanted, state.known, links)
         moved = jnp.where((sent.messages > 0)[:, None], sent.estimate, wanted)

@@ -9,6 +9,7 @@ from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradien
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -36,17 +37,16 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
     def do_round(
         hparams: AlgorithmParams, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
     ) -> tuple[DFedAvgMState, RoundStats]:
-        decayed = decayed_gradient(gradient, hparams)
-
         def step(carry: tuple[ClientParams, ClientParams], k: jax.Array) -> tuple[tuple[ClientParams, ...], jax.Array]:
             y, before = carry
-            loss, found = decayed(y, jax.random.fold_in(key, k))
             eta = recursion_step(settings, hparams, state.step + k)
+            loss, found = decayed_gradient(gradient, hparams, eta)(y, jax.random.fold_in(key, k))
 
             def moved(y: jax.Array, before: jax.Array, g: jax.Array) -> jax.Array:
                 return y - eta.astype(y.dtype) * g + jnp.asarray(hparams.momentum, y.dtype) * (y - before)
 
-            return (jax.tree.map(moved, y, before, found), y), loss
+            plain = lambda y, before, g: y - eta.astype(y.dtype) * g  # noqa: E731
+            return (each(moved, plain, y, before, found), y), loss
 
         (y, _), losses = jax.lax.scan(step, (state.params, state.params), jnp.arange(num_steps, dtype=jnp.int32))
         sent = messages_sent(links.adjacency)

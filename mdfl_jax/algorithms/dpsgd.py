@@ -56,7 +56,14 @@ def local_then(
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
         return DPSGDState(statistics.received(params, part, local), opt_state), stats
 
-    return Algorithm(frozenset(needs), init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return Algorithm(
+        frozenset(needs),
+        init,
+        do_round,
+        lambda state: state.params,
+        double_bits=double_dense_bits,
+        local_statistics=settings.local_statistics,
+    )
 
 
 def gossip(settings: Settings) -> Exchange:

@@ -3,7 +3,8 @@
 A slot is a round. Order: clients at the server upload their cumulative updates (CLU) m_i, the server does
 x <- x - (1/N) sum m_i (4), they download x and reset m_i = 0; then those that meet relay; then every client takes its
 local steps, and what they moved it by is added to m_i (2), (3). Nothing is lost and nothing delivered twice:
-N (x^0 - x^t) + sum_i m_i is the sum of all steps taken, in every variant.
+N (x^0 - x^t) + sum_i m_i is the sum of all steps taken, in every variant. Batch statistics are no updates: they
+travel with the models, and the server's go towards those of the clients that upload.
 """
 
 from functools import partial
@@ -21,6 +22,7 @@ from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over,
 from mdfl_jax.exchange.search import automatic
 from mdfl_jax.exchange.traffic import Traffic, add_traffic, no_traffic, slot_traffic
 from mdfl_jax.rng import own_draws
+from mdfl_jax.statistics import each
 from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -98,19 +100,22 @@ def _init_state(settings: Settings, variant: Variant, hparams: Any, client_param
     )
 
 
-def _delivered(server: ClientParams, held: ClientParams, uploads: jax.Array, num_clients: int) -> ClientParams:
-    """x - (1/N) sum of m_i over those who upload (4).
+def _delivered(
+    server: ClientParams, held: ClientParams, params: ClientParams, uploads: jax.Array, num_clients: int
+) -> ClientParams:
+    """x - (1/N) sum of m_i over those who upload (4); batch statistics go a share 1 / N of the way to theirs.
 
-    The sum is a product, which CPUs do some thirty times faster than a sum along the leading axis; what is not uploaded
-    is set to zero before it, since it may be infinite in a run that diverges.
+    Sums of what statistics moved by long ago would overshoot: a variance would fall below zero. The sum is a product,
+    which CPUs do some thirty times faster than a sum along the leading axis; what is not uploaded is set to zero before
+    it, since it may be infinite in a run that diverges.
     """
 
-    def leaf(x: jax.Array, m: jax.Array) -> jax.Array:
+    def leaf(x: jax.Array, m: jax.Array, _: jax.Array) -> jax.Array:
         uploaded = jnp.where(rows_like(uploads, m), m, 0)
         total = jnp.einsum("i,i...->...", uploads.astype(m.dtype), uploaded, precision="highest")
         return x - total / num_clients
 
-    return jax.tree.map(leaf, server, held)
+    return each(leaf, lambda x, m, own: leaf(x, x - own, own), server, held, params)
 
 
 def _replaced(own: ClientParams, offered: ClientParams, server: ClientParams, fresh: jax.Array, relays: Relays) -> Any:
@@ -182,7 +187,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         downloads = everyone if variant.download == "always" else meetings.now
 
         # 1. The server.
-        server = _delivered(state.server, state.held, uploads, links.num_clients)
+        server = _delivered(state.server, state.held, state.params, uploads, links.num_clients)
         state = state._replace(version=jnp.where(downloads, state.slot, state.version))
 
         # 2. Relays. What a source has just downloaded is not in its row yet: it is the server's model.
@@ -198,13 +203,14 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             settings.optimizer(hparams), settings.num_local_steps, key, params, state.opt_state, gradient
         )
         add_move = lambda m, before, after: m + (before - after)  # noqa: E731
+        sum_up = partial(each, add_move, lambda m, before, after: m)  # of statistics nothing is summed up
         if private is not None:
-            private = private._replace(update=jax.tree.map(add_move, private.update, params, stepped))
+            private = private._replace(update=sum_up(private.update, params, stepped))
         sent = slot_traffic(uploads, downloads, relays, update_bits, dense_bits(params))
         state = state._replace(
             params=stepped,
             opt_state=opt_state,
-            held=jax.tree.map(add_move, held, params, stepped),
+            held=sum_up(held, params, stepped),
             server=server,
             copies=copies,
             private=private,

@@ -48,10 +48,10 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: TrackingState, links: Links, gradient: Gradient
     ) -> tuple[TrackingState, RoundStats]:
         x = state.params
-        loss, found = decayed_gradient(gradient, hparams)(x, jax.random.fold_in(key, 0))
+        step = recursion_step(settings, hparams, state.round)
+        loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
         heard = mix(links.mix, state.tracked, settings.mixing_bound)  # of zeros in round 0
         tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
-        step = recursion_step(settings, hparams, state.round)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
         params = mix(links.mix, stepped, settings.mixing_bound)
         messages = messages_sent(links.adjacency) * jnp.where(state.round == 0, 1, 2)

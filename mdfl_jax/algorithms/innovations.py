@@ -71,10 +71,22 @@ def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
 
 
 def flat_gradient(
-    hparams: AlgorithmParams, key: jax.Array, client_params: ClientParams, gradient: Gradient, step: int | jax.Array = 0
+    hparams: AlgorithmParams,
+    key: jax.Array,
+    client_params: ClientParams,
+    gradient: Gradient,
+    step: jax.Array,
+    index: int | jax.Array = 0,
 ) -> tuple[jax.Array, jax.Array]:
-    """(loss [N], gradients [N, n]) with the weight decay, on the minibatch of a local step of the round."""
-    loss, found = decayed_gradient(gradient, hparams)(client_params, jax.random.fold_in(key, step))
+    """(loss [N], gradients [N, n]) with the weight decay, on the minibatch of a local step of the round.
+
+    Args:
+      hparams, gradient, step: as `mdfl_jax.algorithms.local.decayed_gradient`.
+      key: of the round.
+      client_params: [N, ...].
+      index: of the local step.
+    """
+    loss, found = decayed_gradient(gradient, hparams, step)(client_params, jax.random.fold_in(key, index))
     return loss, ravel(found)[0]
 
 

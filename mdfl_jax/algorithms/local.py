@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.statistics import STATISTICS, has_statistics, scaled, trained, with_trained
+from mdfl_jax.statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
@@ -136,17 +136,16 @@ def waits(links: Links) -> jax.Array:
     return ~jnp.any(links.adjacency) & (links.num_clients > 1)
 
 
-def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams) -> Gradient:
+def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams, step: jax.Array) -> Gradient:
     """The gradient with weight_decay * parameter added, for algorithms that have no optimiser.
 
-    That of batch statistics is divided by the learning rate, so that a step of the recursion is their step of one.
+    That of batch statistics is divided by the step of the recursion, so that theirs is one.
     """
 
     def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         loss, found = gradient(client_params, key)
         add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
-        found = with_trained(found, jax.tree.map(add, trained(found), trained(client_params)))
-        return loss, scaled(found, 1 / jnp.asarray(hparams.lr))
+        return loss, each(add, lambda g, s: g / step.astype(g.dtype), found, client_params)
 
     return decayed
 

@@ -47,8 +47,8 @@ def nids(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: NIDSState, links: Links, gradient: Gradient
     ) -> tuple[NIDSState, RoundStats]:
         x, is_first = state.params, state.round == 0
-        loss, found = decayed_gradient(gradient, hparams)(x, jax.random.fold_in(key, 0))
         step = recursion_step(settings, hparams, state.round)
+        loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
         # In round 0, with x_prev = x and no gradient before, this is x - eta grad f(x).
         planned = jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), x, state.before, descent, state.descent)

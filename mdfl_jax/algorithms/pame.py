@@ -109,4 +109,5 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         params=lambda state: state.params,
         double_bits=double_bits,
         participates=True,
+        local_statistics=settings.local_statistics,
     )

@@ -10,6 +10,7 @@ from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.rng import own_draws
+from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -40,13 +41,14 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         hparams: AlgorithmParams, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
     ) -> tuple[SquarmState, RoundStats]:
         x, unravel = ravel(state.params)
-        momentum = jnp.asarray(hparams.momentum, x.dtype)
+        heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))  # not the statistics
+        momentum = ravel(heavy)[0] * jnp.asarray(hparams.momentum, x.dtype)
         first = state.round * num_steps  # schedules count local steps
         pace = lambda index: recursion_step(settings, hparams, first + index).astype(x.dtype)  # noqa: E731
 
         def step(carry: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
             x, velocity = carry
-            loss, found = flat_gradient(hparams, key, unravel(x), gradient, index)
+            loss, found = flat_gradient(hparams, key, unravel(x), gradient, pace(index), index)
             velocity = momentum * velocity + found
             return (x - pace(index) * (momentum * velocity + found), velocity), loss
 

@@ -23,22 +23,21 @@ class Augmentation(NamedTuple):
         return (2 * self.crop + 1) ** 2 * (2 if self.flip else 1)
 
 
-def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, place: jax.Array, size: int) -> jax.Array:
-    """Which view of each sample of K blocks is taken: [K, size] int32.
+def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
+    """Which view of each sample of K blocks is taken: [K, B] int32, whatever blocks they are cut into.
 
     Args:
       augmentation: what may be drawn.
       key: of the step.
       client: [K] int32 whose block it is; what a client draws does not depend on the others.
-      place: [K] int32, different for a client's blocks.
-      size: samples of a block.
+      place: [K, B] int32 of each sample, different for all that a client looks at in the step.
     """
 
-    def of_block(client: jax.Array, place: jax.Array) -> jax.Array:
+    def of_sample(client: jax.Array, place: jax.Array) -> jax.Array:
         own = jax.random.fold_in(jax.random.fold_in(key, client), place)
-        return jax.random.randint(own, (size,), 0, augmentation.num_views, jnp.int32)
+        return jax.random.randint(own, (), 0, augmentation.num_views, jnp.int32)
 
-    return jax.vmap(of_block)(client, place)
+    return jax.vmap(jax.vmap(of_sample, (None, 0)))(client, place)
 
 
 def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:

@@ -8,6 +8,7 @@ from mdfl_jax.errors import UserError
 if TYPE_CHECKING:
     from mdfl_jax.experiments.sections import AlgorithmConfig, Experiment
 
+RESNETS = ("resnet9", "resnet18", "resnet20", "resnet50")
 UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
 WHY = {
     "compressor": "sends nothing compressed; it must be empty",
@@ -45,4 +46,6 @@ def notes(experiment: "Experiment") -> list[str]:
     growth = _number(config, "penalty_growth")
     if config.name == "pame" and growth <= 1:
         return [f"algorithm.penalty_growth is {growth:g}; PaME asks for more than 1, or its steps do not shrink"]
+    if config.statistics == "local" and not (experiment.model.name in RESNETS and experiment.model.norm == "batch"):
+        return [f"algorithm.statistics is local; {experiment.model.name} has no batch statistics"]
     return []

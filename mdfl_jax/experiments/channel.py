@@ -56,6 +56,15 @@ class Channel:
     def timeout(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
 
+    def beat(self, fields: dict[str, Any]) -> None:
+        """Sends a sign of life, unless something is on its way: that is one.
+
+        Raises:
+          Gone: where it cannot be.
+        """
+        if not self._sending.locked():
+            self.send("beat", fields)
+
     def send(self, kind: str, fields: dict[str, Any] | None = None, arrays: Arrays | None = None) -> None:
         """Sends a message.
 

@@ -78,6 +78,7 @@ class Lead(_Process):
       devices: of the followers, by process.
       rounds: that each follower has behind it of its unfinished batch.
       lost: what became of the first follower that is gone.
+      patience: seconds that everybody then has to end an evaluation and save.
     """
 
     def __init__(self, count: int = 1, timeout: float = 30.0):
@@ -86,6 +87,7 @@ class Lead(_Process):
         self.devices: dict[int, list[str]] = {}
         self.rounds: dict[int, int] = {}
         self.lost: HostLost | None = None
+        self.patience = timeout
         self._channels: dict[int, Channel] = {}
         self._inbox: queue.Queue[tuple[int, Message]] = queue.Queue()
         self._at_rest: set[int] = set()
@@ -129,8 +131,11 @@ class Lead(_Process):
 
     def beat(self) -> None:
         """Gives a sign of life, and says whether to stop."""
-        for index in list(self._channels):
-            self.send(index, "beat", {"stop": self.ending})
+        for index, channel in list(self._channels.items()):
+            try:
+                channel.beat({"stop": self.ending})
+            except Gone as gone:
+                self._lose(index, str(gone))
 
     def close(self, status: int = 0, line: str = "") -> None:
         """Sends the followers home: they end with this status, and with the line where there is one."""
@@ -174,7 +179,7 @@ class Lead(_Process):
         who = f"process {index} ({self.names[index]})"
         self.lost = self.lost or HostLost(f"{who} is gone: it {why}; {_GOES_ON}")
         if self._watchdog is None:
-            self._watchdog = threading.Timer(self.timeout, abandon, [f"error: {self.lost}"])
+            self._watchdog = threading.Timer(self.patience, abandon, [f"error: {self.lost}"])
             self._watchdog.daemon = True
             self._watchdog.start()
 

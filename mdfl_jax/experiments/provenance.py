@@ -60,7 +60,8 @@ def identity(study: Study) -> dict[str, Any]:
     """What the processes of one study must have in common: configuration, code, versions, data."""
     digest = hashlib.sha256()
     for group in study.groups:
-        for leaf in group.dataset or ():
+        weights = jax.tree.leaves(group.pretrained.tree) if group.pretrained else []
+        for leaf in (*(group.dataset or ()), *weights):
             digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
     shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
     return json.loads(dumps(shared))  # as it comes over the wire

@@ -95,7 +95,11 @@ class _Runner:
         self.number, self.rounds = batch.number, 0
         done = self.states.get(batch.number, (0, None))[0]
         saved = self.checkpoints.load(state_name(batch.number, done)) if batch.number in self.states else None
+        begin = time.monotonic()
         for step in steps(program, batch.runs, saved, done):
+            if step.rounds:
+                self.lead.patience = max(self.lead.patience, 2 * (time.monotonic() - begin))
+            begin = time.monotonic()
             if not step.rounds:
                 for line in unreached(self.study, batch.runs, step.facts):
                     self.log(line)
@@ -146,7 +150,7 @@ class _Runner:
 
     def _save(self, current: Arrays | None = None, evaluations: int = 0) -> None:
         if ending := self.lead.ending:
-            until = time.monotonic() + self.lead.timeout
+            until = time.monotonic() + self.lead.patience
             while not self.lead.resting() and time.monotonic() < until:
                 self._take(wait=0.2)
             self._take()

@@ -289,7 +289,7 @@ class AlgorithmConfig:
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """How it is run: speed and memory, never results beyond rounding."""
+    """How it is run: speed and memory, results by rounding only (batch normalisation takes blocks for batches)."""
 
     runs_per_batch: int = _field(
         0, "runs (point x seed) on the devices together, 0: the seeds of a point, 8 at least", at_least=0

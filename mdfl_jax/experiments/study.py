@@ -184,6 +184,8 @@ def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
         return
     model, shape = experiment.model, dataset.x_train.shape[1:3]
     most = min(shape).bit_length() - 1
+    if model.name == "resnet9" and min(shape) < 8:
+        raise UserError(f"model.name is resnet9; it needs images of 8 x 8 at least, and {dataset.name} has {shape}")
     if model.name in ("cnn", "gn_lenet") and len(model.widths) > most:
         raise UserError(
             f"model.widths is {model.widths}; each stage of {model.name} halves the image, so with the {shape[0]} x "

@@ -66,7 +66,7 @@ class BatchNorm(nn.Module):
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
         wide = x.astype(jnp.float32)
-        centre, variance = mean.value, jnp.maximum(var.value, 0.0)  # a recursion may overshoot
+        centre, variance = mean.value, jnp.maximum(var.value, 0.0)  # a compressor's noise may push it there
         if mask is not None:
             present = jnp.where(mask, wide, 0.0)
             count = jnp.sum(mask) * float(height * width)

@@ -164,7 +164,7 @@ def _head(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...
     if not set(HEAD) <= set(tensors):
         return {}
     weight, bias = (tensors[name].shape for name in HEAD)
-    if weight == (*bias, features) and bias != (classes,):
+    if len(bias) == 1 and bias[0] > 0 and weight == (*bias, features) and bias != (classes,):
         return dict.fromkeys(HEAD, f"of {bias[0]} classes, here there are {classes}; drawn at random")
     return {}
 

@@ -34,7 +34,7 @@ def test_views_are_the_crops_and_their_mirror_images(crop, flip):
 
 def test_all_views_are_equally_likely():
     augmentation = Augmentation(1, True)
-    views = np.asarray(draw_views(augmentation, KEY, jnp.zeros(200, jnp.int32), jnp.arange(200), 90))
+    views = np.asarray(draw_views(augmentation, KEY, jnp.zeros(200, jnp.int32), jnp.arange(18_000).reshape(200, 90)))
     counts = np.bincount(views.reshape(-1), minlength=18)
     assert len(counts) == 18
     assert np.all(np.abs(counts - 1000) < 150)  # five standard deviations
@@ -42,11 +42,13 @@ def test_all_views_are_equally_likely():
 
 def test_what_a_client_draws_depends_on_the_step_and_on_nobody_else():
     augmentation = Augmentation(4, True)
-    client, place = jnp.array([0, 0, 1, 2]), jnp.array([0, 1, 0, 0])
-    drawn = draw_views(augmentation, KEY, client, place, 8)
-    alone = draw_views(augmentation, KEY, client[2:3], place[2:3], 8)
+    client, place = jnp.array([0, 0, 1, 2]), jnp.arange(8) + 8 * jnp.array([0, 1, 0, 0])[:, None]
+    drawn = draw_views(augmentation, KEY, client, place)
+    alone = draw_views(augmentation, KEY, client[2:3], place[2:3])
     np.testing.assert_array_equal(drawn[2:3], alone)
     rows = [tuple(row) for row in np.asarray(drawn)]
     assert len(set(rows)) == 4
-    again = draw_views(augmentation, jax.random.key(1), client, place, 8)
+    again = draw_views(augmentation, jax.random.key(1), client, place)
+    halves = draw_views(augmentation, KEY, jnp.repeat(client, 2), place.reshape(8, 4))
+    np.testing.assert_array_equal(halves.reshape(4, 8), drawn)
     assert not np.array_equal(drawn, again)
