@@ -128,7 +128,7 @@ def need(group: Group, runs: int, at_once: int) -> Need:
 
 
 def footprint(study: Study, group: Group) -> Footprint:
-    """Compiles a group's program for one run a device and for two, and tells what it takes."""
+    """Compiles a group's program for one run a device, and for two where one fits, and tells what it takes."""
     engine = study.experiment.engine
     simulation: Simulation = group.simulation
     key = jax.random.key(0)
@@ -139,10 +139,10 @@ def footprint(study: Study, group: Group) -> Footprint:
     algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
     places = _places(simulation)
     one = need(group, places, engine.runs_at_once)
-    two = need(group, 2 * places, engine.runs_at_once)
-    limit = device_limit(engine.memory_mib)
-    a_run = max(two.total - one.total, 1)
-    most = places * (1 + (limit - one.total) // a_run) if one.total <= limit else 0
+    limit, most = device_limit(engine.memory_mib), 0
+    if one.total <= limit:
+        a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
+        most = places * (1 + (limit - one.total) // a_run)
     return Footprint(simulation.num_params, count_flops(traced), models, algorithm - models, one, most, limit)
 
 
