@@ -77,6 +77,9 @@ def _safetensors(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _npz(path: str | Path) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if file.read(4) not in (b"PK\x03\x04", b"\x93NUM", b""):
+            raise UserError("it is not an .npz file")
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):

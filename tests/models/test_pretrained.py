@@ -186,7 +186,7 @@ def files_that_cannot_be_read(folder):
         ("absent.npz", "there is no such file"),
         ("folder.npz", "there is no such file"),
         ("text.bin", "it ends in '.bin'; a weights file ends in .safetensors, .npz, .pth, .pt"),
-        ("text.npz", "it holds a pickle, which needs code to be read; only tensors are taken"),
+        ("text.npz", "it is not an .npz file"),
         ("pickled.npz", "it holds a pickle, which needs code to be read; only tensors are taken"),
         ("text.safetensors", "it is not a whole safetensors file"),
         ("empty.npz", "it is not a whole .npz file"),

@@ -7,6 +7,7 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models.resnet import ResNet, Shape
 
 RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
 
@@ -68,3 +69,27 @@ def test_groups_that_do_not_fit_and_unknown_norms_are_told():
         MODELS["resnet20"](ModelSettings(10, norm="group", base_width=12))
     with pytest.raises(UserError, match="known: batch, group, none"):
         MODELS["resnet18"](ModelSettings(10, norm="bach"))
+
+
+def test_blocks_computed_again_give_the_same_gradients_and_statistics():
+    """Two blocks, one with a stride and a projected shortcut, and a sample that is not there; in bfloat16 too."""
+    images, mask = jax.random.normal(jax.random.key(0), (4, 6, 6, 3)), jnp.array([True, True, False, True])
+    shape, weight = Shape((4, 8), (1, 1), False, True, 2), jax.random.normal(jax.random.key(1), (4, 3))
+    found = {}
+    for remat, dtype in ((False, jnp.float32), (True, jnp.float32), (True, jnp.bfloat16)):
+        model = ResNet(shape, ModelSettings(3, remat=remat))
+        variables = jax.jit(model.init)(jax.random.key(2), images)
+
+        def loss(params, model=model, variables=variables, dtype=dtype):
+            low = {**variables, "params": jax.tree.map(lambda p: p.astype(dtype), params)}
+            logits, moved = model.apply(low, images.astype(dtype), mask, mutable=["batch_stats"])
+            return jnp.sum(jnp.where(mask[:, None], logits * weight, 0)).astype(jnp.float32), moved
+
+        gradient, moved = jax.jit(jax.grad(loss, has_aux=True))(variables["params"])
+        found[remat, dtype] = jax.tree.leaves((gradient, moved))
+        assert {leaf.dtype for leaf in found[remat, dtype]} == {jnp.dtype("float32")}
+    plain = found[False, jnp.float32]
+    assert any(float(jnp.abs(leaf).max()) > 0.1 for leaf in plain)
+    for a, b, low in zip(plain, found[True, jnp.float32], found[True, jnp.bfloat16]):
+        np.testing.assert_allclose(a, b, atol=1e-5 * (1 + float(jnp.abs(a).max())))
+        assert float(jnp.linalg.norm(low - a)) <= 0.1 * float(jnp.linalg.norm(a)) + 0.1
