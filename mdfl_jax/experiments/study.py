@@ -12,7 +12,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.algorithm_checks import notes
 from mdfl_jax.experiments.build import build_simulation, hparams_of
-from mdfl_jax.experiments.build_task import load_dataset
+from mdfl_jax.experiments.build_task import SYNTHETIC, load_dataset
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.graph_points import check_graph_used
 from mdfl_jax.experiments.pretrained_files import Pretrained, PretrainedFiles
@@ -112,7 +112,8 @@ def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     """The mesh of a batch of runs: as many columns as are set, or all devices where runs are fewer than these.
 
-    Without that none: each device has runs of its own.
+    Without that none: each device has runs of its own. Synthetic regressions, whose rounds take microseconds, share a
+    run only where columns are set.
 
     Raises:
       UserError: for columns that do not fit the devices.
@@ -123,7 +124,8 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
         allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
         number = f"the {len(devices)} devices" if len(devices) > 1 else "the one device"
         raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
-    return client_mesh(devices, wanted or (len(devices) if num_runs < len(devices) else 1))
+    few = num_runs < len(devices) and not experiment.data.name.startswith(SYNTHETIC)
+    return client_mesh(devices, wanted or (len(devices) if few else 1))
 
 
 def set_precision(experiment: Experiment) -> None:
