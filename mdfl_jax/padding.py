@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.sharding import everywhere
 from mdfl_jax.types import BEFORE, NEVER, Clients, Links
 
 
@@ -60,4 +61,4 @@ def pad_links(links: Links, rows: int) -> Links:
 def among_clients(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Array:
     """What is drawn for the pairs of a graph, ``draw(adjacency [N, N])`` -> [N, N] bool, with the other rows False."""
     num_clients, rows = links.num_clients, links.adjacency.shape[0]
-    return fill(draw(links.adjacency[:num_clients, :num_clients]), rows, False, axes=2)
+    return fill(everywhere(draw, links.adjacency[:num_clients, :num_clients]), rows, False, axes=2)

@@ -112,7 +112,6 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
     """An evaluation; where all models are alike, as before the first round, one is evaluated for all."""
     task, clients = parts.task, carry.clients
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
-    num_samples = held_by(clients, task.num_clients).num_samples
     of_mean, unknown = task.evaluate(data, clients, one), jnp.full(task.num_clients, jnp.nan, jnp.float32)
     if parts.schedule.global_only:
         score = Score(unknown, unknown)
@@ -125,7 +124,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
         round=carry.round,
         accuracy=score.accuracy,
         loss=score.loss,
-        train_loss=jnp.where(num_samples > 0, a_round(sums.loss), jnp.nan),
+        train_loss=a_round(sums.loss),
         mean_model_accuracy=of_mean.accuracy[0],
         mean_model_loss=of_mean.loss[0],
         validation_loss=task.validate(data, clients, one) if task.validate else jnp.float32(jnp.nan),
@@ -234,9 +233,9 @@ def one_round(
     """A round: the network's links, then the algorithm, then the stop rule's look."""
     task, network, clients = parts.task, parts.network, carry.clients
     held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
-    network_state, links = network.step(hparams.network, key, carry.round, carry.network, held)
-    network_state = of_types(network_state, carry.network)
     with sharding.tracing_over(task.mesh):
+        network_state, links = sharding.everywhere(network.step, hparams.network, key, carry.round, carry.network, held)
+        network_state = of_types(network_state, carry.network)
         algorithm_state, stats = parts.algorithm.round(
             hparams.algorithm,
             stream_at(key, "batch", carry.round),
@@ -254,7 +253,7 @@ def one_round(
     size = sums.mix.shape[0]
     sums = Sums(
         rounds=sums.rounds + 1,
-        loss=sums.loss + stats.loss,
+        loss=sums.loss + jnp.where(held.num_samples > 0, stats.loss, jnp.nan),
         neighbours=sums.neighbours + num_neighbours(links),
         mix=links.mix[:size, :size].astype(sums.mix.dtype),
     )
@@ -276,7 +275,11 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
 
     def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], jax.Array | None]:
         watch = state[0].watch
-        state = go(state) if watch is None else jax.lax.cond(watch.stopped, hold, go, state)
+        if watch is None:
+            state = go(state)
+        else:
+            with sharding.tracing_over(parts.task.mesh):
+                state = sharding.choose(watch.stopped, hold, go, state)
         return state, parts.network.places(state[0].network).position if schedule.record_positions else None
 
     start = (carry._replace(clients=None), no_sums(parts.task.num_clients))

@@ -3,6 +3,11 @@
 On a CPU one host device a core is faster than one device with threads, for products of this size; on accelerators the
 same mesh serves models or numbers of clients that outgrow one. Everything else of a round is written as for one device
 and divided by the compiler; only the local work, which is most of it, is split by hand.
+
+Devices talk to one another in the body of a round and nowhere deeper: no loop and no condition within a round holds a
+collective (`by_rows`, `everywhere`, `choose`). XLA's CPU runtime orders the collectives of one computation, but lets
+one inside a loop or a condition run beside those that follow it, in another order on each device; then all wait
+forever (jax 0.10.2).
 """
 
 import contextlib
@@ -10,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -98,10 +104,17 @@ def tracing_over(mesh: Mesh | None) -> Iterator[None]:
         yield
 
 
+def _divided_by() -> Any:
+    """The mesh over which the compiler divides what is traced now; None where nothing is or it is done by hand."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh if CLIENT in mesh.axis_names and CLIENT not in mesh.manual_axes else None
+
+
 def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
     """``function(rows, whole)`` for the rows of N clients; on a mesh each device makes those of its clients.
 
-    For what gathers from everybody's models: left to the compiler, K gathers become K rounds of communication.
+    For what gathers from everybody's models (left to the compiler, K gathers become K rounds of communication), and for
+    loops and conditions, which each device then goes through alone. Where the devices do not divide N: `everywhere`.
 
     Args:
       function: (rows, whole) -> tree with the leading axis of ``rows``.
@@ -109,11 +122,30 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
       whole: leaves that every row may need; they are brought together once.
       num_clients: N.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    if CLIENT not in mesh.axis_names or num_clients % mesh.shape[CLIENT]:
-        return function(rows, whole)
+    mesh = _divided_by()
+    if mesh is None or num_clients % mesh.shape[CLIENT]:
+        return everywhere(function, rows, whole)
     split, same = PartitionSpec(CLIENT), PartitionSpec()
     return jax.shard_map(function, mesh=mesh, in_specs=(split, same), out_specs=split, check_vma=False)(rows, whole)
+
+
+def everywhere(function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)``; on a mesh each device computes all of it for itself.
+
+    For what is small: a network's step, draws among N clients.
+    """
+    mesh = _divided_by()
+    if mesh is None:
+        return function(*args)
+    same = PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=same, out_specs=same, check_vma=False)(*args)
+
+
+def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
+    """``lax.cond``; on a mesh, where the branches may hold collectives, both are computed."""
+    if _divided_by() is None:
+        return jax.lax.cond(condition, yes, no, *args)
+    return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))
 
 
 def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from collectives import unordered
 from small import leaves_equal
 
 from mdfl_jax import Hparams, Schedule
@@ -20,7 +21,7 @@ from mdfl_jax.padding import among_clients, pad_links
 from mdfl_jax.rng import per_client
 from mdfl_jax.sharding import client_mesh, padded
 from mdfl_jax.simulation import build
-from mdfl_jax.types import BEFORE, NEVER, Links, Score, Task
+from mdfl_jax.types import BEFORE, FIXED, NEVER, Links, Score, Task
 
 SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
@@ -77,7 +78,11 @@ def quadratic(num_clients, mesh=None):
 
 def simulation_of(name, num_clients, mesh=None):
     task = quadratic(num_clients, mesh)
-    return build(task, meetings(num_clients), ALGORITHMS[name](Settings()), Schedule(6, 6))
+    settings = Settings(compressor="top_k" if name in ("choco", "fedmobile") else "")
+    network = meetings(num_clients)
+    # Choco asks for the same links in every round; here it is only compared with itself.
+    network = network._replace(gives=network.gives | {FIXED})
+    return build(task, network, ALGORITHMS[name](settings), Schedule(6, 6))
 
 
 def one_by_one(name, num_clients):
@@ -93,14 +98,15 @@ def one_by_one(name, num_clients):
 
 
 def over_devices(name, num_clients, columns):
-    """The same over all devices, and the rows of the state that one holds."""
+    """The same over all devices, the rows of the state that one holds, and the program."""
     simulation = simulation_of(name, num_clients, client_mesh(jax.devices(), columns))
     mc = monte_carlo(simulation, len(SEEDS))
     runs = mc.runs([hparams_of(name)] * len(SEEDS), SEEDS)
-    carry, metrics = jax.jit(lambda runs: mc.advance(None, *runs, mc.init(None, *runs)[0]))(runs)
+    program = jax.jit(lambda runs: mc.advance(None, *runs, mc.init(None, *runs)[0])).lower(runs).compile()
+    carry, metrics = program(runs)
     rows = {leaf.sharding.shard_shape(leaf.shape)[2] for leaf in jax.tree.leaves(carry.algorithm) if leaf.ndim > 2}
     kept = simulation.kept(to_host(carry, len(SEEDS)), before=1)
-    return kept.algorithm, to_host(metrics, len(SEEDS)), rows
+    return kept.algorithm, to_host(metrics, len(SEEDS)), rows, program.as_text()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +114,8 @@ def over_devices(name, num_clients, columns):
     [
         ("dpsgd", 11, 8, 2),
         ("pame", 11, 8, 2),
+        ("choco", 11, 8, 2),
+        ("epidemic", 8, 8, 1),
         ("fedmobile", 8, 8, 1),
         ("fedmobile", 11, 4, 3),
         ("server_fedavg", 11, 8, 2),
@@ -115,7 +123,7 @@ def over_devices(name, num_clients, columns):
 )
 def test_eight_devices_equal_one(name, num_clients, columns, rows):
     """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
-    state, metrics, found = over_devices(name, num_clients, columns)
+    state, metrics, found, program = over_devices(name, num_clients, columns)
     expected, expected_metrics = one_by_one(name, num_clients)
     assert leaves_equal(state, expected, 2e-5)
     assert leaves_equal(metrics, expected_metrics, 2e-5)
@@ -123,6 +131,9 @@ def test_eight_devices_equal_one(name, num_clients, columns, rows):
     assert (metrics.messages.sum(axis=1) > 0).all()
     assert found - {1} <= {rows}  # the server's model has one
     assert rows in found
+    number, apart = unordered(program)
+    assert number > 0
+    assert not apart  # all devices would wait for one another now and then
     # What the equality is worth:
     assert (metrics.consensus_distance > 0.01).all()
     assert np.ptp(metrics.mean_model_loss) > 1e-3

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from collectives import unordered
+from jax.sharding import NamedSharding, PartitionSpec
 from small import leaves_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, simulate
@@ -21,7 +23,9 @@ from mdfl_jax.sharding import (
     CLIENT,
     SEED,
     by_rows,
+    choose,
     client_mesh,
+    everywhere,
     layout,
     padded,
     replicate,
@@ -117,7 +121,9 @@ def rows_of_first_device(tree):
 def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     """Devices that divide the clients and devices that do not, clients without data, links that shift."""
     simulation = simulation_of(batch_size, num_devices, mixing_bound)
-    carry, history = program(simulation)(jax.random.key(SEEDS[0]))
+    compiled = program(simulation).lower(jax.random.key(SEEDS[0])).compile()
+    carry, history = compiled(jax.random.key(SEEDS[0]))
+    assert not unordered(compiled.as_text())[1]
     expected, expected_history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
     assert leaves_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
     assert leaves_equal(history, expected_history, TOLERANCE)
@@ -217,6 +223,52 @@ def test_by_rows_gives_each_device_the_rows_of_its_clients(num_devices, num_clie
     given = replicate((own, whole), mesh) if mesh else (own, whole)
     np.testing.assert_array_equal(jax.jit(rows_of)(*given), whole[::-1] * 2)
     assert set(seen) == {((rows,), (num_clients, 5))}
+
+
+def over_two(inner):
+    """A program over two devices: what `inner` makes of x, and a sum over all rows beside it."""
+    mesh = mesh_of(2)
+    lies = NamedSharding(mesh, PartitionSpec(CLIENT))
+
+    def whole(flag, x):
+        with tracing_over(mesh):
+            return inner(flag, jax.lax.with_sharding_constraint(x, lies)), jnp.sum(jnp.sin(x))
+
+    x = jax.ShapeDtypeStruct((4, 3), jnp.float32, sharding=lies)
+    return jax.jit(whole).lower(jax.ShapeDtypeStruct((), bool, sharding=NamedSharding(mesh, PartitionSpec())), x)
+
+
+def total(x):
+    return jnp.sum(jnp.cos(x)) * x
+
+
+@pytest.mark.parametrize(
+    ("inner", "apart"),
+    [
+        (lambda flag, x: jax.lax.cond(flag, total, lambda x: x, x), True),
+        (lambda flag, x: jax.lax.while_loop(lambda x: jnp.sum(x) < 9, lambda x: x + 1, x), True),
+        (lambda flag, x: choose(flag, total, lambda x: x, x), False),
+        (lambda flag, x: by_rows(lambda x, _: jax.lax.cond(flag, total, lambda x: x, x), x, (), 4), False),
+        (lambda flag, x: everywhere(lambda x: jax.lax.cond(flag, total, lambda x: x, x), x), False),
+    ],
+)
+def test_collectives_in_loops_and_conditions_run_beside_others(inner, apart):
+    """What the search for them finds, and what keeps them out."""
+    number, found = unordered(over_two(inner).compile().as_text())
+    assert number > 0
+    assert bool(found) == apart
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_choosing_equals_a_condition(num_devices):
+    mesh, x = mesh_of(num_devices), jnp.arange(6.0).reshape(2, 3)
+
+    def chosen(flag):
+        with tracing_over(mesh):
+            return choose(flag, lambda x, y: (x + y, y), lambda x, y: (x, x), x, 2 * x)
+
+    for flag, expected in ((True, (3 * x, 2 * x)), (False, (x, x))):
+        assert leaves_equal(jax.jit(chosen)(flag), expected, 0)
 
 
 def test_a_state_is_divided_by_row_and_client():

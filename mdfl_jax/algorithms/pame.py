@@ -14,6 +14,7 @@ from mdfl_jax.exchange.meter import count_bits, double_sparse_bits, float_bits, 
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.padding import among_clients
 from mdfl_jax.rng import own_draws
+from mdfl_jax.sharding import choose
 from mdfl_jax.statistics import received, sent, trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -85,7 +86,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
             return partial_average(own, chosen, picked)
 
         # Many rounds are nobody's turn where periods are long or alike.
-        part = unravel(jax.lax.cond(jnp.any(picked), exchange, lambda own: own, own))
+        part = unravel(choose(jnp.any(picked), exchange, lambda own: own, own))
         averaged = received(state.params, part, settings.local_statistics)
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))

@@ -89,7 +89,7 @@ def _top_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
     # The bits of floats that are not negative are in the floats' order.
     kind, wide = (jnp.uint64, jnp.float64) if x.dtype == jnp.float64 else (jnp.uint32, jnp.float32)
     size = ~jax.lax.bitcast_convert_type(jnp.abs(x.astype(wide)), kind)
-    kept = in_chunks(lambda rows: smallest(size[rows], count), jnp.zeros(x.shape, bool))
+    kept = in_chunks(smallest, size, jnp.zeros(x.shape, bool), whole=count)
     return Message(jnp.where(kept, x, 0), count)
 
 

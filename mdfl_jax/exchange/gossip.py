@@ -4,6 +4,7 @@ Two kernels with one meaning: a dense product, and a sum over bounded neighbour 
 more. `mix` takes the lists where they are faster and a round fits them, and the product otherwise: nothing is cut off.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -115,9 +116,12 @@ def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> Clie
     if bound >= num_clients:
         return mix_dense(weights, client_params)
     neighbours = neighbour_list(weights, bound)
-    return jax.lax.cond(
-        neighbours.most <= bound,
-        lambda params: mix_listed(neighbours, params),
-        lambda params: mix_dense(weights, params),
-        client_params,
-    )
+
+    def rows_of(rows: tuple[jax.Array, jax.Array, jax.Array], whole: tuple[jax.Array, ClientParams]) -> ClientParams:
+        weights, sender, weight = rows
+        most, params = whole
+        listed = NeighbourList(sender, weight, most)
+        return jax.lax.cond(most <= bound, partial(mix_listed, listed), partial(mix_dense, weights), params)
+
+    rows = (weights, neighbours.sender, neighbours.weight)
+    return by_rows(rows_of, rows, (neighbours.most, client_params), num_clients)

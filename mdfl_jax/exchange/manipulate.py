@@ -14,6 +14,7 @@ from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import dense_bits
 from mdfl_jax.exchange.relay import Relays, rows_like
+from mdfl_jax.sharding import choose
 from mdfl_jax.types import ClientParams
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def manipulate(
     def nothing() -> tuple[ClientParams, jax.Array]:
         return jax.tree.map(jnp.zeros_like, private.update), jnp.full(private.mixed.shape, whole, jnp.uint32)
 
-    return jax.lax.cond(jnp.any(relays.gives), make, nothing)
+    return choose(jnp.any(relays.gives), make, nothing)
 
 
 def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Private:

@@ -30,11 +30,12 @@ def random_coordinates(
     """
     keys, counts = per_client(key, num_clients), jnp.broadcast_to(jnp.asarray(count), (num_clients,))
 
-    def choose(rows: jax.Array) -> jax.Array:
-        words = jax.vmap(lambda k: jax.random.bits(k, (size,), jnp.uint32))(keys[rows])
-        return smallest(words, counts[rows], even=True)
+    def choose(rows: tuple[jax.Array, jax.Array], _: tuple[()]) -> jax.Array:
+        keys, counts = rows
+        words = jax.vmap(lambda k: jax.random.bits(k, (size,), jnp.uint32))(keys)
+        return smallest(words, counts, even=True)
 
-    return in_chunks(choose, jnp.zeros((num_clients, size), bool), senders)
+    return in_chunks(choose, (keys, counts), jnp.zeros((num_clients, size), bool), senders)
 
 
 def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
@@ -73,10 +74,10 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> j
     wide = jnp.promote_types(own.dtype, jnp.float32)
     values, present = jnp.where(sent, own, 0).astype(wide), sent.astype(wide)
 
-    def average(rows: jax.Array) -> jax.Array:
-        listens = neighbours[rows].astype(wide)
-        total = jnp.matmul(listens, values, precision="highest")
-        number = jnp.matmul(listens, present, precision="highest")
-        return jnp.where(number > 0, total / jnp.maximum(number, 1), own[rows].astype(wide)).astype(own.dtype)
+    def average(rows: tuple[jax.Array, jax.Array], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
+        listens, mine = rows[0].astype(wide), rows[1]
+        total, number = (jnp.matmul(listens, x, precision="highest") for x in whole)
+        return jnp.where(number > 0, total / jnp.maximum(number, 1), mine.astype(wide)).astype(own.dtype)
 
-    return in_chunks(average, own, jnp.any(neighbours, axis=1), RECEIVERS)
+    listening = jnp.any(neighbours, axis=1)
+    return in_chunks(average, (neighbours, own), own, listening, whole=(values, present), at_once=RECEIVERS)

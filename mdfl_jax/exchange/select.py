@@ -6,10 +6,13 @@ random words 52, ranking them by two sorts 420; counting, all rows at once 23, 3
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.sharding import by_rows
 from mdfl_jax.types import Array
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
@@ -34,31 +37,45 @@ def share_of(share: Array | float, size: Array | int) -> jax.Array:
 
 
 def in_chunks(
-    make: Callable[[jax.Array], jax.Array],
+    make: Callable[[Any, Any], jax.Array],
+    of_rows: Any,
     start: jax.Array,
     wanted: jax.Array | None = None,
+    whole: Any = (),
     at_once: int = 0,
 ) -> jax.Array:
     """Rows of a matrix made a few at a time on a CPU, and only those that are wanted; elsewhere all at once.
 
+    On a mesh each device makes those of its clients.
+
     Args:
-      make: (rows [K] int32) -> [K, n]; what a row becomes must not depend on the rows asked for together.
+      make: (leaves [K, ...] of K rows, whole) -> [K, n]; a row must not depend on those that are made with it.
+      of_rows: leaves [N, ...], what each row is made of.
       start: [N, n] what the other rows are.
       wanted: [N] bool; left out: all.
+      whole: leaves that every row may need.
       at_once: K; 0: as many as make `IN_CACHE` words.
     """
+    wanted = jnp.ones(start.shape[0], bool) if wanted is None else wanted
+    return by_rows(partial(_made, make, at_once), (of_rows, start, wanted), whole, start.shape[0])
+
+
+def _made(
+    make: Callable[[Any, Any], jax.Array], at_once: int, rows: tuple[Any, jax.Array, jax.Array], whole: Any
+) -> jax.Array:
+    """`in_chunks` on one device."""
+    of_rows, start, wanted = rows
     num_rows, size = start.shape
-    everyone = jnp.arange(num_rows, dtype=jnp.int32)
     at_once = min(at_once or max(IN_CACHE // size, 1), num_rows) if jax.default_backend() == "cpu" else num_rows
     if at_once == num_rows:
-        return make(everyone) if wanted is None else jnp.where(wanted[:, None], make(everyone), start)
-    wanted = jnp.ones(num_rows, bool) if wanted is None else wanted
+        return jnp.where(wanted[:, None], make(of_rows, whole), start)
     order, number = jnp.argsort(~wanted, stable=True).astype(jnp.int32), jnp.sum(wanted, dtype=jnp.int32)
 
     def chunk(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         made, turn = state
         rows = jax.lax.dynamic_slice(order, (turn * at_once,), (at_once,))  # the last begins earlier, to be a whole one
-        return made.at[rows].set(jnp.where(wanted[rows][:, None], make(rows), start[rows])), turn + 1
+        found = make(jax.tree.map(lambda x: x[rows], of_rows), whole)
+        return made.at[rows].set(jnp.where(wanted[rows][:, None], found, start[rows])), turn + 1
 
     # Chunks are counted by ones: XLA (jax 0.10.2, CPU) drops a loop by twos whose bound is a constant 1.
     chunks = (number + at_once - 1) // at_once
@@ -132,7 +149,7 @@ def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array) -> jax.Arr
     """
     words = jax.random.bits(key, mask.shape, jnp.uint32) >> 1  # below what the others have
     words = jnp.where(mask, words, jnp.uint32(2**32 - 1))
-    return in_chunks(lambda rows: smallest(words[rows], count[rows]), jnp.zeros_like(mask))
+    return in_chunks(lambda rows, _: smallest(*rows), (words, count), jnp.zeros_like(mask))
 
 
 def _last_of_equal(words: jax.Array, threshold: jax.Array, wanted: jax.Array, tied: jax.Array) -> jax.Array:
