@@ -22,6 +22,7 @@ from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over,
 from mdfl_jax.exchange.search import automatic
 from mdfl_jax.exchange.traffic import Traffic, add_traffic, no_traffic, slot_traffic
 from mdfl_jax.rng import own_draws
+from mdfl_jax.sharding import everywhere
 from mdfl_jax.statistics import each
 from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -206,7 +207,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         sum_up = partial(each, add_move, lambda m, before, after: m)  # of statistics nothing is summed up
         if private is not None:
             private = private._replace(update=sum_up(private.update, params, stepped))
-        sent = slot_traffic(uploads, downloads, relays, update_bits, dense_bits(params))
+        sent = everywhere(partial(slot_traffic, model_bits=dense_bits(params)), uploads, downloads, relays, update_bits)
         state = state._replace(
             params=stepped,
             opt_state=opt_state,
