@@ -1,9 +1,16 @@
-"""Eight fake CPU devices before JAX starts, the oracles on the path, and a compilation cache for all tests."""
+"""Eight fake CPU devices before JAX starts, the oracles on the path, and a compilation cache for all tests.
+
+Programs that run for milliseconds are compiled with few optimisations: all of `QUICK` and of modules that say
+``COMPILE_QUICKLY = True``.
+"""
 
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 # Eight devices on a few busy cores may wait long for one another in a collective: XLA would end the process after 40 s.
 os.environ["XLA_FLAGS"] = (
@@ -14,3 +21,26 @@ os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"mdfl_jax_test_cache_{os.getuid()}")
 )
 sys.path.insert(0, str(Path(__file__).parent))
+
+QUICK = ("experiments", "report")  # folders whose tests are about what a study writes and shows
+SETTINGS = {
+    "jax_disable_most_optimizations": True,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compile_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.path.parent.name not in QUICK and not getattr(request.module, "COMPILE_QUICKLY", False):
+        yield
+        return
+    import jax  # not before the environment is set
+
+    before = {name: jax.config.values[name] for name in SETTINGS}
+    for name, value in SETTINGS.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    jax.clear_caches()  # what was compiled here is slow to run

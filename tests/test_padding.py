@@ -23,20 +23,11 @@ from mdfl_jax.sharding import client_mesh, padded
 from mdfl_jax.simulation import build
 from mdfl_jax.types import BEFORE, FIXED, NEVER, Links, Score, Task
 
+COMPILE_QUICKLY = True
 SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
 NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compile_quickly():
-    """These programs run for milliseconds."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-    jax.clear_caches()
 
 
 def hparams_of(name):

@@ -14,6 +14,8 @@ from mdfl_jax.regression import RegressionParams, draw_samples, draw_truth, regr
 from mdfl_jax.sharding import client_mesh, layout, settle
 from mdfl_jax.stopping import look, start_watch
 
+COMPILE_QUICKLY = True
+
 N, DIM, Q = 4, 12, 7
 EVERYBODY = SpatialParams(radius=np.float32(np.inf))
 

@@ -38,6 +38,8 @@ from mdfl_jax.simulation import build
 from mdfl_jax.tasks import ClassificationClients, classification
 from mdfl_jax.types import Links, Network, Places
 
+COMPILE_QUICKLY = True
+
 N = 8
 TOLERANCE = 2e-5
 SEEDS = [3, 11, 5]

@@ -21,6 +21,8 @@ from mdfl_jax.statistics import trained
 from mdfl_jax.tasks import PartitionParams, classification
 from mdfl_jax.types import Links
 
+COMPILE_QUICKLY = True
+
 N, RATE = 4, 0.1
 KEY = jax.random.key(0)
 RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]], bool)

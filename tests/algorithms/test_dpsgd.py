@@ -20,6 +20,8 @@ from mdfl_jax.rng import stream
 from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import Links
 
+COMPILE_QUICKLY = True
+
 N, ROUNDS = 7, 4
 
 

@@ -24,6 +24,8 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import SYMMETRIC, Links
 
+COMPILE_QUICKLY = True
+
 NAMES = ("nids", "gradient_tracking", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle")
 EVERY_OTHER = [graph() if t % 2 == 0 else NO_LINKS for t in range(7)]
 SENT = graph()[0].sum(axis=0)  # 3, 2, 3, 2, 2

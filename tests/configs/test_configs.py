@@ -13,6 +13,8 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.mobility import MOBILITIES
 
+COMPILE_QUICKLY = True
+
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {

@@ -1,30 +1,12 @@
-"""A tiny study, and programs that compile fast: these tests are about what a study writes, not about its speed."""
+"""A tiny study: these tests are about what a study writes, not about what it learns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import pytest
 from ml_collections import ConfigDict
 
 from mdfl_jax.experiments import default_config
-
-QUICKLY = {
-    "jax_disable_most_optimizations": True,
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compile_quickly() -> Iterator[None]:
-    before = {name: jax.config.values[name] for name in QUICKLY}
-    for name, value in QUICKLY.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    jax.clear_caches()  # what was compiled here is slow to run
 
 
 def tiny_config(**changes: Any) -> ConfigDict:

@@ -9,6 +9,8 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.models.resnet import ResNet, Shape
 
+COMPILE_QUICKLY = True
+
 RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
 
 
