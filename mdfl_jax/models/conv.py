@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.models.filtering import filtered, filtered_gradients, total
+from mdfl_jax.models.filtering import filtered, filtered_gradients, moved, total
 
 FORMS = ("patches", "filtering", "library")
 
@@ -52,14 +52,10 @@ def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride:
     if stride > 1:
         like = jax.ShapeDtypeStruct(shape, columns.dtype)
         return jax.linear_transpose(partial(patches, size=size, stride=stride), like)(columns)[0]
-    channels, height, width, samples = shape
-    last, before = size - 1, (size - 1) // 2
-    columns = columns.reshape(size, size, channels, height, width, samples)
-    columns = jnp.pad(columns, [(0, 0)] * 4 + [(last, last), (0, 0)])
-    first = [last + before - i for i in range(size)]
-    rows = total([columns[:, j, :, :, f : f + width] for j, f in enumerate(first)])
-    rows = jnp.pad(rows, [(0, 0)] * 2 + [(last, last), (0, 0), (0, 0)])
-    return total([rows[i, :, f : f + height] for i, f in enumerate(first)])
+    before = (size - 1) // 2
+    columns = columns.reshape(size, size, *shape)
+    rows = total([moved(columns[:, j], j - before, axis=3) for j in range(size)])
+    return total([moved(rows[i], i - before, axis=1) for i in range(size)])
 
 
 def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:

@@ -80,6 +80,13 @@ def total(terms: Sequence[jax.Array]) -> jax.Array:
     return sum(terms[1:], terms[0])
 
 
+def moved(x: jax.Array, steps: int, axis: int) -> jax.Array:
+    """x moved along an axis, upwards where ``steps`` is above 0; what leaves is lost, and zeros come in."""
+    pads = [(0, 0, 0)] * x.ndim
+    pads[axis] = (steps, -steps, 0)
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), pads)
+
+
 def _combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
     """The linear combination, written out so that it fuses; zeros and ones cost nothing."""
     return total([part if c == 1 else float(c) * part for c, part in zip(coefficients, parts) if c != 0])
@@ -116,9 +123,8 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
     channels, height, width, samples = shape
     m, tiles = _tiles(width, taps, num_points)
     d_rows = d_rows.reshape(num_points, taps, channels, height, tiles, samples)
-    d_rows = jnp.pad(d_rows, [(0, 0)] * 3 + [(taps - 1, taps - 1)] + [(0, 0)] * 2)
-    first = [taps - 1 + before - a for a in range(taps)]  # row a of the kernel saw input rows a - before further down
-    values = total([d_rows[:, a, :, f : f + height] for a, f in enumerate(first)])
+    # Row a of the kernel saw input rows a - before further down.
+    values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
     inputs = [_combine(column, list(values)) for column in t.inner.T]
     # Input i of a tile is column i of m * tile + i: columns of one remainder modulo m are added tile by tile.
     overlap = -(-num_points // m)
