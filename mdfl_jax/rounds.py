@@ -82,7 +82,10 @@ class Parts(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What is summed over the rounds between two evaluations, and the last round's mix (empty where N is large)."""
+    """Sums over the rounds between two evaluations, and the last round's mix (empty where N is large).
+
+    The loss of a client without data is NaN.
+    """
 
     rounds: jax.Array
     loss: jax.Array

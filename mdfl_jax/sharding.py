@@ -1,13 +1,13 @@
 """Simulations over a mesh of devices: runs side by side along 'seed', each one's clients divided along 'client'.
 
 On a CPU one host device a core is faster than one device with threads, for products of this size; on accelerators the
-same mesh serves models or numbers of clients that outgrow one. Everything else of a round is written as for one device
-and divided by the compiler; only the local work, which is most of it, is split by hand.
+same mesh serves models or numbers of clients that outgrow one. A round is written as for one device and divided by the
+compiler; the local work, which is most of it, and what loops over rows of models are split by hand.
 
 Devices talk to one another in the body of a round and nowhere deeper: no loop and no condition within a round holds a
-collective (`by_rows`, `everywhere`, `choose`). XLA's CPU runtime orders the collectives of one computation, but lets
-one inside a loop or a condition run beside those that follow it, in another order on each device; then all wait
-forever (jax 0.10.2).
+collective (`by_rows`, `everywhere`, `choose`, `repeat`). XLA's CPU runtime orders the collectives of one computation,
+but lets one inside a loop or a condition run beside those that follow it, in another order on each device; then all
+wait forever (jax 0.10.2).
 """
 
 import contextlib
@@ -96,7 +96,7 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
 
 @contextlib.contextmanager
 def tracing_over(mesh: Mesh | None) -> Iterator[None]:
-    """While a round is traced: lets the parts of an algorithm (`by_rows`) know the mesh of its simulation."""
+    """While a round is traced: lets `by_rows`, `everywhere`, `choose` and `repeat` know the mesh of its simulation."""
     if mesh is None:
         yield
         return
@@ -132,7 +132,7 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
     """``function(*args)``; on a mesh each device computes all of it for itself.
 
-    For what is small: a network's step, draws among N clients.
+    For a network's step (its [N, N] matrices are then whole on every device) and draws among N clients.
     """
     mesh = _divided_by()
     if mesh is None:
@@ -146,6 +146,26 @@ def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any]
     if _divided_by() is None:
         return jax.lax.cond(condition, yes, no, *args)
     return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))
+
+
+def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
+    """``step(carry, index)`` so many times: a loop; written out on a mesh, where a step may hold collectives.
+
+    Args:
+      step: (carry, [] int32) -> (carry, output).
+      start: the first carry.
+      num_steps: how many, at least one.
+
+    Returns:
+      (the last carry, the first step's output).
+    """
+    if num_steps > 1 and _divided_by() is None:
+        carry, outputs = jax.lax.scan(step, start, jnp.arange(num_steps, dtype=jnp.int32))
+        return carry, jax.tree.map(lambda x: x[0], outputs)
+    carry, output = step(start, jnp.int32(0))
+    for index in range(1, num_steps):
+        carry, _ = step(carry, jnp.int32(index))
+    return carry, output
 
 
 def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:

@@ -3,7 +3,8 @@
 import re
 from typing import NamedTuple
 
-_COLLECTIVE = re.compile(r"(all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)(-start)?$")
+_KINDS = "all-gather|all-reduce|(ragged-)?all-to-all|collective-(permute|broadcast)|reduce-scatter"
+_COLLECTIVE = re.compile(rf"({_KINDS})(-start)?$")
 _HEAD = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = .*?(?<![\w%.\-])([a-z][a-z\-]*)\(")
 _CALLED = re.compile(r"(?:condition|body|to_apply|true_computation|false_computation|calls)=%?([\w.\-]+)")

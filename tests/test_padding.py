@@ -105,6 +105,7 @@ def over_devices(name, num_clients, columns):
     [
         ("dpsgd", 11, 8, 2),
         ("pame", 11, 8, 2),
+        ("pame", 11, 4, 3),
         ("choco", 11, 8, 2),
         ("epidemic", 8, 8, 1),
         ("fedmobile", 8, 8, 1),

@@ -4,14 +4,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from collectives import unordered
 from small import leaves_equal
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.regression import RegressionParams, draw_samples, draw_truth, regression
 from mdfl_jax.sharding import client_mesh, layout, settle
+from mdfl_jax.simulation import build
 from mdfl_jax.stopping import look, start_watch
 
 COMPILE_QUICKLY = True
@@ -187,6 +190,21 @@ def test_double_precision_reaches_what_single_cannot():
 def test_mistakes_are_one_line(make, says):
     with pytest.raises(UserError, match=says):
         make()
+
+
+def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
+    """Over a mesh a round is computed and then kept or not: a condition around it would hold collectives."""
+    mesh = client_mesh(jax.devices()[:4])
+    task = regression("linear", 6, 4, 5, mesh=mesh)
+    simulation = build(task, meetings(6), dpsgd(Settings()), Schedule(4, 2, stop_std=1e-3))
+    hparams = Hparams(RegressionParams(0.5, 0.1), MeetingsParams(), AlgorithmParams(lr=np.float32(0.1)))
+    carry = jax.eval_shape(simulation.init, simulation.data, hparams, jax.random.key(0))[0]
+    lies = lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)  # noqa: E731
+    placed = jax.tree.map(lies, carry, simulation.layout(carry))
+    program = jax.jit(simulation.advance).lower(simulation.data, hparams, jax.random.key(0), placed).compile()
+    number, apart = unordered(program.as_text())
+    assert number > 0
+    assert not apart
 
 
 def test_over_a_mesh_as_on_one_device():

@@ -11,12 +11,15 @@ from jax.sharding import NamedSharding, PartitionSpec
 from small import leaves_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, simulate
+from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.data.batching import ClientIndex, cut_blocks
 from mdfl_jax.gradients import Tiling, pad_blocks
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.montecarlo import monte_carlo, to_host
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream
 from mdfl_jax.sharding import (
@@ -28,6 +31,7 @@ from mdfl_jax.sharding import (
     everywhere,
     layout,
     padded,
+    repeat,
     replicate,
     settle,
     size,
@@ -125,7 +129,9 @@ def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     simulation = simulation_of(batch_size, num_devices, mixing_bound)
     compiled = program(simulation).lower(jax.random.key(SEEDS[0])).compile()
     carry, history = compiled(jax.random.key(SEEDS[0]))
-    assert not unordered(compiled.as_text())[1]
+    number, apart = unordered(compiled.as_text())
+    assert number > 0
+    assert not apart
     expected, expected_history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
     assert leaves_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
     assert leaves_equal(history, expected_history, TOLERANCE)
@@ -227,6 +233,22 @@ def test_by_rows_gives_each_device_the_rows_of_its_clients(num_devices, num_clie
     assert set(seen) == {((rows,), (num_clients, 5))}
 
 
+@pytest.mark.parametrize("name", ["dpsgd", "fedmobile"])
+def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
+    """Each step's gradient ends in a sum over the devices; as a loop it would run beside what is handed over."""
+    clients, network = clients_of(0, mesh_of(4)), meetings(N)
+    task = make(0, 4)._replace(partition=lambda *_: clients)
+    simulation = build(task, network, ALGORITHMS[name](Settings(num_local_steps=2)), Schedule(2, 2))
+    hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers_of(name)._replace(lr=np.float32(0.1)))
+
+    def whole(key):
+        return simulation.advance(simulation.data, hparams, key, simulation.init(simulation.data, hparams, key)[0])
+
+    number, apart = unordered(jax.jit(whole).lower(jax.random.key(3)).compile().as_text())
+    assert number > 0
+    assert not apart
+
+
 def over_two(inner):
     """A program over two devices: what `inner` makes of x, and a sum over all rows beside it."""
     mesh = mesh_of(2)
@@ -259,6 +281,23 @@ def test_collectives_in_loops_and_conditions_run_beside_others(inner, apart):
     number, found = unordered(over_two(inner).compile().as_text())
     assert number > 0
     assert bool(found) == apart
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_repeating_is_one_step_after_another(num_devices, num_steps):
+    mesh = mesh_of(num_devices)
+
+    def repeated(x):
+        with tracing_over(mesh):
+            return repeat(lambda x, index: (2 * x + index, (x, index)), x, num_steps)
+
+    carry, first = jax.jit(repeated)(jnp.arange(3.0))
+    expected = np.arange(3.0)
+    for index in range(num_steps):
+        expected = 2 * expected + index
+    assert leaves_equal(carry, expected, 0)
+    assert leaves_equal(first, (np.arange(3.0), 0), 0)
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])

@@ -9,6 +9,7 @@ from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradien
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.sharding import repeat
 from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -48,9 +49,9 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
             plain = lambda y, before, g: y - eta.astype(y.dtype) * g  # noqa: E731
             return (each(moved, plain, y, before, found), y), loss
 
-        (y, _), losses = jax.lax.scan(step, (state.params, state.params), jnp.arange(num_steps, dtype=jnp.int32))
+        (y, _), loss = repeat(step, (state.params, state.params), num_steps)
         sent = messages_sent(links.adjacency)
-        stats = RoundStats(losses[0], sent, count_bits(sent, dense_bits(y)))
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
         return DFedAvgMState(mix(links.mix, y, settings.mixing_bound), state.step + num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})

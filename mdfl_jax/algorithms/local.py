@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from mdfl_jax.sharding import repeat
 from mdfl_jax.statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
@@ -193,8 +194,5 @@ def local_steps(
         updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss
 
-    if num_steps == 1:
-        (params, state), loss = step((client_params, opt_state), jnp.int32(0))
-        return params, state, loss
-    (params, state), losses = jax.lax.scan(step, (client_params, opt_state), jnp.arange(num_steps))
-    return params, state, losses[0]
+    (params, state), loss = repeat(step, (client_params, opt_state), num_steps)
+    return params, state, loss

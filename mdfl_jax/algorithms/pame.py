@@ -85,7 +85,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
             chosen = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
             return partial_average(own, chosen, picked)
 
-        # Many rounds are nobody's turn where periods are long or alike.
+        # Many rounds are nobody's turn where periods are long or alike (on a mesh no row is then made, either way).
         part = unravel(choose(jnp.any(picked), exchange, lambda own: own, own))
         averaged = received(state.params, part, settings.local_statistics)
 

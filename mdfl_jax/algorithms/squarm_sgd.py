@@ -10,6 +10,7 @@ from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.rng import own_draws
+from mdfl_jax.sharding import repeat
 from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -52,12 +53,12 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
             velocity = momentum * velocity + found
             return (x - pace(index) * (momentum * velocity + found), velocity), loss
 
-        (x, velocity), losses = jax.lax.scan(step, (x, state.velocity), jnp.arange(num_steps, dtype=jnp.int32))
+        (x, velocity), loss = repeat(step, (x, state.velocity), num_steps)
         moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
         far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(num_steps - 1)))
         sent = send(compressor, hparams, own_draws(key), x, state.estimate, links, far)
         x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
-        return following, RoundStats(losses[0], sent.messages, sent.bits)
+        return following, RoundStats(loss, sent.messages, sent.bits)
 
     return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")

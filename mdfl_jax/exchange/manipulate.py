@@ -49,7 +49,7 @@ def manipulate(
       hparams: its numbers.
       key: of the slot.
       private: before the slot's exchanges.
-      relays: of the slot; where nobody gives, nothing is drawn.
+      relays: of the slot; where nobody gives, nothing is drawn (but on a mesh).
 
     Returns:
       (eps [N, ...], [N] uint32 bits of a relayed update): those of C(n_i) where m_i = n_i, and else those of a whole

@@ -30,12 +30,12 @@ def random_coordinates(
     """
     keys, counts = per_client(key, num_clients), jnp.broadcast_to(jnp.asarray(count), (num_clients,))
 
-    def choose(rows: tuple[jax.Array, jax.Array], _: tuple[()]) -> jax.Array:
+    def drawn(rows: tuple[jax.Array, jax.Array], _: tuple[()]) -> jax.Array:
         keys, counts = rows
         words = jax.vmap(lambda k: jax.random.bits(k, (size,), jnp.uint32))(keys)
         return smallest(words, counts, even=True)
 
-    return in_chunks(choose, (keys, counts), jnp.zeros((num_clients, size), bool), senders)
+    return in_chunks(drawn, (keys, counts), jnp.zeros((num_clients, size), bool), senders)
 
 
 def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:

@@ -10,8 +10,6 @@ from mdfl_jax.models import MODELS, ModelSettings, filtering
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 
-COMPILE_QUICKLY = True
-
 
 def reference(x, kernel, stride=1):
     """lax.conv on [B, H, W, C], from and to samples last."""
