@@ -20,8 +20,8 @@ normalisation (here groups).
 
 Expected:  DADFL figure 5: DAM +5 and DCM +8 points over random movement, with Rm = 5 +4 and +5. MADFL: DCM and DAM
            above random. FedMobile: fewer slots to 60 % than ASYNC.
-Measured:  small, two seeds: static 36.1 %, random movement 43.3, DCM 47.5; ten and a half minutes on two CPU cores with
-           other work beside it. The others have not been run in full.
+Measured:  small, two seeds: static 36.1 %, random movement 43.3, DCM 47.5; six minutes on two CPU cores
+           (Intel Xeon). The others have not been run in full.
 """
 
 from ml_collections import ConfigDict
