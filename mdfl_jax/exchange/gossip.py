@@ -81,19 +81,15 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
       client_params: [N, ...] stacked trees.
     """
 
-    def receive(lists: tuple[jax.Array, jax.Array], params: ClientParams) -> ClientParams:
-        sender, weight = lists
+    sender, weight, _ = neighbours
 
-        def leaf(x: jax.Array) -> jax.Array:
-            wide = lambda k: weight[:, k].reshape(-1, *[1] * (x.ndim - 1))  # noqa: E731
-            dtype = jnp.promote_types(x.dtype, jnp.float32)
-            heard = [wide(k) * x[sender[:, k]].astype(dtype) for k in range(sender.shape[1])]
-            return sum(heard[1:], heard[0]).astype(x.dtype)
+    def leaf(x: jax.Array) -> jax.Array:
+        wide = lambda k: weight[:, k].reshape(-1, *[1] * (x.ndim - 1))  # noqa: E731
+        dtype = jnp.promote_types(x.dtype, jnp.float32)
+        heard = [wide(k) * x[sender[:, k]].astype(dtype) for k in range(sender.shape[1])]
+        return sum(heard[1:], heard[0]).astype(x.dtype)
 
-        return jax.tree.map(leaf, params)
-
-    lists = (neighbours.sender, neighbours.weight)
-    return by_rows(receive, lists, client_params, neighbours.sender.shape[0])
+    return jax.tree.map(leaf, client_params)
 
 
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> ClientParams:
