@@ -12,7 +12,7 @@ from mdfl_jax import Hparams, Schedule, sharding
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.experiments.memory import count_flops
+from mdfl_jax.flops import count_flops
 from mdfl_jax.gradients import Tiling, cut
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial

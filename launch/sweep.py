@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import common, hosts
+from launch import ahead, common, hosts
 
 if TYPE_CHECKING:
     from mdfl_jax.experiments.hosts import Lead
     from mdfl_jax.experiments.study import Study
+    from mdfl_jax.target import Wanted
 
 _CONFIG = common.config_flag()
 flags.declare_key_flag("config")  # so that --help lists it, and the next those of several processes
 flags.adopt_module_key_flags(hosts)
+flags.adopt_module_key_flags(ahead)
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
@@ -40,7 +42,10 @@ def main() -> int:
 
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
+    wanted = _wanted()
     common.setup_jax(_CACHE.value)
+    if wanted and wanted.kind != "cpu":
+        return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
     place = hosts.place(meets=not _DRY_RUN.value)
     study = make_study(_CONFIG.value, place.num_processes)
     if _DRY_RUN.value:
@@ -63,6 +68,18 @@ def main() -> int:
     except HostLost as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def _wanted() -> "Wanted | None":
+    """The target of --dry_run, where one is named."""
+    from mdfl_jax import target
+    from mdfl_jax.errors import UserError
+
+    if not ahead.TARGET.value:
+        return None
+    if not _DRY_RUN.value:
+        raise UserError(f"--target={ahead.TARGET.value} is for --dry_run; a study runs on the devices that are there")
+    return target.parse(ahead.TARGET.value)
 
 
 def _workdir(study: "Study") -> Path:

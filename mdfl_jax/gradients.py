@@ -11,12 +11,16 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import sharding
+from mdfl_jax import sharding, target
 from mdfl_jax.data.batching import Blocks, default_block_size
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.types import ClientParams, Params
 
 MAPPINGS = ("chunk", "scan", "vmap")
+SHARE = 0.25  # of an accelerator's memory, for the activations of a tile
+LARGEST_TILE = 16_384
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 1024  # samples, in full-batch rounds on an accelerator
+ENOUGH = 2_000_000_000  # FLOPs: some 10 us of a TPU v5e at its peak, beside the 2 us that each of its operations takes
 # (params of one model, data, one block: leaves [B]) -> sums over its samples of the loss, [], and of the gradient
 BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
 
@@ -29,7 +33,7 @@ class Tiling(NamedTuple):
 
     Attributes:
       block_size: samples of one client that make a block (0: by the tile, and a full batch's share of a client).
-      tile: samples in flight at once; 0: what fits a CPU's cache, or 16384 on an accelerator.
+      tile: samples in flight at once; 0: what fits a CPU's cache, or a share of an accelerator's memory.
       mapping: blocks computed together: 'vmap' all, 'chunk' a tile's worth, 'scan' one.
     """
 
@@ -45,25 +49,44 @@ class Cut(NamedTuple):
       block_size: samples of a block.
       at_once: blocks in flight on a device; 0: all.
       tile: samples in flight, for evaluation.
+      alone: a block is enough for the device, so that nothing is gained by mapping models or runs together.
     """
 
     block_size: int
     at_once: int
     tile: int
+    alone: bool = False
+
+
+class Work(NamedTuple):
+    """What one sample asks of a device in a gradient.
+
+    Attributes:
+      flops: forward and backward.
+      bytes: of what is kept of it for the backward pass, and as much again in flight.
+    """
+
+    flops: float
+    bytes: float
 
 
 def default_tile(image_shape: tuple[int, ...]) -> int:
-    """Samples at once: the transformed inputs of a tile should fit a CPU's cache; accelerators want long products.
+    """Samples at once on a CPU: the transformed inputs of a tile should fit its cache.
 
     32 of MNIST, 16 of CIFAR-10, 160 of the 8 x 8 digits: the fastest found (benchmarks/README.md).
     """
-    if jax.default_backend() != "cpu":
-        return 16384
     height, width, channels = image_shape
     return min(max(25088 // (height * width * channels), 16), 160)
 
 
-def cut(tiling: Tiling, image_shape: tuple[int, ...], batch_size: int, num_samples: int, num_clients: int) -> Cut:
+def cut(
+    tiling: Tiling,
+    image_shape: tuple[int, ...],
+    batch_size: int,
+    num_samples: int,
+    num_clients: int,
+    work: Work | None = None,
+) -> Cut:
     """Block size and blocks at once for a task.
 
     Args:
@@ -72,12 +95,15 @@ def cut(tiling: Tiling, image_shape: tuple[int, ...], batch_size: int, num_sampl
       batch_size: of a client's minibatch; 0 is full batch.
       num_samples: n of the training set.
       num_clients: N.
+      work: of one sample; what an accelerator is given at once goes by it. Left out: as on a CPU.
 
     Raises:
       UserError: for an unknown mapping.
     """
     if tiling.mapping not in MAPPINGS:
         raise UserError(unknown_name("mapping", tiling.mapping, MAPPINGS))
+    if work and target.backend() != "cpu":
+        return _cut_for_accelerator(tiling, batch_size, -(-num_samples // num_clients), work)
     tile = tiling.tile or default_tile(image_shape)
     # Two blocks at once or more: a product of one block alone takes a slower path on CPU (benchmarks/README.md).
     block_size = tiling.block_size or max(tile if tiling.mapping == "scan" else tile // 2, 1)
@@ -86,6 +112,25 @@ def cut(tiling: Tiling, image_shape: tuple[int, ...], batch_size: int, num_sampl
     elif not tiling.block_size:
         block_size = min(block_size, default_block_size(num_samples, num_clients))
     return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, 1)}[tiling.mapping], tile)
+
+
+def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
+    """Blocks as large as memory and little padding allow; as many together as fill the device, and no more.
+
+    Models that are mapped together become grouped convolutions, at half the rate of plain ones and less, so one block is
+    taken at a time where it is work enough (`ENOUGH`).
+    """
+    tile = tiling.tile or max(min(int(target.current().memory * SHARE // work.bytes), LARGEST_TILE), 1)
+    if batch_size:
+        block_size = tiling.block_size or tile
+        block_size = -(-batch_size // -(-batch_size // block_size))
+    else:
+        quarter = 1 << max((share // 4).bit_length() - 1, 0)  # little of the last block is padding
+        block_size = tiling.block_size or min(max(quarter, SMALLEST_BLOCK), LARGEST_BLOCK, tile)
+    of_block = work.flops * block_size
+    together = min(-(-ENOUGH // max(int(of_block), 1)), max(tile // block_size, 1))
+    at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]
+    return Cut(block_size, at_once, tile, alone=of_block >= ENOUGH)
 
 
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
@@ -112,7 +157,13 @@ def block_gradients(
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
     blocks = pad_blocks(blocks, at_once)
-    of_blocks = jax.vmap(of_block, in_axes=(0, None, 0))
+
+    def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:
+        if at_once > 1 or target.backend() == "cpu":
+            return jax.vmap(of_block, in_axes=(0, None, 0))(params, data, part)
+        # Mapped over one, convolutions would be grouped ones of one group.
+        params, part = jax.tree.map(lambda x: x[0], (params, part))
+        return jax.tree.map(lambda x: x[None], of_block(params, data, part))
 
     def add(sums: tuple[jax.Array, ClientParams], part: Blocks) -> tuple[tuple[jax.Array, ClientParams], None]:
         found = of_blocks(jax.tree.map(lambda p: p[part.client], client_params), data, part)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mdfl_jax import sharding
+from mdfl_jax import sharding, target
 from mdfl_jax.metrics import Metrics
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
@@ -44,6 +44,9 @@ class MonteCarlo(NamedTuple):
       advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both have ``lower`` for compiling
         beforehand.
       data: the simulation's data, once a device: leaves [D, ...] (without that axis over a mesh).
+
+    For a target that is not here `runs` and ``data`` are shapes, which is all that ``lower`` needs.
+
       num_evaluations: how many times ``advance`` makes a whole run.
     """
 
@@ -59,6 +62,8 @@ class MonteCarlo(NamedTuple):
 def replicate(tree: Any, devices: list[jax.Device]) -> Any:
     """One copy of every leaf a device, as one array [D, ...] whose shards stay where they are."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
+    if not target.current().is_here:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(devices), *x.shape), x.dtype), tree)
 
     def leaf(x: jax.Array) -> jax.Array:
         host = np.asarray(x)[None]
@@ -76,13 +81,14 @@ def monte_carlo(
     Args:
       simulation: see `mdfl_jax.simulation.build`.
       runs_per_batch: runs that are on the devices together.
-      at_once: runs of a device that are mapped together (vmap); 0: one on CPU, all of them on an accelerator.
-      devices: the devices to use; all local ones where left out, and never more than there are runs.
+      at_once: runs of a device that are mapped together (vmap); 0: one where one is work enough, as on a CPU, else all.
+      devices: the devices to use; the target's where left out, and never more than there are runs.
     """
-    devices, mesh = (devices or jax.local_devices())[:runs_per_batch], simulation.mesh
+    aim, mesh = target.current(), simulation.mesh
+    devices = (devices or aim.devices)[:runs_per_batch]
     places = mesh.shape[sharding.SEED] if mesh else len(devices)
     per_device = -(-runs_per_batch // places)
-    at_once = min(at_once or (1 if devices[0].platform == "cpu" else per_device), per_device)
+    at_once = min(at_once or (1 if aim.backend == "cpu" or simulation.alone else per_device), per_device)
     per_device = -(-per_device // at_once) * at_once  # a whole number of groups; `place` fills them up
 
     def over_runs(f: Callable[..., Any], *runs: Any) -> Any:
@@ -111,7 +117,7 @@ def monte_carlo(
     def runs(hparams: list[Hparams], seeds: list[int]) -> Runs:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hparams)
         made = Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
-        return jax.device_put(made, sharding.by_row(mesh)) if mesh else made
+        return sharding.placed(made, sharding.by_row(mesh) if mesh else None)
 
     def over_mesh(mesh: Mesh, f: Callable[..., Any]) -> Callable[..., Any]:
         def whole(data: Any, *of_runs: Any) -> Any:

@@ -236,7 +236,7 @@ def one_round(
     """A round: the network's links, then the algorithm, then the stop rule's look."""
     task, network, clients = parts.task, parts.network, carry.clients
     held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
-    with sharding.tracing_over(task.mesh):
+    with jax.named_scope("round"), sharding.tracing_over(task.mesh):
         network_state, links = sharding.everywhere(network.step, hparams.network, key, carry.round, carry.network, held)
         network_state = of_types(network_state, carry.network)
         algorithm_state, stats = parts.algorithm.round(

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from mdfl_jax import target
+
 SEED, CLIENT = "seed", "client"
 
 
@@ -26,10 +28,10 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
     """A mesh ('seed', 'client') over devices; None where no two of them share a run.
 
     Args:
-      devices: all local ones where left out.
+      devices: all of the target's where left out.
       columns: devices that share a run, a divisor of their number; 0: all of them, one row.
     """
-    devices = devices or jax.local_devices()
+    devices = devices or target.devices()
     columns = columns or len(devices)
     return Mesh(np.array(devices).reshape(-1, columns), (SEED, CLIENT)) if columns > 1 else None
 
@@ -46,7 +48,14 @@ def padded(num_clients: int, mesh: Mesh | None) -> int:
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
     """One copy of every leaf on each device of the mesh."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    return placed(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def placed(tree: Any, where: NamedSharding | None) -> Any:
+    """Leaves put where a sharding says, None: left as they are; of a target that is not here their shapes."""
+    if not target.current().is_here:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
+    return tree if where is None else jax.device_put(tree, where)
 
 
 def by_row(mesh: Mesh) -> NamedSharding:

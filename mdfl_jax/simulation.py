@@ -32,6 +32,7 @@ class Simulation(NamedTuple):
       double_bits: of hparams.algorithm, the bits of one message as PaME counts them (`Algorithm.double_bits`).
       num_params: parameters of one model, d; batch statistics are none.
       mesh: the devices that share each run, where there are several (the task's).
+      alone: one run is work enough for a device (the task's).
       layout, kept, restored: of a Carry, see `mdfl_jax.rounds`: where it lies over a mesh, what of it is saved, and how
         it is made again over other devices.
     """
@@ -45,6 +46,7 @@ class Simulation(NamedTuple):
     double_bits: Callable[[Any], float] | None
     num_params: int
     mesh: Mesh | None
+    alone: bool
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
@@ -116,6 +118,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         double_bits=(lambda numbers: count(numbers, size(sent(model, algorithm.local_statistics)))) if count else None,
         num_params=size(trained(model)),
         mesh=task.mesh,
+        alone=task.alone,
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),

@@ -11,13 +11,14 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from mdfl_jax import sharding
+from mdfl_jax import sharding, target
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.gradients import Tiling, client_gradients, cut, pad_blocks
+from mdfl_jax.flops import products
+from mdfl_jax.gradients import Tiling, Work, client_gradients, cut, pad_blocks
 from mdfl_jax.rng import stream
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.types import ClientParams, Params, Score, Task
@@ -126,10 +127,11 @@ def classification(
     with_statistics = STATISTICS in shapes
     if with_statistics and batch_size and not tiling.block_size:
         tiling = tiling._replace(block_size=batch_size)
-    block_size, at_once, tile = cut(tiling, image_shape, batch_size, len(dataset.y_train), num_clients)
+    dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
+    work = None if target.backend() == "cpu" else _work(model, shapes, image_shape, dtype)
+    block_size, at_once, tile, alone = cut(tiling, image_shape, batch_size, len(dataset.y_train), num_clients, work)
     if precision not in PRECISIONS:
         raise UserError(unknown_name("precision", precision, PRECISIONS))
-    dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
     in_precision = partial(jax.default_matmul_precision, PRECISIONS[precision])
 
     def apply(params: Params, data: ClassificationData, images: jax.Array, *mask: jax.Array, **rest: Any) -> Any:
@@ -196,7 +198,7 @@ def classification(
     def evaluate(data: ClassificationData, clients: ClassificationClients, client_params: ClientParams) -> Score:
         del clients
         with in_precision():
-            return _evaluate(logits, data, client_params, tile, mesh)
+            return _evaluate(logits, data, client_params, tile, alone, mesh)
 
     def validate(data: ClassificationData, clients: ClassificationClients, params: ClientParams) -> jax.Array:
         assert data.x_validation is not None
@@ -215,7 +217,15 @@ def classification(
         mesh,
         by_client=_by_client,
         validate=validated,
+        alone=alone,
     )
+
+
+def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: Any) -> Work:
+    """What a sample asks of a device: three times the products of its forward pass, twice their results in memory."""
+    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    forward = products(jax.make_jaxpr(model.apply)(shapes, image))
+    return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
 
 
 def _by_client(clients: ClassificationClients) -> ClassificationClients:
@@ -243,12 +253,17 @@ def _evaluate(
     data: ClassificationData,
     client_params: ClientParams,
     tile: int,
+    alone: bool,
     mesh: Mesh | None,
 ) -> Score:
-    """Accuracy and loss of M models over all test samples, in chunks of samples, which the devices of a mesh divide."""
+    """Accuracy and loss of M models over all test samples, in chunks of samples, which the devices of a mesh divide.
+
+    Models are mapped together, or one follows the other where one is work enough (``alone``).
+    """
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(max(4 * tile // num_models, 16), -(-total // devices))
+    chunk = min(tile if alone else max(4 * tile // num_models, 16), -(-total // devices))
+    over_models = jax.lax.map if alone else lambda of_model, models: jax.vmap(of_model)(models)
     chunks = -(-total // (chunk * devices)) * devices
     places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
 
@@ -258,7 +273,7 @@ def _evaluate(
         def add(sums: tuple[jax.Array, jax.Array], place: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
             sample, mask = jnp.minimum(place, total - 1), place < total
             images, labels = data.x_test[sample], data.y_test[sample]
-            outputs = jax.vmap(lambda params: logits(params, data, images))(client_params)
+            outputs = over_models(lambda params: logits(params, data, images), client_params)
             labels_of_all = jnp.broadcast_to(labels, (num_models, chunk))
             losses = optax.softmax_cross_entropy_with_integer_labels(outputs, labels_of_all)
             right = (jnp.argmax(outputs, axis=-1) == labels) & mask

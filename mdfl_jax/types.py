@@ -69,6 +69,7 @@ class Task(NamedTuple):
         needs it.
       validate: (data, clients, params [1, ...]) -> [] loss on samples that are neither trained nor tested on, by which
         step sizes are chosen.
+      alone: one client's samples are work enough for the device, so that runs follow one another there.
     """
 
     num_clients: int
@@ -81,6 +82,7 @@ class Task(NamedTuple):
     by_client: Callable[[Any], Any] | None = None
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    alone: bool = False
 
 
 class Links(NamedTuple):

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.sharding import by_rows
+from mdfl_jax.target import backend
 from mdfl_jax.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; below, the product is as fast as the lists (benchmarks/README.md)
@@ -106,7 +107,7 @@ def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> Clie
     """
     num_clients = weights.shape[0]
     if not bound:
-        if jax.default_backend() != "cpu" or num_clients <= DENSE_UP_TO:
+        if backend() != "cpu" or num_clients <= DENSE_UP_TO:
             return mix_dense(weights, client_params)
         bound = DEFAULT_BOUND
     if bound >= num_clients:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.sharding import by_rows
+from mdfl_jax.target import backend
 from mdfl_jax.types import Array
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
@@ -66,7 +67,7 @@ def _made(
     """`in_chunks` on one device."""
     of_rows, start, wanted = rows
     num_rows, size = start.shape
-    at_once = min(at_once or max(IN_CACHE // size, 1), num_rows) if jax.default_backend() == "cpu" else num_rows
+    at_once = min(at_once or max(IN_CACHE // size, 1), num_rows) if backend() == "cpu" else num_rows
     if at_once == num_rows:
         return jnp.where(wanted[:, None], make(of_rows, whole), start)
     order, number = jnp.argsort(~wanted, stable=True).astype(jnp.int32), jnp.sum(wanted, dtype=jnp.int32)

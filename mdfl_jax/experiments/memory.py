@@ -2,18 +2,18 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from mdfl_jax import target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build import build_simulation, hparams_of
+from mdfl_jax.experiments.flops import round_flops
 from mdfl_jax.experiments.study import Group, Study
 from mdfl_jax.montecarlo import monte_carlo
-from mdfl_jax.sharding import CLIENT, SEED
+from mdfl_jax.sharding import SEED
 from mdfl_jax.simulation import Simulation
 
 MIB = 2**20
@@ -44,7 +44,7 @@ class Footprint(NamedTuple):
 
     Attributes:
       num_params: d, of one client.
-      flops_per_round: of a run: two for every multiplication of its matrix products and convolutions.
+      flops_per_round: of a run, see `mdfl_jax.experiments.flops.round_flops`.
       models: bytes of the models of a run.
       optimiser: bytes of the rest of the algorithm's state of a run.
       need: of one run on a device.
@@ -62,51 +62,8 @@ class Footprint(NamedTuple):
 
 
 def device_limit(bound_mib: int = 0) -> int:
-    """Bytes of one device that a study may take: the user's bound, or `SHARE` of what the device has.
-
-    The devices of a CPU share the machine's memory.
-    """
-    if bound_mib:
-        return bound_mib * MIB
-    device = jax.local_devices()[0]
-    if device.platform == "cpu":
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return int(SHARE * machine) // len(jax.local_devices())
-    return int(SHARE * (device.memory_stats() or {}).get("bytes_limit", 16 * 2**30))
-
-
-def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
-    """FLOPs of the products and convolutions of a traced program, loops multiplied out.
-
-    The compiler's own count takes a loop's body once. Of a ``cond`` the dearest branch counts.
-    """
-    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    total = 0.0
-    for equation in inner.eqns:
-        name, params = equation.primitive.name, equation.params
-        shapes: list[Any] = [v.aval for v in equation.invars]
-        out: Any = equation.outvars[0].aval if equation.outvars else None
-        if name == "dot_general":
-            contracted = params["dimension_numbers"][0][0]
-            total += 2.0 * out.size * math.prod(shapes[0].shape[axis] for axis in contracted)
-        elif name == "conv_general_dilated":
-            features = shapes[1].shape[params["dimension_numbers"].rhs_spec[0]]
-            total += 2.0 * out.size * shapes[1].size / features
-        else:
-            inside = [count_flops(sub) for sub in _sub_programs(params)]
-            times = params["length"] if name == "scan" else 1
-            devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # its program is one device's share
-            total += times * devices * (max(inside) if name == "cond" else sum(inside)) if inside else 0.0
-    return total
-
-
-def _sub_programs(params: dict[str, Any]) -> list[Jaxpr | ClosedJaxpr]:
-    found = []
-    for value in params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(item, Jaxpr | ClosedJaxpr):
-                found.append(item)
-    return found
+    """Bytes of one device that a study may take: the user's bound, or `SHARE` of what the device has."""
+    return bound_mib * MIB if bound_mib else int(SHARE * target.current().memory)
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:
@@ -119,9 +76,13 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     """
     mc = monte_carlo(group.simulation, runs, at_once)
     batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
-    analysis = mc.advance.lower(mc.data, *batch, mc.state(batch)).compile().memory_analysis()
-    devices = 1 if group.simulation.mesh else len(jax.tree.leaves(mc.data)[0])
-    data = sum(leaf.nbytes for leaf in jax.tree.leaves(mc.data)) // devices
+    return need_of(group, mc.advance.lower(mc.data, *batch, mc.state(batch)).compile())
+
+
+def need_of(group: Group, compiled: Any) -> Need:
+    """Bytes on a device, from a group's compiled program."""
+    analysis = compiled.memory_analysis()
+    data = _bytes(group.simulation.data)
     arguments = analysis.argument_size_in_bytes
     results = analysis.output_size_in_bytes - analysis.alias_size_in_bytes
     return Need(data, max(arguments - data, 0) + results, analysis.temp_size_in_bytes)
@@ -133,7 +94,6 @@ def footprint(study: Study, group: Group) -> Footprint:
     simulation: Simulation = group.simulation
     key = jax.random.key(0)
     carry = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], key)[0]
-    traced = jax.make_jaxpr(simulation.round)(simulation.data, group.hparams[0], key, carry)
     models = 4 * simulation.num_params * carry.messages.shape[0]
     of_clients = jax.eval_shape(simulation.kept, carry).algorithm
     algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
@@ -143,7 +103,8 @@ def footprint(study: Study, group: Group) -> Footprint:
     if one.total <= limit:
         a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
         most = places * (1 + (limit - one.total) // a_run)
-    return Footprint(simulation.num_params, count_flops(traced), models, algorithm - models, one, most, limit)
+    flops = round_flops(study.points[group.points[0]].experiment, group.dataset, group.hparams[0], group.patterns)
+    return Footprint(simulation.num_params, flops, models, algorithm - models, one, most, limit)
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:
@@ -163,7 +124,7 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     limit = device_limit(engine.memory_mib)
     groups = []
     for group in study.groups:
-        unlike_rough = jax.default_backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
+        unlike_rough = target.backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
         if engine.memory_mib or unlike_rough or _rough(group) > limit / 2:
             plan = footprint(study, group)
             if not plan.most_runs:
@@ -182,7 +143,11 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
 
 def _places(simulation: Simulation) -> int:
     """How many runs go on side by side: one a device, or one a row of the mesh."""
-    return simulation.mesh.shape[SEED] if simulation.mesh else len(jax.local_devices())
+    return simulation.mesh.shape[SEED] if simulation.mesh else len(target.devices())
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
 def _rough(group: Group) -> int:
@@ -194,8 +159,7 @@ def _rough(group: Group) -> int:
     state = 0
     for i, leaf in enumerate(jax.tree.leaves(held)):
         state += math.prod(lies[i](leaf.shape) if lies else leaf.shape) * leaf.dtype.itemsize
-    data = sum(leaf.nbytes for leaf in jax.tree.leaves(simulation.data))
-    return data + 4 * state * -(-group.runs_per_batch // _places(simulation))
+    return _bytes(simulation.data) + 4 * state * -(-group.runs_per_batch // _places(simulation))
 
 
 def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:

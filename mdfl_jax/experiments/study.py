@@ -8,6 +8,7 @@ import jax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from mdfl_jax import target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.algorithm_checks import notes
@@ -40,6 +41,7 @@ class Group(NamedTuple):
       simulation: the program.
       hparams: the numbers of each point, in the order of ``points``.
       runs_per_batch: runs that are on the devices together.
+      patterns: the mobility rules that its points use.
       dataset: what the simulation was built from.
       pretrained: and the weights, where there are some.
     """
@@ -48,6 +50,7 @@ class Group(NamedTuple):
     simulation: Simulation
     hparams: list[Hparams]
     runs_per_batch: int
+    patterns: list[str]
     dataset: Dataset | None
     pretrained: Pretrained | None = None
 
@@ -118,7 +121,7 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     Raises:
       UserError: for columns that do not fit the devices.
     """
-    devices, wanted = jax.local_devices(), experiment.engine.client_devices
+    devices, wanted = target.devices(), experiment.engine.client_devices
     fitting = [str(k) for k in range(1, len(devices) + 1) if len(devices) % k == 0]
     if wanted and str(wanted) not in fitting:
         allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
@@ -171,7 +174,7 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         simulation = build_simulation(members[0], datasets[source], patterns, mesh, tree)
         hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
-        groups.append(Group(indices, simulation, hparams, num_runs, datasets[source], pretrained))
+        groups.append(Group(indices, simulation, hparams, num_runs, patterns, datasets[source], pretrained))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
 
@@ -197,7 +200,7 @@ def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
 
 def plan(study: Study, processes: int = 1) -> str:
     """What will be run, in words: points x seeds, rounds, parameters, memory."""
-    experiment, devices = study.experiment, jax.local_devices()
+    experiment, devices = study.experiment, target.devices()
     num_runs = len(study.points) * len(study.seeds)
     lines = [
         f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from mdfl_jax.geometry import squared_reach, within
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
+from mdfl_jax.target import backend
 
 LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU looks at together
 
@@ -140,7 +141,7 @@ def _over_clients(
 
     One by one, a client that is under way skips its ``cond``'s draw, and memory does not grow with N * G * G.
     """
-    if jax.default_backend() == "cpu" and world.start.shape[0] * world.grid.shape[0] > LARGEST_AT_ONCE:
+    if backend() == "cpu" and world.start.shape[0] * world.grid.shape[0] > LARGEST_AT_ONCE:
         return jax.lax.map(lambda args: move(*args), (keys, clients))
     return jax.vmap(move)(keys, clients)
 

@@ -28,10 +28,10 @@ class Stage(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the stage to ``x`` [C, H, W, B]."""
-        x = Conv(self.width, self.size, self.form)(x)
+        x = Conv(self.width, self.size, self.form, pool=not self.groups)(x)
         if self.groups:
-            x = GroupNorm(self.groups)(x)
-        return nn.relu(max_pool(x))  # a maximum and a ReLU commute: this way round there are four times fewer
+            x = max_pool(GroupNorm(self.groups)(x))
+        return nn.relu(x)  # a maximum and a ReLU commute: this way round there are four times fewer
 
 
 class ConvNet(nn.Module):

@@ -14,18 +14,32 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.models.filtering import filtered, filtered_gradients, moved, total
+from mdfl_jax.target import backend
 
 FORMS = ("patches", "filtering", "library")
+SMALL_PATCHES = 2**22  # bytes of one convolution's, on a GPU
 
 
-def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1) -> str:
-    """The fastest form found: minimal filtering on CPU for several input channels and stride one, patches elsewhere.
+def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
+    """The form that the target runs best, by benchmarks/README.md.
 
-    Minimal filtering magnifies rounding (by some ten times), which bfloat16 has nothing to spare for.
+    On a CPU minimal filtering for several input channels and stride one, else patches: minimal filtering magnifies
+    rounding (by some ten times), which bfloat16 has nothing to spare for. On a TPU the library's. On a GPU the library's too
+    where the patches would be large, and patches, a batched product for clients mapped together, where they are small.
+
+    Args:
+      kernel_shape: (size, size, C, O).
+      dtype: of the activations.
+      stride: of the convolution.
+      pixels: H * W * B of its output.
     """
     size, _, channels, _ = kernel_shape
-    small = 3 <= size <= 5 and channels > 1 and stride == 1
-    return "filtering" if jax.default_backend() == "cpu" and small and dtype == jnp.float32 else "patches"
+    if backend() == "cpu":
+        small = 3 <= size <= 5 and channels > 1 and stride == 1
+        return "filtering" if small and dtype == jnp.float32 else "patches"
+    if backend() == "tpu":
+        return "library"
+    return "library" if size * size * channels * pixels * dtype.itemsize > SMALL_PATCHES else "patches"
 
 
 def num_points(width: int, size: int) -> int:
@@ -136,6 +150,7 @@ class Conv(nn.Module):
       stride: every how many pixels.
       use_bias: add one number a channel.
       kernel_init: how the kernel starts.
+      pool: take the largest of each 2 x 2 square before the bias is added, which comes to the same and adds a quarter.
     """
 
     features: int
@@ -144,16 +159,19 @@ class Conv(nn.Module):
     stride: int = 1
     use_bias: bool = True
     kernel_init: nn.initializers.Initializer = nn.initializers.lecun_normal()
+    pool: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the convolution to ``x`` [C, H, W, B]."""
         shape = (self.size, self.size, x.shape[0], self.features)
         kernel = self.param("kernel", self.kernel_init, shape)
-        form, stride = self.form or default_form(shape, x.dtype, self.stride), self.stride
+        pixels = x.size // x.shape[0] // self.stride**2
+        form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
         if self.size == 1:  # a product of the pixels that are looked at
             x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
         y = convolution(x, kernel, "patches" if form == "filtering" and stride > 1 else form, stride)
+        y = max_pool(y) if self.pool else y
         if not self.use_bias:
             return y
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))

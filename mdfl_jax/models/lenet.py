@@ -24,7 +24,7 @@ class LeNet(nn.Module):
         """Logits [B, num_classes] of images [B, H, W, channels]."""
         conv = nn.remat(Conv) if self.settings.remat else Conv
         x = jnp.transpose(images, (3, 1, 2, 0))
-        x = nn.relu(max_pool(conv(6, 5, self.settings.convolution, name="conv_0")(x)))
+        x = nn.relu(conv(6, 5, self.settings.convolution, pool=True, name="conv_0")(x))
         x = conv(16, 5, self.settings.convolution, name="conv_1")(x)
         if min(x.shape[1:3]) >= VALID_FROM:
             x = x[:, 2:-2, 2:-2]  # what a convolution without padding gives

@@ -7,7 +7,7 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.experiments import make_study, memory, run_study
 from mdfl_jax.experiments import workdir as workdirs
-from mdfl_jax.experiments.memory import count_flops
+from mdfl_jax.flops import count_flops
 
 
 def test_flops_of_products_in_loops_branches_and_devices():

@@ -1,0 +1,115 @@
+"""`launch.sweep --dry_run --target=NAME`: each program of a study compiled for that device, in a process of its own.
+
+A compiler that aborts takes its own process with it and nothing else. The child is the same command again, told by `CHILD`
+which program is its own and where to write what it found.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from mdfl_jax.errors import UserError
+
+if TYPE_CHECKING:
+    from mdfl_jax.target import Wanted
+
+TARGET = flags.DEFINE_string(
+    "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
+)
+CHILD = "MDFL_JAX_AHEAD"  # NUMBER:FILE
+ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
+
+
+def main(wanted: "Wanted") -> int:
+    """Goes through the programs. Exit status 1 where one does not compile or does not fit."""
+    from mdfl_jax.experiments import ahead, topology
+
+    topology.check_installed(wanted)
+    bad, number, count = 0, 0, 1
+    while number < count:
+        found = _in_a_child(number)
+        if number == 0 and "count" in found:
+            print(found["plan"])
+            print(f"  for {wanted.name}: {ESTIMATES}", flush=True)
+        count = found.get("count", count)
+        name = f"program {number + 1} of {count}" if count > 1 or "count" in found else f"program {number + 1}"
+        if "failure" in found:
+            print(
+                f"  {'; '.join(found.get('points', [])) or name}\n    does not compile: {found['failure']}", flush=True
+            )
+        else:
+            print(ahead.describe(found), flush=True)
+        bad += "failure" in found or not found["runs_that_fit"]
+        number += 1
+    return 1 if bad else 0
+
+
+def _in_a_child(number: int) -> dict[str, Any]:
+    """What compiling a program found, or {"failure": message}.
+
+    Raises:
+      UserError: where the child found a user's mistake.
+    """
+    from mdfl_jax.experiments.topology import ENVIRONMENT
+
+    print(f"compiling program {number + 1} ...", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "found.json"
+        told = {CHILD: f"{number}:{path}"}
+        command = [sys.executable, "-m", "launch.sweep", *sys.argv[1:]]
+        done = subprocess.run(command, env=os.environ | ENVIRONMENT | told, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return json.loads(path.read_text())
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if done.returncode == 2 and lines and lines[-1].startswith("error: "):
+            raise UserError(lines[-1].removeprefix("error: "))
+        begun = json.loads(path.read_text()) if path.exists() else {}
+        return begun | {"failure": _last_words(lines, done.returncode)}
+
+
+def _last_words(lines: list[str], status: int) -> str:
+    """Why a compiler ended its process, in a line."""
+    told = [line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or line.startswith("F0")]
+    word = (told or lines or ["it said nothing"])[0 if told else -1]
+    ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"the compiler's process {ended}: {word[:400]}"
+
+
+def is_child() -> bool:
+    """Whether this process is to compile one program."""
+    return CHILD in os.environ
+
+
+def child(wanted: "Wanted") -> int:
+    """Compiles one program and writes what was found; a compiler's error is a finding."""
+    from ml_collections import ConfigDict
+
+    from mdfl_jax import target
+    from mdfl_jax.experiments import ahead, make_study, plan, topology
+
+    number, path = os.environ[CHILD].split(":", 1)
+    config: ConfigDict = flags.FLAGS["config"].value
+    with target.aimed_at(topology.load(wanted)):
+        study = make_study(config)
+        group = study.groups[int(number)]
+        begun = {
+            "count": len(study.groups),
+            "plan": plan(study),
+            "points": [study.points[i].id for i in group.points],
+        }
+        Path(path).write_text(json.dumps(begun))  # what is known, should the compiler abort
+        try:
+            found = ahead.account(study, int(number))
+        except Exception as error:  # the compilers raise what they like
+            if isinstance(error, UserError):
+                raise
+            found = {"failure": " ".join(str(error).split())[:600]}
+        Path(path).write_text(json.dumps(begun | found))
+    return 0

@@ -1,0 +1,161 @@
+"""A program of a study, compiled for a device that is not here, and what its compiler says of it.
+
+One program a process, since a compiler's own checks may abort it: `account` is the child's part, `describe` the words of what it
+found. The launcher's side is `launch/ahead.py`.
+"""
+
+import time
+from typing import Any
+
+import jax
+
+from mdfl_jax import target
+from mdfl_jax.experiments import schedule
+from mdfl_jax.experiments.flops import round_flops
+from mdfl_jax.experiments.memory import MIB, SHARE, device_limit, need_of
+from mdfl_jax.experiments.study import Group, Study
+from mdfl_jax.montecarlo import monte_carlo
+
+DEAREST = 10  # operations that are told
+
+
+def account(study: Study, number: int) -> dict[str, Any]:
+    """Compiles a group's program for one run a device (or row of the mesh) and says what it takes, as JSON.
+
+    Args:
+      study: made for the current target.
+      number: of the group.
+
+    Returns:
+      The program's points, its parameters and FLOPs, seconds of compiling, bytes by part, and where the compiler tells its
+      schedule the seconds of a round and an evaluation, the dearest operations and the collectives of a round.
+    """
+    aim, group = target.current(), study.groups[number]
+    point = study.points[group.points[0]].experiment
+    flops = round_flops(point, group.dataset, group.hparams[0], group.patterns)
+    mesh = group.simulation.mesh
+    places = min(mesh.shape["seed"] if mesh else len(aim.devices), group.runs_per_batch)
+    mc = monte_carlo(group.simulation, places, study.experiment.engine.runs_at_once)
+    runs = mc.runs([group.hparams[0]] * places, list(range(places)))
+    begin = time.perf_counter()
+    compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile()
+    seconds = time.perf_counter() - begin
+    need = need_of(group, compiled)
+    found = {
+        "points": [study.points[i].id for i in group.points],
+        "num_params": group.simulation.num_params,
+        "flops_per_round": flops,
+        "compile_seconds": seconds,
+        "chips_per_run": mesh.shape["client"] if mesh else 1,
+        "runs_side_by_side": places,
+        "bytes": need._asdict(),
+        "limit": device_limit(study.experiment.engine.memory_mib),
+        "runs_that_fit": _runs_that_fit(need, device_limit(study.experiment.engine.memory_mib), places),
+        "num_runs": len(group.points) * len(study.seeds),
+        "rounds": study.experiment.rounds,
+        "eval_every": study.experiment.eval_every,
+    }
+    text = compiled.as_text() if aim.kind and aim.kind.clock else ""
+    return found | (_of_schedule(schedule.read(text), found, aim.kind) if text and aim.kind else {})
+
+
+def _runs_that_fit(need: Any, limit: int, places: int) -> int:
+    """Runs that fit all devices, as far as one run tells: a further one is taken to need its state and temporaries anew."""
+    if need.total > limit:
+        return 0
+    return places * (1 + (limit - need.total) // max(need.state + need.temporary, 1))
+
+
+def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) -> dict[str, Any]:
+    """What the schedule says, in seconds."""
+    eval_every = found["eval_every"]
+    a_round = cost.rounds / kind.clock / eval_every
+    evaluation = cost.rest / kind.clock
+    batches = -(-found["num_runs"] // found["runs_side_by_side"])
+    evaluations = found["rounds"] // eval_every
+    total = sum(cycles for _, cycles in cost.operations)
+    return {
+        "round_seconds": a_round,
+        "share_of_peak": found["flops_per_round"] / found["chips_per_run"] / max(a_round, 1e-12) / kind.peak,
+        "evaluation_seconds": evaluation,
+        "study_hours": batches * evaluations * (eval_every * a_round + evaluation) / 3600,
+        "dearest": [
+            {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
+        ],
+        "collectives": [
+            {
+                "kind": sent.kind,
+                "count": sent.count / eval_every,
+                "bytes": sent.size / eval_every,
+                "alone": sent.waits / eval_every,
+            }
+            for sent in cost.collectives
+        ],
+    }
+
+
+def describe(found: dict[str, Any]) -> str:
+    """An account in words."""
+    need, limit = found["bytes"], found["limit"]
+    total = sum(need.values())
+    chips = found["chips_per_run"]
+    shared = f", {chips} chips a run" if chips > 1 else ""
+    lines = [
+        f"  {'; '.join(found['points'])}",
+        f"    compiles in {found['compile_seconds']:.0f} s{shared}; {found['num_params']:,} parameters a client, "
+        f"{found['flops_per_round'] / 1e9:,.3f} GFLOP a round",
+        f"    MiB of a device for one run: data {need['data'] / MIB:,.1f}, state {need['state'] / MIB:,.1f}, activations and "
+        f"gradients {need['temporary'] / MIB:,.1f}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
+    ]
+    if total > limit:
+        lines.append(f"    does not fit: {advice(found)}")
+    else:
+        lines.append(
+            f"    runs that fit together: about {found['runs_that_fit']:,}; the study has {found['num_runs']:,}"
+        )
+    if "round_seconds" in found:
+        lines += [
+            f"    {_seconds(found['round_seconds'])} a round, {found['share_of_peak']:.1%} of the peak; "
+            f"{_seconds(found['evaluation_seconds'])} an evaluation; {_hours(found['study_hours'])} for all its runs",
+            "    the dearest operations:",
+            *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
+        ]
+        for sent in found["collectives"]:
+            waits = f", {sent['alone']:g} of them with nothing beside" if sent["alone"] else ", beside other work"
+            lines.append(
+                f"    {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
+            )
+    return "\n".join(lines)
+
+
+def advice(found: dict[str, Any]) -> str:
+    """What to change where a program does not fit, by its largest part."""
+    need = found["bytes"]
+    largest = max(need, key=need.__getitem__)
+    return {
+        "data": "the data is the largest part: a smaller data.limit_train",
+        "state": "models and optimiser are the largest part: more chips with engine.client_devices, fewer network.num_clients, "
+        "or algorithm.momentum=0",
+        "temporary": "activations and gradients are the largest part: a smaller engine.tile, engine.remat=true, "
+        "engine.precision=bfloat16, or more chips with engine.client_devices",
+    }[largest]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+
+
+def _hours(value: float) -> str:
+    return (
+        f"{value:.1f} hours"
+        if value >= 1
+        else f"{value * 60:.1f} minutes"
+        if value >= 1 / 60
+        else f"{value * 3600:.0f} s"
+    )
+
+
+def _short(row: dict[str, Any]) -> str:
+    """An operation in a line: its kind, shape, and the end of where it comes from."""
+    source = row["source"].split("/")[-4:]
+    return f"{row['kind']} {row['shape']} {'/'.join(source) or '(made by the compiler)'}"

@@ -1,0 +1,179 @@
+"""What a TPU's compiler says of a program: cycles of its schedule, the dearest operations, what chips send one another.
+
+The compiler writes an estimate of cycles at each instruction that it schedules. Here they are added up over the program's text
+(``compiled.as_text()``), a loop's body as often as its condition's constant says, of a condition the dearest branch. It is a
+static account, without contention or transfers from the host: good for telling forms apart and for a plan, and no
+measurement.
+"""
+
+import math
+import re
+from collections import Counter
+from typing import NamedTuple
+
+ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.rounds`
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+BYTES = {
+    "pred": 1,
+    "s8": 1,
+    "u8": 1,
+    "bf16": 2,
+    "f16": 2,
+    "s16": 2,
+    "u16": 2,
+    "f64": 8,
+    "s64": 8,
+    "u64": 8,
+}  # others: 4
+
+_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
+_OPCODE = re.compile(r" ([a-z][a-z0-9\-]*)\(")
+_ARRAY = re.compile(r"\b([a-z]+\d*)\[([\d,]*)\]")
+
+
+class Operation(NamedTuple):
+    """An instruction, or several of the same source, kind and shape.
+
+    Attributes:
+      kind: of the instruction.
+      source: where in the traced program it comes from; '' where the compiler made it up.
+      shape: of its result, the first where there are several.
+    """
+
+    kind: str
+    source: str
+    shape: str
+
+
+class Collective(NamedTuple):
+    """What chips send one another in a round.
+
+    Attributes:
+      kind: one of `COLLECTIVES`.
+      count: how many.
+      size: bytes of their results on a chip.
+      waits: how many of them nothing else runs beside: not split into a start and an end with work in between.
+    """
+
+    kind: str
+    count: int
+    size: int
+    waits: int
+
+
+class Cost(NamedTuple):
+    """Of one call of a program.
+
+    Attributes:
+      rounds: cycles inside its rounds.
+      rest: all others: the evaluation.
+      operations: cycles by operation of the rounds and the rest together, the dearest first.
+      collectives: of all its rounds.
+    """
+
+    rounds: int
+    rest: int
+    operations: list[tuple[Operation, int]]
+    collectives: list[Collective]
+
+
+class _Sums(NamedTuple):
+    cycles: Counter  # (Operation, inside a round) -> cycles
+    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number, inside rounds
+
+
+def read(text: str) -> Cost:
+    """Adds up a program.
+
+    Args:
+      text: ``compiled.as_text()``, for a TPU.
+    """
+    bodies, entry = _computations(text)
+    sums = _of(entry, bodies, {}, False)
+    in_rounds = sum(cycles for (_, inside), cycles in sums.cycles.items() if inside)
+    by_operation: Counter = Counter()
+    for (operation, _), cycles in sums.cycles.items():
+        by_operation[operation] += cycles
+    kinds = [kind for kind in COLLECTIVES if sums.sent[kind, "count"]]
+    sent = [Collective(kind, *(sums.sent[kind, part] for part in ("count", "size", "waits"))) for kind in kinds]
+    return Cost(in_rounds, sum(sums.cycles.values()) - in_rounds, by_operation.most_common(), sent)
+
+
+def _computations(text: str) -> tuple[dict[str, list[str]], str]:
+    """The lines of each computation by its name, and the entry's name."""
+    found: dict[str, list[str]] = {}
+    entry = name = ""
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            name = head.group(2)
+            found[name] = []
+            entry = name if head.group(1) else entry
+        elif name and line.startswith("  "):
+            found[name].append(line)
+    return found, entry
+
+
+def _named(line: str, *keys: str) -> list[str]:
+    return [name for key in keys for name in re.findall(rf"\b{key}=%?([\w.\-]+)", line)]
+
+
+def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
+    """How often a loop goes round: the largest constant that its condition, or what that calls, compares with; or once."""
+    lines = list(bodies.get(condition, ()))
+    for line in bodies.get(condition, ()):
+        for name in _named(line, "calls", "to_apply"):
+            lines += bodies.get(name, ())
+    return max((int(n) for line in lines for n in re.findall(r"s32\[\]\S* constant\((\d+)\)", line)), default=1)
+
+
+def _is_round(name: str, bodies: dict[str, list[str]]) -> bool:
+    """Whether a loop's body is the rounds': what the traced program names so is directly inside."""
+    return any(re.search(rf'op_name="[^"]*/{ROUND}/', line) for line in bodies.get(name, ()))
+
+
+def _of(name: str, bodies: dict[str, list[str]], memo: dict[tuple[str, bool], _Sums], inside: bool) -> _Sums:
+    """Sums of a computation; ``inside``: it is part of a round, whatever its instructions are called."""
+    if (name, inside) in memo:
+        return memo[name, inside]
+    sums = memo[name, inside] = _Sums(Counter(), Counter())
+    for line in bodies.get(name, ()):
+        found = _OPCODE.search(line)
+        kind = found.group(1) if found else ""
+        source = re.search(r'op_name="([^"]*)"', line)
+        here = inside or bool(source and f"/{ROUND}/" in source.group(1))
+        if kind == "while":
+            (body,), (condition,) = _named(line, "body"), _named(line, "condition")
+            _add(sums, _of(body, bodies, memo, here or _is_round(body, bodies)), _turns(condition, bodies))
+        elif kind in ("conditional", "call"):
+            names = _named(line, "to_apply", "true_computation", "false_computation")
+            branches = re.search(r"branch_computations=\{([^}]*)\}", line)
+            names += [n.strip().lstrip("%") for n in branches.group(1).split(",")] if branches else []
+            parts = [_of(n, bodies, memo, here) for n in names]
+            if parts:
+                _add(sums, max(parts, key=lambda part: sum(part.cycles.values())), 1)
+        else:
+            shape = line.split(" = ", 1)[-1][: found.start() if found else 0].strip()
+            if estimate := re.search(r'"estimated_cycles":"(\d+)"', line):
+                first = _ARRAY.search(shape)
+                operation = Operation(kind, source.group(1) if source else "", first.group(0) if first else "")
+                sums.cycles[operation, here] += int(estimate.group(1))
+            _count_collective(sums, kind, shape, here)
+    return sums
+
+
+def _count_collective(sums: _Sums, kind: str, shape: str, here: bool) -> None:
+    begun = kind.removesuffix("-start")
+    if here and begun in COLLECTIVES:
+        arrays = [
+            BYTES.get(kind_, 4) * math.prod(map(int, dims.split(","))) if dims else 4
+            for kind_, dims in _ARRAY.findall(shape)
+        ]
+        sums.sent[begun, "count"] += 1
+        sums.sent[begun, "size"] += max(arrays, default=0) if begun != kind else sum(arrays)
+        sums.sent[begun, "waits"] += begun == kind
+
+
+def _add(sums: _Sums, part: _Sums, times: int) -> None:
+    for whole, counter in zip(sums, part):
+        for key, value in counter.items():
+            whole[key] += times * value

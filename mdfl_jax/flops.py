@@ -1,0 +1,88 @@
+"""FLOPs of a traced program, counted once and alike for every form of a convolution.
+
+Counted on the jaxpr, since a compiler's own count takes a loop's body once.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.interpreters import partial_eval
+
+from mdfl_jax.sharding import CLIENT
+
+
+class Products(NamedTuple):
+    """The matrix products and convolutions of a program.
+
+    Attributes:
+      flops: two a multiplication.
+      outputs: elements of their results.
+    """
+
+    flops: float
+    outputs: float
+
+
+def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
+    """FLOPs of the products and convolutions of a traced program: two a multiplication, loops multiplied out.
+
+    What no output needs does not count; of a ``cond`` the dearest branch does.
+    """
+    return products(jaxpr).flops
+
+
+def products(jaxpr: Jaxpr | ClosedJaxpr) -> Products:
+    """All products and convolutions of a traced program, as `count_flops` counts them."""
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    return _count(partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars))[0])
+
+
+def _count(jaxpr: Jaxpr) -> Products:
+    flops = outputs = 0.0
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        if name in ("dot_general", "conv_general_dilated"):
+            shapes = [v.aval.shape for v in equation.invars]
+            out = equation.outvars[0].aval.shape
+            of_one = _of_product if name == "dot_general" else _of_convolution
+            flops += of_one(*shapes, out, params)
+            outputs += math.prod(out)
+            continue
+        inside = [_count(sub) for sub in _sub_programs(params)]
+        if inside:
+            parts = [max(inside)] if name == "cond" else inside
+            devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # its program is one device's share
+            times = devices * (params["length"] if name == "scan" else 1)
+            flops += times * sum(part.flops for part in parts)
+            outputs += times * sum(part.outputs for part in parts)
+    return Products(flops, outputs)
+
+
+def _of_product(left: tuple[int, ...], _: tuple[int, ...], out: tuple[int, ...], params: Any) -> float:
+    contracted = params["dimension_numbers"][0][0]
+    return 2.0 * math.prod(out) * math.prod(left[axis] for axis in contracted)
+
+
+def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[int, ...], params: Any) -> float:
+    """Each tap of the kernel at each pixel of the output.
+
+    Where the image is dilated, as in the gradient of a strided convolution, at each pixel of the image instead: what
+    lies between them is zero and no arithmetic. Groups, of features or of the batch, stand in the kernel's shape.
+    """
+    numbers = params["dimension_numbers"]
+    taps = math.prod(kernel) / kernel[numbers.rhs_spec[0]]
+    pixels = math.prod(out)
+    for axis, dilation in enumerate(params["lhs_dilation"]):
+        if dilation > 1:
+            pixels = pixels // out[numbers.out_spec[2 + axis]] * image[numbers.lhs_spec[2 + axis]]
+    return 2.0 * pixels * taps
+
+
+def _sub_programs(params: dict[str, Any]) -> list[Jaxpr]:
+    found = []
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Jaxpr | ClosedJaxpr):
+                found.append(item.jaxpr if isinstance(item, ClosedJaxpr) else item)
+    return found

@@ -1,0 +1,176 @@
+"""Programs lowered for GPUs and TPUs on any machine, in the forms that those backends take: nothing is compiled."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import toy_dataset, toy_task
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import AlgorithmParams, Settings
+from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
+from mdfl_jax.gradients import Tiling
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models.conv import Conv, default_form
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.simulation import build
+from mdfl_jax.target import Target, aimed_at
+from mdfl_jax.tasks import PartitionParams, classification
+
+N = 4
+BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by JAX's names of the platforms
+GRAPH, SERVER = (fixed_graph(N, "complete"), GraphParams()), (meetings(N), MeetingsParams())
+MOVING = {
+    "grid": (spatial(N, 3, ("dam", "dcm")), SpatialParams(2, 2.0, 2.0)),
+    "plane": (spatial(N, mobility=("static_plane", "random_waypoint")), SpatialParams(2, 30.0)),
+}
+for_each_accelerator = pytest.mark.parametrize("platform", ["cuda", "tpu"])
+
+
+def aimed(platform):
+    return aimed_at(Target(platform, BACKENDS[platform], jax.local_devices()[:1], 16 * 2**30))
+
+
+def types(tree):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree)
+
+
+def typed(numbers):
+    """Python's numbers as arrays of the types that a study gives them."""
+    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+    return jax.tree.map(lambda x: np.asarray(x, kinds.get(type(x))), numbers)
+
+
+def untraced(function):
+    """The function as one that JAX has not seen: what it traced for one backend it would take for another."""
+    return lambda *arguments: function(*arguments)
+
+
+def on_cpu(function, arguments):
+    """What a function gives on a CPU, as types."""
+    with aimed("cpu"):
+        return types(jax.eval_shape(untraced(function), *arguments))
+
+
+def lowered(platform, function, arguments, expected):
+    """The module that a platform's program becomes, as text without places; the types of what it gives are checked."""
+    with aimed(platform):
+        exported = jax.export.export(jax.jit(untraced(function)), platforms=(platform,))(*arguments)
+    text = re.sub(r"(?m)^#loc.*\n| loc\(#loc\d*\)", "", exported.mlir_module())
+    assert exported.platforms == (platform,)
+    assert types(jax.tree.unflatten(exported.out_tree, exported.out_avals)) == expected
+    assert not [line for line in text.splitlines() if "f64" in line]
+    return text
+
+
+def built(platform, make_task, name, network, params):
+    """The simulation of one round as a platform has it, and its arguments before the state."""
+    with aimed(platform):
+        simulation = build(make_task(), network, ALGORITHMS[name](Settings()), Schedule(1, 1))
+    return simulation, (simulation.data, typed(Hparams(PartitionParams(), params, numbers_of(name))), jax.random.key(0))
+
+
+@functools.cache
+def first_state(*parts):
+    simulation, arguments = built("cpu", *parts)
+    return on_cpu(simulation.init, arguments)[0]
+
+
+def lowered_round(platform, *parts):
+    """A round that takes the state with which a CPU begins and gives one alike: a run may go on elsewhere."""
+    simulation, arguments = built(platform, *parts)
+    state = first_state(*parts)
+    return lowered(platform, simulation.round, (*arguments, state), state)
+
+
+def full_batches():
+    return toy_task(N, tiling=Tiling(block_size=8))
+
+
+def minibatches():
+    return toy_task(N, batch_size=4)
+
+
+@for_each_accelerator
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_a_round_of_every_algorithm(name, platform):
+    needs = ALGORITHMS[name](Settings()).needs
+    fitting = [of for of in (GRAPH, SERVER) if needs <= of[0].gives]
+    assert fitting, f"{name} needs {sorted(needs)}: add a network that gives this"
+    assert "stablehlo.dot_general" in lowered_round(platform, full_batches, name, *fitting[0])
+
+
+@for_each_accelerator
+@pytest.mark.parametrize("world", MOVING)
+def test_a_round_among_moving_clients(world, platform):
+    text = lowered_round(platform, minibatches, "pame", *MOVING[world])
+    assert "stablehlo.case" in text  # one of the mobility rules
+
+
+def convolutional_run(platform, precision):
+    """(function, arguments) of a full-batch round with all around it, from the partition to the last evaluation."""
+    model = MODELS["cnn"](ModelSettings(3, widths=(2, 4), hidden=4))
+    make_task = lambda: classification(toy_dataset(), model, N, "iid", precision=precision)  # noqa: E731
+    simulation, arguments = built(platform, make_task, "dpsgd", *GRAPH)
+
+    def run(*arguments):
+        start, before = simulation.init(*arguments)
+        end, after = simulation.advance(*arguments, start)
+        return simulation.kept(end), before, after
+
+    return run, arguments
+
+
+@functools.cache
+def outcome_of_the_run():
+    return on_cpu(*convolutional_run("cpu", "float32"))  # weights and sums are float32 always
+
+
+@for_each_accelerator
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_run_with_convolutions(precision, platform):
+    text = lowered(platform, *convolutional_run(platform, precision), outcome_of_the_run())
+    assert "stablehlo.convolution" in text or "stablehlo.dot_general" in text
+    assert ("bf16" in text) == (precision == "bfloat16")
+
+
+@for_each_accelerator
+def test_a_convolution_has_the_form_that_the_backend_takes(platform):
+    def text(form):
+        model, x = Conv(4, form=form), jax.ShapeDtypeStruct((2, 4, 4, 8), jnp.float32)
+        arguments = jax.eval_shape(model.init, jax.random.key(0), x), x
+        return lowered(platform, model.apply, arguments, on_cpu(model.apply, arguments))
+
+    with aimed(platform):
+        form = default_form((3, 3, 2, 4), jnp.dtype("float32"))
+    default, same, of_a_cpu = (text(f) for f in ("", form, "filtering"))
+    assert default == same
+    assert default != of_a_cpu
+
+
+@for_each_accelerator
+def test_every_compressor(platform):
+    def compressed(numbers, key, x):
+        messages = {name: COMPRESSORS[name].compress(numbers, key, x) for name in COMPRESSORS}
+        return {name: (message.value, COMPRESSORS[name].bits(numbers, message)) for name, message in messages.items()}
+
+    arguments = typed(AlgorithmParams()), jax.random.key(0), np.zeros((N, 20), np.float32)
+    lowered(platform, compressed, arguments, on_cpu(compressed, arguments))
+
+
+@for_each_accelerator
+def test_many_clients_are_mixed_by_the_dense_product(platform):
+    many = DENSE_UP_TO + 1
+    arguments = np.zeros((many, many), np.float32), {"w": np.zeros((many, 3), np.float32)}
+    text = lowered(platform, mix, arguments, types(arguments[1]))
+    assert "stablehlo.dot_general" in text
+    assert "stablehlo.case" not in text  # of lists that may not hold all, as on a CPU
