@@ -1,15 +1,21 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.  make test: what CI runs.
+# make accelerators: the configs compiled for TPUs and GPUs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format clean
+.PHONY: demo test accelerators lint format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
 test: lint
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
+
+# Every shipped config compiled for devices that need not be there; it installs their compilers, some gigabytes.
+accelerators: $(VENV)/tested
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot_tpu,aot_gpu]'
+	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """`launch.sweep --dry_run --target=NAME`: each program of a study compiled for that device, in a process of its own.
 
-A compiler that aborts takes its own process with it and nothing else. The child is the same command again, told by `CHILD`
-which program is its own and where to write what it found.
+A compiler that aborts takes its own process with it and nothing else. The child is the same command again, told by
+`CHILD` which program is its own and where to write what it found.
 """
 
 import json

@@ -43,11 +43,10 @@ def _count(jaxpr: Jaxpr) -> Products:
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
         if name in ("dot_general", "conv_general_dilated"):
-            shapes = [v.aval.shape for v in equation.invars]
-            out = equation.outvars[0].aval.shape
-            of_one = _of_product if name == "dot_general" else _of_convolution
-            flops += of_one(*shapes, out, params)
-            outputs += math.prod(out)
+            avals: list[Any] = [v.aval for v in (*equation.invars[:2], equation.outvars[0])]
+            of_one: Any = _of_product if name == "dot_general" else _of_convolution
+            flops += of_one(*(aval.shape for aval in avals), params)
+            outputs += avals[2].size
             continue
         inside = [_count(sub) for sub in _sub_programs(params)]
         if inside:

@@ -19,7 +19,7 @@ from mdfl_jax.types import ClientParams, Params
 MAPPINGS = ("chunk", "scan", "vmap")
 SHARE = 0.25  # of an accelerator's memory, for the activations of a tile
 LARGEST_TILE = 16_384
-SMALLEST_BLOCK, LARGEST_BLOCK = 16, 1024  # samples, in full-batch rounds on an accelerator
+SMALLEST_BLOCK, LARGEST_BLOCK = {"tpu": 128, "gpu": 32}, 1024  # samples, in full-batch rounds; a TPU has 128 lanes
 ENOUGH = 2_000_000_000  # FLOPs: some 10 us of a TPU v5e at its peak, beside the 2 us that each of its operations takes
 # (params of one model, data, one block: leaves [B]) -> sums over its samples of the loss, [], and of the gradient
 BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
@@ -117,8 +117,8 @@ def cut(
 def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
     """Blocks as large as memory and little padding allow; as many together as fill the device, and no more.
 
-    Models that are mapped together become grouped convolutions, at half the rate of plain ones and less, so one block is
-    taken at a time where it is work enough (`ENOUGH`).
+    Models that are mapped together become grouped convolutions, at half the rate of plain ones and less, so one block
+    is taken at a time where it is work enough (`ENOUGH`).
     """
     tile = tiling.tile or max(min(int(target.current().memory * SHARE // work.bytes), LARGEST_TILE), 1)
     if batch_size:
@@ -126,7 +126,7 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
         block_size = -(-batch_size // -(-batch_size // block_size))
     else:
         quarter = 1 << max((share // 4).bit_length() - 1, 0)  # little of the last block is padding
-        block_size = tiling.block_size or min(max(quarter, SMALLEST_BLOCK), LARGEST_BLOCK, tile)
+        block_size = tiling.block_size or min(max(quarter, SMALLEST_BLOCK[target.backend()]), LARGEST_BLOCK, tile)
     of_block = work.flops * block_size
     together = min(-(-ENOUGH // max(int(of_block), 1)), max(tile // block_size, 1))
     at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]

@@ -29,6 +29,9 @@ class Kind(NamedTuple):
       peak: FLOP/s of bfloat16 products, dense; 0: not known.
       clock: Hz of a TPU's core, by which cycles of the compiler's schedule are seconds.
       host: the smallest topology that the TPU's compiler knows of this kind; a part of its chips may be used.
+      called: what JAX calls such a TPU.
+      vmem: KiB of its vector memory that one operation may take, where more than the compiler's default of 16 MiB does
+        good (benchmarks/README.md); 0: the default.
     """
 
     backend: str
@@ -36,6 +39,8 @@ class Kind(NamedTuple):
     peak: float = 0.0
     clock: float = 0.0
     host: str = ""
+    called: str = ""
+    vmem: int = 0
 
 
 KINDS = {
@@ -43,10 +48,10 @@ KINDS = {
     "a100": Kind("gpu", 80 * 2**30, 312e12),
     "h100": Kind("gpu", 80 * 2**30, 989e12),
     "h200": Kind("gpu", 141 * 2**30, 989e12),
-    "tpu-v4": Kind("tpu", 32 * 2**30, 275e12, 1.05e9, "2x2x1"),
-    "tpu-v5e": Kind("tpu", 16 * 2**30, 197e12, 1.5e9, "2x2"),
-    "tpu-v5p": Kind("tpu", 95 * 2**30, 459e12, 1.75e9, "2x2x1"),
-    "tpu-v6e": Kind("tpu", 32 * 2**30, 918e12, 1.75e9, "2x2"),
+    "tpu-v4": Kind("tpu", 32 * 2**30, 275e12, 1.05e9, "2x2x1", "TPU v4"),
+    "tpu-v5e": Kind("tpu", 16 * 2**30, 197e12, 1.5e9, "2x2", "TPU v5 lite", 65_536),
+    "tpu-v5p": Kind("tpu", 95 * 2**30, 459e12, 1.75e9, "2x2x1", "TPU v5"),
+    "tpu-v6e": Kind("tpu", 32 * 2**30, 918e12, 1.75e9, "2x2", "TPU v6 lite", 65_536),
 }
 
 
@@ -91,6 +96,17 @@ def devices() -> list[Any]:
     return current().devices
 
 
+def compiler_options() -> dict[str, str] | None:
+    """What the target's compiler is told beside its defaults.
+
+    A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less.
+    """
+    aim = current()
+    called = str(getattr(aim.devices[0], "device_kind", ""))
+    kind = aim.kind or next((kind for kind in KINDS.values() if kind.called and kind.called == called), None)
+    return {"xla_tpu_scoped_vmem_limit_kib": str(kind.vmem)} if kind and kind.vmem else None
+
+
 def _at_hand() -> Target:
     found = jax.local_devices()
     name = jax.default_backend()
@@ -129,13 +145,13 @@ class Wanted(NamedTuple):
 
 
 def parse(name: str) -> Wanted:
-    """A target's name, KIND or KIND:CHIPS, where the chips of a TPU are a number or bounds such as 2x2; nothing is loaded.
+    """A target's name taken apart, KIND or KIND:CHIPS; the chips of a TPU are a number or bounds such as 2x2.
 
     Raises:
       UserError: for an unknown kind (those known are listed), or chips that are no number or bounds.
 
-    >>> parse("tpu-v5e:2x4"), parse("h100")
-    (Wanted(name='tpu-v5e:2x4', kind='tpu-v5e', chips=8, topology='2x4'), Wanted(name='h100', kind='h100', chips=1, topology=''))
+    >>> parse("tpu-v5e:2x4")
+    Wanted(name='tpu-v5e:2x4', kind='tpu-v5e', chips=8, topology='2x4')
     """
     kind, colon, bounds = name.partition(":")
     if kind not in KINDS:

@@ -1,19 +1,17 @@
 """A program of a study, compiled for a device that is not here, and what its compiler says of it.
 
-One program a process, since a compiler's own checks may abort it: `account` is the child's part, `describe` the words of what it
-found. The launcher's side is `launch/ahead.py`.
+One program a process, since a compiler's own checks may abort it: `account` is the child's part, `describe` the words
+of what it found. The launcher's side is `launch/ahead.py`.
 """
 
 import time
 from typing import Any
 
-import jax
-
 from mdfl_jax import target
 from mdfl_jax.experiments import schedule
 from mdfl_jax.experiments.flops import round_flops
-from mdfl_jax.experiments.memory import MIB, SHARE, device_limit, need_of
-from mdfl_jax.experiments.study import Group, Study
+from mdfl_jax.experiments.memory import MIB, device_limit, need_of
+from mdfl_jax.experiments.study import Study
 from mdfl_jax.montecarlo import monte_carlo
 
 DEAREST = 10  # operations that are told
@@ -27,8 +25,8 @@ def account(study: Study, number: int) -> dict[str, Any]:
       number: of the group.
 
     Returns:
-      The program's points, its parameters and FLOPs, seconds of compiling, bytes by part, and where the compiler tells its
-      schedule the seconds of a round and an evaluation, the dearest operations and the collectives of a round.
+      The program's points, its parameters and FLOPs, seconds of compiling, bytes by part, and where the compiler tells
+      its schedule the seconds of a round and an evaluation, the dearest operations and the collectives of a round.
     """
     aim, group = target.current(), study.groups[number]
     point = study.points[group.points[0]].experiment
@@ -37,10 +35,11 @@ def account(study: Study, number: int) -> dict[str, Any]:
     places = min(mesh.shape["seed"] if mesh else len(aim.devices), group.runs_per_batch)
     mc = monte_carlo(group.simulation, places, study.experiment.engine.runs_at_once)
     runs = mc.runs([group.hparams[0]] * places, list(range(places)))
+    options = target.compiler_options()
     begin = time.perf_counter()
-    compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile()
+    compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
     seconds = time.perf_counter() - begin
-    need = need_of(group, compiled)
+    need, limit = need_of(group, compiled), device_limit(study.experiment.engine.memory_mib)
     found = {
         "points": [study.points[i].id for i in group.points],
         "num_params": group.simulation.num_params,
@@ -49,8 +48,8 @@ def account(study: Study, number: int) -> dict[str, Any]:
         "chips_per_run": mesh.shape["client"] if mesh else 1,
         "runs_side_by_side": places,
         "bytes": need._asdict(),
-        "limit": device_limit(study.experiment.engine.memory_mib),
-        "runs_that_fit": _runs_that_fit(need, device_limit(study.experiment.engine.memory_mib), places),
+        "limit": limit,
+        "runs_that_fit": _runs_that_fit(need, limit, places),
         "num_runs": len(group.points) * len(study.seeds),
         "rounds": study.experiment.rounds,
         "eval_every": study.experiment.eval_every,
@@ -60,7 +59,7 @@ def account(study: Study, number: int) -> dict[str, Any]:
 
 
 def _runs_that_fit(need: Any, limit: int, places: int) -> int:
-    """Runs that fit all devices, as far as one run tells: a further one is taken to need its state and temporaries anew."""
+    """Runs that fit all devices, as far as one tells: each further one is taken to need as much again."""
     if need.total > limit:
         return 0
     return places * (1 + (limit - need.total) // max(need.state + need.temporary, 1))
@@ -85,7 +84,7 @@ def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) 
         "collectives": [
             {
                 "kind": sent.kind,
-                "count": sent.count / eval_every,
+                "count": sent.number / eval_every,
                 "bytes": sent.size / eval_every,
                 "alone": sent.waits / eval_every,
             }
@@ -104,8 +103,8 @@ def describe(found: dict[str, Any]) -> str:
         f"  {'; '.join(found['points'])}",
         f"    compiles in {found['compile_seconds']:.0f} s{shared}; {found['num_params']:,} parameters a client, "
         f"{found['flops_per_round'] / 1e9:,.3f} GFLOP a round",
-        f"    MiB of a device for one run: data {need['data'] / MIB:,.1f}, state {need['state'] / MIB:,.1f}, activations and "
-        f"gradients {need['temporary'] / MIB:,.1f}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
+        f"    MiB of a device for one run: data {need['data'] / MIB:,.1f}, state {need['state'] / MIB:,.1f}, "
+        f"activations and gradients {need['temporary'] / MIB:,.1f}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
     ]
     if total > limit:
         lines.append(f"    does not fit: {advice(found)}")
@@ -134,8 +133,8 @@ def advice(found: dict[str, Any]) -> str:
     largest = max(need, key=need.__getitem__)
     return {
         "data": "the data is the largest part: a smaller data.limit_train",
-        "state": "models and optimiser are the largest part: more chips with engine.client_devices, fewer network.num_clients, "
-        "or algorithm.momentum=0",
+        "state": "models and optimiser are the largest part: more chips with engine.client_devices, fewer "
+        "network.num_clients, or algorithm.momentum=0",
         "temporary": "activations and gradients are the largest part: a smaller engine.tile, engine.remat=true, "
         "engine.precision=bfloat16, or more chips with engine.client_devices",
     }[largest]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from mdfl_jax import target
 from mdfl_jax.experiments.channel import Arrays
 from mdfl_jax.experiments.study import Group, Run, Study
 from mdfl_jax.metrics import Metrics, as_history
@@ -117,13 +118,13 @@ class Program:
 
     def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
         """The state and metrics before the first round, with the seconds spent on compiling for it."""
-        mc, seconds = self.monte_carlo, 0.0
+        mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options()
         if self.compile_seconds is None:
             begin = time.perf_counter()
-            self.init = mc.init.lower(mc.data, *runs).compile()
+            self.init = mc.init.lower(mc.data, *runs).compile(options)
         carry, metrics = self.init(mc.data, *runs)
         if self.compile_seconds is None:
-            self.advance = mc.advance.lower(mc.data, *runs, carry).compile()
+            self.advance = mc.advance.lower(mc.data, *runs, carry).compile(options)
             seconds = self.compile_seconds = time.perf_counter() - begin
         facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
         return carry, to_host(metrics, num_runs), facts, seconds

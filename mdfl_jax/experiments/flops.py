@@ -14,8 +14,8 @@ from mdfl_jax.types import Hparams
 def round_flops(experiment: Experiment, dataset: Dataset | None, hparams: Hparams, patterns: list[str]) -> float:
     """FLOPs of a round of one run, the same for every form, mapping, tile and number of devices.
 
-    Each sample counts once, convolutions as the library's, and nothing as computed again; a full batch's last blocks, which
-    are filled up, count one sample a client too many.
+    Each sample counts once, convolutions as the library's, and nothing as computed again; of a full batch one sample a
+    client counts too many, where its last block is filled up.
 
     Args:
       experiment: a point.

@@ -1,9 +1,9 @@
 """What a TPU's compiler says of a program: cycles of its schedule, the dearest operations, what chips send one another.
 
-The compiler writes an estimate of cycles at each instruction that it schedules. Here they are added up over the program's text
-(``compiled.as_text()``), a loop's body as often as its condition's constant says, of a condition the dearest branch. It is a
-static account, without contention or transfers from the host: good for telling forms apart and for a plan, and no
-measurement.
+The compiler writes an estimate of cycles at each instruction that it schedules. Here they are added up over the
+program's text (``compiled.as_text()``), a loop's body as often as its condition's constant says, of a condition the
+dearest branch. It is a static account, without contention or transfers from the host: good for telling forms apart and
+for a plan, and no measurement.
 """
 
 import math
@@ -50,13 +50,13 @@ class Collective(NamedTuple):
 
     Attributes:
       kind: one of `COLLECTIVES`.
-      count: how many.
+      number: how many.
       size: bytes of their results on a chip.
       waits: how many of them nothing else runs beside: not split into a start and an end with work in between.
     """
 
     kind: str
-    count: int
+    number: int
     size: int
     waits: int
 
@@ -118,7 +118,7 @@ def _named(line: str, *keys: str) -> list[str]:
 
 
 def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
-    """How often a loop goes round: the largest constant that its condition, or what that calls, compares with; or once."""
+    """How often a loop goes round: the largest constant in its condition, or in what that calls; or once."""
     lines = list(bodies.get(condition, ()))
     for line in bodies.get(condition, ()):
         for name in _named(line, "calls", "to_apply"):

@@ -1,7 +1,7 @@
 """Devices that are not here: topologies of TPUs and GPUs, whose own compilers run on any machine.
 
-The TPU's comes with the package libtpu, the GPU's with JAX's CUDA plugin; neither needs a device or a driver. Both want to be
-told before JAX starts that they are alone (`ENVIRONMENT`), and the GPU's may abort the process: a child's work
+The TPU's comes with the package libtpu, the GPU's with JAX's CUDA plugin; neither needs a device or a driver. Both want
+to be told before JAX starts that they are alone (`ENVIRONMENT`), and the GPU's may abort the process: a child's work
 (`mdfl_jax.experiments.ahead`).
 """
 
@@ -23,8 +23,8 @@ ENVIRONMENT = {
 PLUGINS = {"tpu": ("libtpu",), "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "cpu": ()}
 
 
-# NVIDIA's data sheets: compute capability, multiprocessors, units a multiprocessor, its shared memory and what a block may
-# have of it, second-level cache, bytes a second, bytes.
+# NVIDIA's data sheets: compute capability, multiprocessors, units a multiprocessor, its shared memory and what a block
+# may have of it, second-level cache, bytes a second, bytes, GHz.
 _GPUS = {
     "a100": ((8, 0), 108, 64, 167_936, 166_912, 41_943_040, 2_039_000_000_000, 84_974_239_744, 1.41),
     "h100": ((9, 0), 132, 128, 233_472, 232_448, 52_428_800, 3_352_320_000_000, 84_929_347_584, 1.98),
@@ -42,8 +42,8 @@ def check_installed(wanted: Wanted) -> None:
     names = PLUGINS[backend]
     if names and not any(importlib.util.find_spec(name) for name in names):
         raise UserError(
-            f"--target={wanted.name}: the compiler of that device is not installed; pip install 'mdfl_jax[aot_{backend}]', "
-            f"or pip install -e '.[aot_{backend}]' in a checkout"
+            f"--target={wanted.name}: the compiler of that device is not installed; "
+            f"pip install -e '.[aot_{backend}]' brings it"
         )
 
 
