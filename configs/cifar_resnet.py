@@ -31,14 +31,13 @@ from mdfl_jax.experiments import default_config
 
 
 def _recipe(config: ConfigDict) -> ConfigDict:
-    """SGD of MADFL and DADFL on CIFAR-10, for an accelerator: one minibatch in flight, products in bfloat16."""
+    """SGD of MADFL and DADFL on CIFAR-10, for an accelerator: products in bfloat16."""
     config.title = "Mobility on CIFAR-10"
     config.data.name = "cifar10"
     config.data.crop, config.data.flip = 4, True
     config.algorithm.lr, config.algorithm.momentum, config.algorithm.weight_decay = 0.01, 0.9, 5e-4
     config.algorithm.batch_size = 512
     config.engine.precision = "bfloat16"
-    config.engine.tile = 512
     return config
 
 
@@ -89,6 +88,7 @@ def _fedmobile(pattern: str) -> ConfigDict:
     config.model.name, config.model.norm = "resnet9", "group"
     config.algorithm.lr = 0.01
     config.algorithm.lr_schedule = "constant"
+    config.engine.precision = "bfloat16"
     return config
 
 

@@ -34,7 +34,8 @@ def main(wanted: "Wanted") -> int:
     topology.check_installed(wanted)
     bad, number, count = 0, 0, 1
     while number < count:
-        found = _in_a_child(number)
+        print(f"compiling program {number + 1} ...", file=sys.stderr, flush=True)
+        found = in_a_child(number, sys.argv[1:])
         if number == 0 and "count" in found:
             print(found["plan"])
             print(f"  for {wanted.name}: {ESTIMATES}", flush=True)
@@ -51,19 +52,22 @@ def main(wanted: "Wanted") -> int:
     return 1 if bad else 0
 
 
-def _in_a_child(number: int) -> dict[str, Any]:
-    """What compiling a program found, or {"failure": message}.
+def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
+    """What compiling a program found (`mdfl_jax.experiments.ahead.account`), or {"failure": message}.
+
+    Args:
+      number: of the program, from 0.
+      arguments: of `launch.sweep`, ``--dry_run`` and ``--target`` among them.
 
     Raises:
       UserError: where the child found a user's mistake.
     """
     from mdfl_jax.experiments.topology import ENVIRONMENT
 
-    print(f"compiling program {number + 1} ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         told = {CHILD: f"{number}:{path}"}
-        command = [sys.executable, "-m", "launch.sweep", *sys.argv[1:]]
+        command = [sys.executable, "-m", "launch.sweep", *arguments]
         done = subprocess.run(command, env=os.environ | ENVIRONMENT | told, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(path.read_text())

@@ -133,11 +133,12 @@ def run(main: Callable[[], int]) -> None:
     app.run(lambda argv: call(main), flags_parser=parse_flags)
 
 
-def setup_jax(cache: str) -> None:
+def setup_jax(cache: str, only_cpu: bool = False) -> None:
     """Makes one host device a core, and keeps compiled programs from one run to the next.
 
     Args:
       cache: directory of the persistent compilation cache; '' switches it off.
+      only_cpu: leave accelerators that are there alone.
 
     Raises:
       UserError: where the cache is something else than a directory.
@@ -150,6 +151,8 @@ def setup_jax(cache: str) -> None:
         "JAX_NUM_CPU_DEVICES"
     ):
         jax.config.update("jax_num_cpu_devices", num_cores())
+    if only_cpu:
+        jax.config.update("jax_platforms", "cpu")
     if cache:
         jax.config.update("jax_compilation_cache_dir", cache)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

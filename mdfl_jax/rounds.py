@@ -111,17 +111,37 @@ def global_model(parts: Parts, state: Any) -> ClientParams:
     return algorithm.global_model(state) if algorithm.global_model else mean_model(client_models(parts, state))
 
 
+def scores(
+    parts: Parts, data: Any, clients: Any, params: ClientParams, one: ClientParams, alike: bool
+) -> tuple[Score, Score]:
+    """Of the clients' models, and of the model that the run is judged by.
+
+    Args:
+      parts: of the simulation.
+      data, clients: as the task has them.
+      params: [N, ...].
+      one: [1, ...].
+      alike: all models are the same.
+    """
+    task, schedule = parts.task, parts.schedule
+    if task.alone and task.mesh is None and not (alike or schedule.global_only):
+        # Models follow one another: one compiled loop serves them all.
+        both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
+        return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both))
+    of_one = task.evaluate(data, clients, one)
+    if schedule.global_only:
+        unknown = jnp.full(task.num_clients, jnp.nan, jnp.float32)
+        return Score(unknown, unknown), of_one
+    if alike:  # and its evaluation is compiled once less
+        return Score(*(jnp.broadcast_to(value, task.num_clients) for value in of_one)), of_one
+    return task.evaluate(data, clients, params), of_one
+
+
 def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array, alike: bool = False) -> Metrics:
     """An evaluation; where all models are alike, as before the first round, one is evaluated for all."""
     task, clients = parts.task, carry.clients
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
-    of_mean, unknown = task.evaluate(data, clients, one), jnp.full(task.num_clients, jnp.nan, jnp.float32)
-    if parts.schedule.global_only:
-        score = Score(unknown, unknown)
-    elif alike:  # and its evaluation is compiled once less
-        score = Score(*(jnp.broadcast_to(value, unknown.shape) for value in of_mean))
-    else:
-        score = task.evaluate(data, clients, params)
+    score, of_mean = scores(parts, data, clients, params, one, alike)
     a_round = lambda total: jnp.where(sums.rounds > 0, total / jnp.maximum(sums.rounds, 1), jnp.nan)  # noqa: E731
     return Metrics(
         round=carry.round,

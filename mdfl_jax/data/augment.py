@@ -1,9 +1,12 @@
 """Random crops and flips of training images, drawn and made on the device, inside the step."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from mdfl_jax.target import backend
 
 
 class Augmentation(NamedTuple):
@@ -41,7 +44,10 @@ def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, pl
 
 
 def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:
-    """The views of samples, one gather: [B, H, W, channels].
+    """The views of samples: [B, H, W, channels].
+
+    On a CPU one gather of pixels. An accelerator gathers single pixels badly: there whole images are gathered, and rows
+    and columns picked by products with zeros and ones, which are exact in bfloat16 for 256 levels.
 
     Args:
       augmentation: as drawn from.
@@ -54,7 +60,18 @@ def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view:
     down, right, mirrored = view % span, view // span % span, view // span**2 == 1
     rows = jnp.arange(height) + down[:, None] - crop
     columns = jnp.where(mirrored[:, None], jnp.arange(width)[::-1], jnp.arange(width)) + right[:, None] - crop
+    if backend() != "cpu":
+        return _picked(images[sample], rows, columns)
     inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None]
     rows, columns = jnp.clip(rows, 0, height - 1), jnp.clip(columns, 0, width - 1)
     shown = images[sample[:, None, None], rows[:, :, None], columns[:, None, :]]
     return jnp.where(inside[..., None], shown, jnp.zeros((), images.dtype))
+
+
+def _picked(images: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """Rows [B, H] and columns [B, W] of images [B, H, W, channels], uint8; what lies outside is black."""
+    pick = lambda places, size: (places[..., None] == jnp.arange(size)).astype(jnp.bfloat16)  # noqa: E731
+    product = partial(jnp.einsum, precision="default", preferred_element_type=jnp.float32)
+    levels = images.astype(jnp.bfloat16)
+    picked = product("bhp,bpwc->bhwc", pick(rows, images.shape[1]), levels).astype(jnp.bfloat16)
+    return product("bwq,bhqc->bhwc", pick(columns, images.shape[2]), picked).astype(images.dtype)

@@ -10,15 +10,19 @@ from typing import Any
 from mdfl_jax import target
 from mdfl_jax.experiments import schedule
 from mdfl_jax.experiments.flops import round_flops
-from mdfl_jax.experiments.memory import MIB, device_limit, need_of
+from mdfl_jax.experiments.memory import MIB, Need, device_limit, need_of
 from mdfl_jax.experiments.study import Study
 from mdfl_jax.montecarlo import monte_carlo
+from mdfl_jax.sharding import CLIENT, SEED
 
 DEAREST = 10  # operations that are told
 
 
 def account(study: Study, number: int) -> dict[str, Any]:
-    """Compiles a group's program for one run a device (or row of the mesh) and says what it takes, as JSON.
+    """Compiles a group's program and says what it takes, as JSON.
+
+    It is compiled for a batch of the study's runs where these are mapped together; where they follow one another, for
+    one run a device (or row of the mesh), which tells as much.
 
     Args:
       study: made for the current target.
@@ -32,9 +36,11 @@ def account(study: Study, number: int) -> dict[str, Any]:
     point = study.points[group.points[0]].experiment
     flops = round_flops(point, group.dataset, group.hparams[0], group.patterns)
     mesh = group.simulation.mesh
-    places = min(mesh.shape["seed"] if mesh else len(aim.devices), group.runs_per_batch)
-    mc = monte_carlo(group.simulation, places, study.experiment.engine.runs_at_once)
-    runs = mc.runs([group.hparams[0]] * places, list(range(places)))
+    places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
+    num_runs = places if group.simulation.alone else group.runs_per_batch
+    mc = monte_carlo(group.simulation, num_runs, study.experiment.engine.runs_at_once)
+    runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
+    on_a_device = runs.keys.shape[1]
     options = target.compiler_options()
     begin = time.perf_counter()
     compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
@@ -45,11 +51,12 @@ def account(study: Study, number: int) -> dict[str, Any]:
         "num_params": group.simulation.num_params,
         "flops_per_round": flops,
         "compile_seconds": seconds,
-        "chips_per_run": mesh.shape["client"] if mesh else 1,
-        "runs_side_by_side": places,
+        "chips_per_run": mesh.shape[CLIENT] if mesh else 1,
+        "runs": places * on_a_device,
+        "runs_on_a_device": on_a_device,
         "bytes": need._asdict(),
         "limit": limit,
-        "runs_that_fit": _runs_that_fit(need, limit, places),
+        "runs_that_fit": _runs_that_fit(need, limit, places, on_a_device),
         "num_runs": len(group.points) * len(study.seeds),
         "rounds": study.experiment.rounds,
         "eval_every": study.experiment.eval_every,
@@ -58,26 +65,26 @@ def account(study: Study, number: int) -> dict[str, Any]:
     return found | (_of_schedule(schedule.read(text), found, aim.kind) if text and aim.kind else {})
 
 
-def _runs_that_fit(need: Any, limit: int, places: int) -> int:
-    """Runs that fit all devices, as far as one tells: each further one is taken to need as much again."""
-    if need.total > limit:
-        return 0
-    return places * (1 + (limit - need.total) // max(need.state + need.temporary, 1))
+def _runs_that_fit(need: Need, limit: int, places: int, on_a_device: int) -> int:
+    """Runs that fit all devices, each taken to need as much as those that were compiled for."""
+    a_run = max((need.state + need.temporary) // on_a_device, 1)
+    return places * max(limit - need.data, 0) // a_run
 
 
 def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) -> dict[str, Any]:
     """What the schedule says, in seconds."""
     eval_every = found["eval_every"]
-    a_round = cost.rounds / kind.clock / eval_every
-    evaluation = cost.rest / kind.clock
-    batches = -(-found["num_runs"] // found["runs_side_by_side"])
+    together = found["runs_on_a_device"]
+    a_round = cost.rounds / kind.clock / eval_every / together
+    evaluation = cost.rest / kind.clock / together
+    turns = -(-found["num_runs"] // (found["runs"] // together))  # of one run after the other, on each device
     evaluations = found["rounds"] // eval_every
     total = sum(cycles for _, cycles in cost.operations)
     return {
         "round_seconds": a_round,
         "share_of_peak": found["flops_per_round"] / found["chips_per_run"] / max(a_round, 1e-12) / kind.peak,
         "evaluation_seconds": evaluation,
-        "study_hours": batches * evaluations * (eval_every * a_round + evaluation) / 3600,
+        "study_hours": turns * evaluations * (eval_every * a_round + evaluation) / 3600,
         "dearest": [
             {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
         ],
@@ -96,15 +103,15 @@ def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) 
 def describe(found: dict[str, Any]) -> str:
     """An account in words."""
     need, limit = found["bytes"], found["limit"]
-    total = sum(need.values())
+    total, mib = sum(need.values()), {part: f"{size / MIB:,.1f}" for part, size in need.items()}
     chips = found["chips_per_run"]
     shared = f", {chips} chips a run" if chips > 1 else ""
     lines = [
         f"  {'; '.join(found['points'])}",
         f"    compiles in {found['compile_seconds']:.0f} s{shared}; {found['num_params']:,} parameters a client, "
         f"{found['flops_per_round'] / 1e9:,.3f} GFLOP a round",
-        f"    MiB of a device for one run: data {need['data'] / MIB:,.1f}, state {need['state'] / MIB:,.1f}, "
-        f"activations and gradients {need['temporary'] / MIB:,.1f}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
+        f"    MiB of a device for {_runs(found['runs_on_a_device'])}: data {mib['data']}, state {mib['state']}, "
+        f"activations and gradients {mib['temporary']}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
     ]
     if total > limit:
         lines.append(f"    does not fit: {advice(found)}")
@@ -114,7 +121,7 @@ def describe(found: dict[str, Any]) -> str:
         )
     if "round_seconds" in found:
         lines += [
-            f"    {_seconds(found['round_seconds'])} a round, {found['share_of_peak']:.1%} of the peak; "
+            f"    {_seconds(found['round_seconds'])} a round of a run, {found['share_of_peak']:.1%} of the peak; "
             f"{_seconds(found['evaluation_seconds'])} an evaluation; {_hours(found['study_hours'])} for all its runs",
             "    the dearest operations:",
             *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
@@ -138,6 +145,10 @@ def advice(found: dict[str, Any]) -> str:
         "temporary": "activations and gradients are the largest part: a smaller engine.tile, engine.remat=true, "
         "engine.precision=bfloat16, or more chips with engine.client_devices",
     }[largest]
+
+
+def _runs(number: int) -> str:
+    return "one run" if number == 1 else f"{number} runs mapped together"
 
 
 def _seconds(value: float) -> str:

@@ -89,7 +89,10 @@ def need_of(group: Group, compiled: Any) -> Need:
 
 
 def footprint(study: Study, group: Group) -> Footprint:
-    """Compiles a group's program for one run a device, and for two where one fits, and tells what it takes."""
+    """Compiles a group's program for one run a device, and tells what it takes.
+
+    And for two, where one fits; not where runs follow one another on an accelerator: a further one adds its state.
+    """
     engine = study.experiment.engine
     simulation: Simulation = group.simulation
     key = jax.random.key(0)
@@ -101,7 +104,9 @@ def footprint(study: Study, group: Group) -> Footprint:
     one = need(group, places, engine.runs_at_once)
     limit, most = device_limit(engine.memory_mib), 0
     if one.total <= limit:
-        a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
+        follows = simulation.alone and not engine.runs_at_once
+        a_run = one.state if follows else need(group, 2 * places, engine.runs_at_once).total - one.total
+        a_run = max(a_run, 1)
         most = places * (1 + (limit - one.total) // a_run)
     flops = round_flops(study.points[group.points[0]].experiment, group.dataset, group.hparams[0], group.patterns)
     return Footprint(simulation.num_params, flops, models, algorithm - models, one, most, limit)

@@ -294,11 +294,13 @@ class EngineConfig:
     runs_per_batch: int = _field(
         0, "runs (point x seed) on the devices together, 0: the seeds of a point, 8 at least", at_least=0
     )
-    runs_at_once: int = _field(0, "runs of a device mapped together, 0: one on CPU, all on accelerators", at_least=0)
+    runs_at_once: int = _field(
+        0, "runs of a device mapped together, 0: one on CPU or where one fills an accelerator, else all", at_least=0
+    )
     block_size: int = _field(
         0, "samples of a block in full-batch rounds, 0: by the clients' mean share", at_least=0, at_most=65_536
     )
-    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or 16384", at_least=0, at_most=2**24)
+    tile: int = _field(0, "samples in flight at once, 0: by the cache (CPU) or the memory", at_least=0, at_most=2**24)
     mapping: str = _field("chunk", "blocks computed together: all, a tile's worth, or one", names=MAPPINGS)
     precision: str = _field(
         "float32",

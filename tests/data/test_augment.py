@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mdfl_jax.data import augment
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 5, 6, 2), dtype=np.uint8)
@@ -20,8 +21,10 @@ def every_view(image, crop, flip):
     return crops + [c[:, ::-1] for c in crops] if flip else crops
 
 
+@pytest.mark.parametrize("backend", ["cpu", "tpu"])  # a gather of pixels, and products
 @pytest.mark.parametrize(("crop", "flip"), [(0, False), (0, True), (1, False), (2, True)])
-def test_views_are_the_crops_and_their_mirror_images(crop, flip):
+def test_views_are_the_crops_and_their_mirror_images(crop, flip, backend, monkeypatch):
+    monkeypatch.setattr(augment, "backend", lambda: backend)
     augmentation = Augmentation(crop, flip)
     for i, image in enumerate(IMAGES):
         wanted = every_view(image, crop, flip)

@@ -1,5 +1,6 @@
 """The launchers as a user meets them: files, exit statuses, and one line on standard error for every mistake."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -62,7 +63,7 @@ def told(tmp_path, monkeypatch, capfd):
             for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
                 delattr(flags.FLAGS, name)
             flags.FLAGS.unparse_flags()
-            for name in ("config", "workdir", "overwrite", "report", "dry_run"):
+            for name in ("config", "workdir", "overwrite", "report", "dry_run", "target"):
                 flags.FLAGS[name].unparse()
         out, err = capfd.readouterr()
         assert ended.value.code == 2
@@ -132,6 +133,15 @@ def test_a_wrong_argument_is_one_line(wrong, argument, expected):
 def test_a_value_may_stand_by_itself_and_be_missing(wrong):
     assert "seeds is 0; it must be at least 1" in wrong("--config.seeds", "0")
     assert "Missing value for flag --config.seeds" in wrong("--config.seeds")
+
+
+def test_a_target_is_for_a_dry_run_and_known(wrong, told, tiny, monkeypatch):
+    assert "--target=h100 is for --dry_run; a study runs on the devices that are there" in wrong("--target=h100")
+    wrong_target = lambda name: told(f"--config={tiny}", "--dry_run", f"--target={name}")  # noqa: E731
+    assert "--target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100" in wrong_target("h10")
+    assert "after the colon stands a number of chips" in wrong_target("tpu-v5e:x")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "the compiler of that device is not installed; pip install -e '.[aot_tpu]'" in wrong_target("tpu-v4:2x2x1")
 
 
 @pytest.mark.parametrize("given", ["nope.py", "configs", "configs/digit.py"])

@@ -1,0 +1,87 @@
+"""What a device's own compiler says of the shipped studies: memory, and on TPUs seconds and share of peak by schedule.
+
+python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits]
+
+No device is needed, but the extras aot_tpu and aot_gpu; no data either: where MDFL_DATA_DIR is not set, images of the
+right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run on
+one chip.
+"""
+
+import datetime
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from launch import ahead, common
+from mdfl_jax.errors import UserError, unknown_name
+
+_TARGET = flags.DEFINE_string("target", "tpu-v5e,h100", "Targets, separated by commas.")
+_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all where left out.")
+
+RESULTS = Path(__file__).parent / "results"
+CIFAR = "configs/cifar_resnet.py"
+BFLOAT16 = "--config.engine.precision=bfloat16"
+STUDIES = {
+    "digits": ["configs/digits.py"],
+    "madfl_t2": ["configs/mnist_mobility.py:madfl_t2"],
+    "madfl_t2, bfloat16": ["configs/mnist_mobility.py:madfl_t2", BFLOAT16],
+    "fedmobile_fmnist": ["configs/fedmobile_fmnist.py:headline"],
+    "thesis_cifar": ["configs/thesis_cifar.py:p_non_iid"],
+    "pame_fashion": ["configs/pame_fashion.py:c10"],
+    "madfl": [f"{CIFAR}:madfl"],
+    "dadfl": [f"{CIFAR}:dadfl"],
+    "fedmobile": [f"{CIFAR}:fedmobile"],
+    "fedmobile, bfloat16": [f"{CIFAR}:fedmobile", BFLOAT16],
+    "pame": [f"{CIFAR}:pame"],
+}
+IMAGES = {"mnist": (60_000, 28, 28), "fashion_mnist": (60_000, 28, 28), "cifar10": (50_000, 32, 32, 3)}
+
+
+def stand_ins(folder: Path) -> None:
+    """Images of the public sets' shapes, for compiling."""
+    for name, shape in IMAGES.items():
+        arrays: dict[str, Any] = {
+            f"{kind}_{split}": np.zeros(size, np.uint8) if kind == "x" else np.arange(size[0], dtype=np.uint8) % 10
+            for split, size in (("train", shape), ("test", (10_000, *shape[1:])))
+            for kind in "xy"
+        }
+        arrays["x_train"][0] = 255
+        np.savez(folder / f"{name}.npz", **arrays)
+
+
+def row_of(study: str, target: str) -> dict[str, Any]:
+    """Compiles a study's first program."""
+    config, *rest = STUDIES[study]
+    found = ahead.in_a_child(0, [f"--config={config}", "--dry_run", f"--target={target}", *rest])
+    kept = {key: value for key, value in found.items() if key not in ("plan", "count")}
+    return {"study": study, "target": target, "command": " ".join([config, *rest])} | kept
+
+
+def main() -> int:
+    """Compiles each study for each target and writes results/accelerators-<target>.json, row after row."""
+    names = _STUDY.value.split(",") if _STUDY.value else list(STUDIES)
+    for name in names:
+        if name not in STUDIES:
+            raise UserError(f"--study={name}: {unknown_name('study', name, STUDIES)}")
+    with tempfile.TemporaryDirectory() as folder:
+        if "MDFL_DATA_DIR" not in os.environ:
+            stand_ins(Path(folder))
+            os.environ["MDFL_DATA_DIR"] = folder
+        for target in _TARGET.value.split(","):
+            path = RESULTS / f"accelerators-{target.replace(':', '-')}.json"
+            rows = {row["study"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+            for name in names:
+                rows[name] = row_of(name, target) | {"date": datetime.date.today().isoformat()}
+                print(json.dumps(rows[name]), flush=True)
+                told = {"what": "a compiler's estimates for a device that was not at hand", "rows": list(rows.values())}
+                path.write_text(json.dumps(told, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

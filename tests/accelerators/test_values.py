@@ -1,0 +1,84 @@
+"""A run's results do not depend on the target's forms: those of a TPU and of a GPU, computed on a CPU."""
+
+import jax
+import numpy as np
+import pytest
+from small import PATTERNS, toy_dataset, toy_hparams
+
+from mdfl_jax import Schedule, gradients, target
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.gradients import Tiling, Work, cut
+from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.montecarlo import monte_carlo
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.simulation import build
+from mdfl_jax.target import Target
+from mdfl_jax.tasks import classification
+
+COMPILE_QUICKLY = True
+N = 5
+
+
+def aim(backend, memory=2**34):
+    return target.aimed_at(Target(backend, backend, jax.local_devices()[:1], memory))
+
+
+def history(backend, model="cnn", batch_size=0, **settings):
+    """Metrics of a short run with everything as that backend has it by default."""
+    with aim(backend):
+        settings = {"widths": (3, 4), "hidden": 5} | settings
+        made = MODELS[model](ModelSettings(3, **settings))
+        task = classification(toy_dataset(side=8), made, N, batch_size=batch_size)
+        simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
+        mc = monte_carlo(simulation, 2)
+        runs = mc.runs([toy_hparams(pattern=3)] * 2, [0, 1])
+        carry, first = mc.init(mc.data, *runs)
+        parts = [first]
+        for _ in range(mc.num_evaluations):
+            carry, metrics = mc.advance(mc.data, *runs, carry)
+            parts.append(metrics)
+        return task, jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+
+
+@pytest.mark.parametrize("backend", ["tpu", "gpu"])
+@pytest.mark.parametrize("enough", [1, 2_000_000_000])  # one block after the other, and all together
+@pytest.mark.parametrize("batch_size", [0, 6])
+def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_size, monkeypatch):
+    monkeypatch.setattr(gradients, "ENOUGH", enough)
+    _, wanted = history("cpu", batch_size=batch_size)
+    task, found = history(backend, batch_size=batch_size)
+    assert task.alone == (enough == 1)
+    for name, value in found._asdict().items():
+        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("backend", ["tpu", "gpu"])
+def test_a_residual_network_is_the_same_one_client_at_a_time(backend, monkeypatch):
+    monkeypatch.setattr(gradients, "ENOUGH", 1)
+    settings = {"model": "resnet20", "base_width": 2, "batch_size": 6}
+    _, wanted = history("cpu", **settings)
+    task, found = history(backend, **settings)
+    assert task.alone
+    for name in ("accuracy", "train_loss", "mean_model_accuracy", "consensus_distance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=5e-3, atol=1e-3, err_msg=name)
+
+
+def test_what_an_accelerator_is_given_at_once_goes_by_its_memory_and_the_work():
+    small, large = Work(flops=1e6, bytes=1e4), Work(flops=3e9, bytes=2**21)
+    shape = (32, 32, 3)
+    with aim("tpu", memory=16 * 2**30):
+        minibatch = cut(Tiling(), shape, 512, 50_000, 20, large)
+        assert (minibatch.block_size, minibatch.at_once, minibatch.alone) == (512, 1, True)
+        assert minibatch.tile == 2048  # a quarter of 16 GiB
+        together = cut(Tiling(), shape, 50, 50_000, 20, small)
+        assert (together.block_size, together.at_once, together.alone) == (50, 40, False)  # 2 GFLOP
+        full = cut(Tiling(), shape, 0, 50_000, 20, small)
+        assert full.block_size == 512  # near a quarter of a client's 2,500
+        assert cut(Tiling(), shape, 0, 100, 20, small).block_size == 128  # a TPU's lanes
+    with aim("gpu", memory=2**30):
+        assert cut(Tiling(), shape, 512, 50_000, 20, large).block_size == 128  # what memory has room for
+        assert cut(Tiling(), shape, 0, 100, 20, small).block_size == 32
+        for mapping, at_once in (("scan", 1), ("vmap", 0)):
+            assert cut(Tiling(mapping=mapping), shape, 50, 50_000, 20, small).at_once == at_once
+        own = Tiling(block_size=64, tile=256)
+        assert cut(own, shape, 512, 50_000, 20, small)[:3] == (64, 4, 256)
