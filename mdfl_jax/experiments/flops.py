@@ -30,7 +30,8 @@ def round_flops(experiment: Experiment, dataset: Dataset | None, hparams: Hparam
         remat=False,
         block_size=experiment.algorithm.batch_size or 1,
     )
-    plain = build_simulation(dataclasses.replace(experiment, engine=engine), dataset, patterns)
+    data = dataclasses.replace(experiment.data, crop=0, flip=False)  # made by products on accelerators
+    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), dataset, patterns)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.init, plain.data, hparams, key)[0]
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))

@@ -58,10 +58,11 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
         assert target.compiler_options() == {"xla_tpu_scoped_vmem_limit_kib": "65536"}
         with target.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
             assert target.backend() == "gpu"
-            assert target.compiler_options() is None
+            assert target.compiler_options() == {"xla_gpu_enable_triton_gemm": False}
         assert target.backend() == "tpu"
     assert target.backend() == here == jax.default_backend()
     assert target.current().is_here
+    assert target.compiler_options() is None
     assert target.devices() == jax.local_devices()
 
 

@@ -1,0 +1,101 @@
+"""Shipped configs by the devices' own compilers; each in its own process, as `--dry_run --target` does it.
+
+Where the extras aot_tpu and aot_gpu are installed. Everything is compiled with MDFL_ACCELERATORS=all, as `make
+accelerators` does, which may take hours: a TPU's compiler works some minutes on a residual network. Else one small study
+for each device.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accelerators import stand_ins
+from launch.ahead import in_a_child
+from mdfl_jax import UserError
+from mdfl_jax.experiments.topology import PLUGINS
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = [
+    "digits.py",
+    "own_rule.py",
+    "graphs_digits.py",
+    "waypoint_digits.py",
+    "met_digits.py",
+    "trace_digits.py",
+    "thesis_digits.py:p_non_iid",
+    "fedmobile_digits.py",
+    "fedmobile_roadside.py:town",
+    "fedmobile_synthetic.py:variants",
+    "fedmobile_fmnist.py:headline",
+    "pame_linear.py:transmission",
+    "pame_logistic.py:m128",
+    "pame_fashion.py:c10",
+    "mnist_mobility.py:madfl_t2",
+    "mnist_mobility.py:dadfl_f2",
+    "thesis_cifar.py:p_non_iid",
+    "cifar_resnet.py:madfl",
+    "cifar_resnet.py:dadfl",
+    "cifar_resnet.py:pame",
+    "cifar_resnet.py:fedmobile",
+]
+WHOLE = os.environ.get("MDFL_ACCELERATORS") == "all"
+MATRIX = [(config, target) for config in (CONFIGS if WHOLE else CONFIGS[:1]) for target in ("tpu-v5e", "h100")]
+MATRIX += [(config, "tpu-v4") for config in CONFIGS] if WHOLE else []
+
+
+def needs(backend):
+    missing = not any(importlib.util.find_spec(name) for name in PLUGINS[backend])
+    return pytest.mark.skipif(missing, reason=f"pip install -e '.[aot_{backend}]'")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    stand_ins(folder)
+    return folder
+
+
+def compiled(config, target, images, *arguments):
+    return in_a_child(
+        0, [f"--config={ROOT / 'configs' / config}", "--dry_run", f"--target={target}", f"--config.data.dir={images}",
+            *arguments]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "target"),
+    [pytest.param(*case, marks=needs("tpu" if case[1].startswith("tpu") else "gpu")) for case in MATRIX],
+)
+def test_a_shipped_config_compiles_and_fits(config, target, images):
+    found = compiled(config, target, images)
+    assert "failure" not in found, found["failure"]
+    assert sum(found["bytes"].values()) <= found["limit"]
+    assert found["runs_that_fit"] >= 1
+    if target.startswith("tpu"):
+        assert 0 < found["round_seconds"] < 100
+        assert 0 <= found["share_of_peak"] < 1
+        assert found["evaluation_seconds"] > 0
+
+
+@needs("tpu")
+def test_chips_that_share_a_run_send_models_once_a_round(images):
+    arguments = ("--config.engine.client_devices=4", "--config.model.name=linear", "--config.seeds=1")
+    found = compiled("digits.py", "tpu-v5e:2x2", images, *arguments)
+    assert found["chips_per_run"] == 4
+    assert sum(sent["count"] for sent in found["collectives"]) >= 1
+    models = 4 * 20 * found["num_params"]
+    assert sum(sent["bytes"] for sent in found["collectives"]) < 20 * models
+
+
+@needs("tpu")
+def test_a_topology_that_does_not_exist_is_one_line(images):
+    with pytest.raises(UserError, match=r"--target=tpu-v5e:3x7: there is no such topology: "):
+        compiled("digits.py", "tpu-v5e:3x7", images)
+
+
+@needs("tpu")
+def test_a_mesh_that_does_not_fit_the_target_is_one_line(images):
+    with pytest.raises(UserError, match=r"engine\.client_devices is 3; it must divide the 4 devices: 1, 2 or 4"):
+        compiled("digits.py", "tpu-v5e:2x2", images, "--config.engine.client_devices=3")
