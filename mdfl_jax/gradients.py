@@ -141,7 +141,12 @@ def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
 
 
 def block_gradients(
-    of_block: BlockGradient, data: Any, client_params: ClientParams, blocks: Blocks, at_once: int
+    of_block: BlockGradient,
+    data: Any,
+    client_params: ClientParams,
+    blocks: Blocks,
+    at_once: int,
+    one_each: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
     """Losses and gradients of blocks, summed by client, ``at_once`` blocks in flight.
 
@@ -151,11 +156,14 @@ def block_gradients(
       client_params: [N, ...].
       blocks: K blocks.
       at_once: how many are mapped together, 0 for all; the others follow in a scan, so memory does not grow with K.
+      one_each: there is one block a client, in the order of clients.
 
     Returns:
       (loss [N], gradients [N, ...]), sums over each client's samples.
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
+    if at_once == 1 and one_each and target.backend() != "cpu":  # nothing to add up, and no mapping over one
+        return jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks))
     blocks = pad_blocks(blocks, at_once)
 
     def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:
@@ -195,9 +203,10 @@ def client_gradients(
       mesh: from `mdfl_jax.sharding.client_mesh`.
       equal_shares: every client has the same number of blocks, those of client 0 first.
     """
-    if mesh is None:
-        return block_gradients(of_block, data, client_params, blocks, at_once)
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    one_each = equal_shares and blocks.client.shape[0] == num_clients
+    if mesh is None:
+        return block_gradients(of_block, data, client_params, blocks, at_once, one_each)
     devices = sharding.size(mesh)
     if equal_shares and num_clients % devices == 0:
         per_client = blocks.client.shape[0] // num_clients
@@ -205,7 +214,7 @@ def client_gradients(
 
         def own_clients(data: Any, own: tuple[ClientParams, Blocks], first: jax.Array) -> Any:
             params, mine = own[0], jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), own[1])
-            return block_gradients(of_block, data, params, mine._replace(client=mine.client - first), at_once)
+            return block_gradients(of_block, data, params, mine._replace(client=mine.client - first), at_once, one_each)
 
         return sharding.split_map(mesh, own_clients, data, (client_params, by_client))
 

@@ -96,17 +96,21 @@ def devices() -> list[Any]:
     return current().devices
 
 
-def compiler_options() -> dict[str, str | bool] | None:
+def compiler_options(large: bool = False) -> dict[str, str | bool] | None:
     """What the target's compiler is told beside its defaults.
 
-    A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less.
+    A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less. The
+    compiler takes longer to choose them.
+
+    Args:
+      large: of a program whose single blocks fill the device (`mdfl_jax.gradients.Cut.alone`).
     """
     aim = current()
     if aim.backend == "gpu":  # its fusion of products by Triton aborts on some of ours (jax 0.10.2); cuBLAS does them
         return {"xla_gpu_enable_triton_gemm": False}
     called = str(getattr(aim.devices[0], "device_kind", ""))
     kind = aim.kind or next((kind for kind in KINDS.values() if kind.called and kind.called == called), None)
-    return {"xla_tpu_scoped_vmem_limit_kib": str(kind.vmem)} if kind and kind.vmem else None
+    return {"xla_tpu_scoped_vmem_limit_kib": str(kind.vmem)} if large and kind and kind.vmem else None
 
 
 def _at_hand() -> Target:

@@ -41,7 +41,7 @@ def account(study: Study, number: int) -> dict[str, Any]:
     mc = monte_carlo(group.simulation, num_runs, study.experiment.engine.runs_at_once)
     runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
     on_a_device = runs.keys.shape[1]
-    options = target.compiler_options()
+    options = target.compiler_options(group.simulation.alone)
     begin = time.perf_counter()
     compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
     seconds = time.perf_counter() - begin

@@ -118,7 +118,7 @@ class Program:
 
     def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
         """The state and metrics before the first round, with the seconds spent on compiling for it."""
-        mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options()
+        mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options(self.group.simulation.alone)
         if self.compile_seconds is None:
             begin = time.perf_counter()
             self.init = mc.init.lower(mc.data, *runs).compile(options)

@@ -76,7 +76,10 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     """
     mc = monte_carlo(group.simulation, runs, at_once)
     batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
-    return need_of(group, mc.advance.lower(mc.data, *batch, mc.state(batch)).compile(target.compiler_options()))
+    return need_of(
+        group,
+        mc.advance.lower(mc.data, *batch, mc.state(batch)).compile(target.compiler_options(group.simulation.alone)),
+    )
 
 
 def need_of(group: Group, compiled: Any) -> Need:

@@ -1,9 +1,7 @@
 """Shipped configs by the devices' own compilers; each in its own process, as `--dry_run --target` does it.
 
 Where the extras aot_tpu and aot_gpu are installed. Everything is compiled with MDFL_ACCELERATORS=all, as `make
-accelerators` does, which may take hours: a TPU's compiler works some minutes on a residual network. Else one small study
-for each device.
-"""
+accelerators` does,"""
 
 import importlib.util
 import os

@@ -55,7 +55,8 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
     aim = Target("tpu-v5e", "tpu", jax.local_devices()[:1], 2**34, KINDS["tpu-v5e"])
     with target.aimed_at(aim):
         assert (target.backend(), len(target.devices()), target.current().is_here) == ("tpu", 1, False)
-        assert target.compiler_options() == {"xla_tpu_scoped_vmem_limit_kib": "65536"}
+        assert target.compiler_options() is None
+        assert target.compiler_options(large=True) == {"xla_tpu_scoped_vmem_limit_kib": "65536"}
         with target.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
             assert target.backend() == "gpu"
             assert target.compiler_options() == {"xla_gpu_enable_triton_gemm": False}
