@@ -20,7 +20,6 @@ from absl import flags
 from launch import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
 
-_TARGET = flags.DEFINE_string("target", "tpu-v5e,h100", "Targets, separated by commas.")
 _STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all where left out.")
 
 RESULTS = Path(__file__).parent / "results"
@@ -29,14 +28,14 @@ BFLOAT16 = "--config.engine.precision=bfloat16"
 STUDIES = {
     "digits": ["configs/digits.py"],
     "madfl_t2": ["configs/mnist_mobility.py:madfl_t2"],
-    "madfl_t2, bfloat16": ["configs/mnist_mobility.py:madfl_t2", BFLOAT16],
+    "madfl_t2_bfloat16": ["configs/mnist_mobility.py:madfl_t2", BFLOAT16],
     "fedmobile_fmnist": ["configs/fedmobile_fmnist.py:headline"],
     "thesis_cifar": ["configs/thesis_cifar.py:p_non_iid"],
     "pame_fashion": ["configs/pame_fashion.py:c10"],
     "madfl": [f"{CIFAR}:madfl"],
     "dadfl": [f"{CIFAR}:dadfl"],
     "fedmobile": [f"{CIFAR}:fedmobile"],
-    "fedmobile, bfloat16": [f"{CIFAR}:fedmobile", BFLOAT16],
+    "fedmobile_float32": [f"{CIFAR}:fedmobile", "--config.engine.precision=float32"],
     "pame": [f"{CIFAR}:pame"],
 }
 IMAGES = {"mnist": (60_000, 28, 28), "fashion_mnist": (60_000, 28, 28), "cifar10": (50_000, 32, 32, 3)}
@@ -72,7 +71,7 @@ def main() -> int:
         if "MDFL_DATA_DIR" not in os.environ:
             stand_ins(Path(folder))
             os.environ["MDFL_DATA_DIR"] = folder
-        for target in _TARGET.value.split(","):
+        for target in (ahead.TARGET.value or "tpu-v5e,h100").split(","):  # several, separated by commas
             path = RESULTS / f"accelerators-{target.replace(':', '-')}.json"
             rows = {row["study"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
             for name in names:

@@ -7,7 +7,9 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.experiments import make_study, memory, run_study
 from mdfl_jax.experiments import workdir as workdirs
+from mdfl_jax.experiments.flops import round_flops
 from mdfl_jax.flops import count_flops
+from mdfl_jax.models.conv import convolution
 
 
 def test_flops_of_products_in_loops_branches_and_devices():
@@ -32,16 +34,56 @@ def test_flops_of_a_convolution():
     assert count_flops(program(jnp.ones((2, 3, 8, 8)), jnp.ones((5, 3, 3, 3)))) == 2 * 2 * 5 * 64 * 3 * 9
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("side", [8, 7])
+def test_flops_of_a_gradient_are_the_same_in_every_form(stride, side):
+    """Three times the forward pass, though that of a stride is dilated, and that of clients together grouped."""
+    x, kernel = jnp.ones((3, side, side, 2)), jnp.ones((3, 3, 3, 5))
+    out = -(-side // stride)
+    forward = 2 * 5 * out * out * 2 * 27
+    for form in ("patches", "library"):
+
+        def total(x, kernel, form=form):
+            return jnp.sum(convolution(x, kernel, form, stride) ** 2)
+
+        both = jax.grad(total, argnums=(0, 1))
+        assert count_flops(jax.make_jaxpr(both)(x, kernel)) == 3 * forward
+        assert count_flops(jax.make_jaxpr(jax.grad(total, argnums=1))(x, kernel)) == 2 * forward
+        stacked = jnp.stack([x] * 4), jnp.stack([kernel] * 4)
+        assert count_flops(jax.make_jaxpr(jax.vmap(both))(*stacked)) == 4 * 3 * forward
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"convolution": "patches"},
+        {"convolution": "filtering"},
+        {"convolution": "library", "mapping": "vmap"},
+        {"remat": True, "block_size": 7},
+        {"tile": 3, "mapping": "scan"},
+    ],
+)
+def test_a_round_is_credited_the_same_however_it_is_computed(tiny, engine):
+    settings = {"model.name": "cnn", "model.widths": (2, 3), "model.hidden": 4}
+    plain, other = (
+        make_study(tiny(**settings, **more)) for more in ({}, {f"engine.{k}": v for k, v in engine.items()})
+    )
+    credited = [
+        round_flops(study.experiment, group.dataset, group.hparams[0], group.patterns)
+        for study in (plain, other)
+        for group in study.groups
+    ]
+    assert credited[0] == credited[1] > 0
+
+
 def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
-    """Forward and weight gradient of 120 samples, in blocks with their padding, and one averaging of six models."""
+    """Forward and weight gradient of 120 samples, one more a client, and one averaging of six models."""
     study = make_study(tiny())
     group = study.groups[0]
     plan = memory.footprint(study, group)
     classes, pixels = 10, 64
-    samples = 120 + 6 * 8  # a block of 8 may be padded for each client, and none more
-    least = 2 * 2 * 120 * pixels * classes
     mixing = 2 * 6 * 6 * plan.num_params
-    assert least + mixing <= plan.flops_per_round <= 2 * 2 * (samples + 160) * pixels * classes + mixing
+    assert plan.flops_per_round == 2 * 2 * (120 + 6) * pixels * classes + mixing
     assert plan.num_params == pixels * classes + classes
     assert plan.models == 6 * 4 * plan.num_params
     assert plan.need.data == sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings, filtering
+from mdfl_jax.models import MODELS, ModelSettings, conv, filtering
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 
@@ -73,6 +73,13 @@ def test_default_form_keeps_filtering_from_bfloat16_and_single_channels():
     assert default_form((5, 5, 16, 32), jnp.bfloat16) == "patches"
     assert default_form((5, 5, 1, 32), jnp.float32) == "patches"
     assert default_form((1, 1, 16, 32), jnp.float32) == "patches"
+
+
+def test_the_default_form_of_an_accelerator(monkeypatch):
+    small, large = ((3, 3, 8, 8), jnp.dtype("float32"), 1, 64 * 16), ((3, 3, 64, 64), jnp.dtype("bfloat16"), 2, 2**18)
+    for backend, forms in {"tpu": ["library", "library"], "gpu": ["patches", "library"]}.items():
+        monkeypatch.setattr(conv, "backend", lambda backend=backend: backend)
+        assert [default_form(*args) for args in (small, large)] == forms
 
 
 def test_unknown_form_lists_the_known():
