@@ -13,10 +13,10 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/cifar_resne
 | fedmobile_random | the same, random meetings                                                      | 12 x 500      |
 
 MADFL and DADFL start from weights of ImageNet: add --config.model.pretrained=FILE (README, "Pretrained weights");
-without it they start from random ones. There are crops and flips, which the papers do not mention: --config.data.crop=0
---config.data.flip=false leaves them out. Where a paper is silent: PaME gives neither the number of nodes, nor the
-batch, nor the density of the graph, nor the rounds (here 32, 64, half and 2,000); FedMobile's table 4 shows no
-normalisation (here groups).
+without it they start from random ones. There are crops and flips, and but for PaME products in bfloat16, which the
+papers do not mention: --config.data.crop=0 --config.data.flip=false --config.engine.precision=float32 leaves them out.
+Where a paper is silent: PaME gives neither the number of nodes, nor the batch, nor the density of the graph, nor the
+rounds (here 32, 64, half and 2,000); FedMobile's table 4 shows no normalisation (here groups).
 
 Expected:  DADFL figure 5: DAM +5 and DCM +8 points over random movement, with Rm = 5 +4 and +5. MADFL: DCM and DAM
            above random. FedMobile: fewer slots to 60 % than ASYNC.

@@ -130,7 +130,10 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
     of_block = work.flops * block_size
     together = min(-(-ENOUGH // max(int(of_block), 1)), max(tile // block_size, 1))
     at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]
-    return Cut(block_size, at_once, tile, alone=of_block >= ENOUGH)
+    alone = of_block >= ENOUGH
+    if not (alone or tiling.tile):  # runs are mapped together too: an evaluation leaves them room
+        tile = min(tile, max(int(4 * ENOUGH // work.flops), block_size))
+    return Cut(block_size, at_once, tile, alone)
 
 
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:

@@ -125,7 +125,10 @@ def _at_hand() -> Target:
 
 @contextlib.contextmanager
 def aimed_at(target: Target) -> Iterator[None]:
-    """Makes programs for ``target`` inside a ``with``."""
+    """Makes programs for ``target`` inside a ``with``.
+
+    JAX keeps what it traced by function: one that was traced before for another target must be built anew.
+    """
     global _aimed
     before, _aimed = _aimed, target
     try:
