@@ -136,6 +136,11 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
     return Cut(block_size, at_once, tile, alone)
 
 
+def whole_chunk(tile: int) -> int:
+    """Samples of one model that are evaluated together on an accelerator: a power of two, by which its units divide."""
+    return 1 << (min(tile, LARGEST_BLOCK).bit_length() - 1)
+
+
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
     """Appends masked blocks until their number is a multiple."""
     extra = -blocks.client.shape[0] % multiple

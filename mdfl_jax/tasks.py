@@ -18,7 +18,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.flops import products
-from mdfl_jax.gradients import Tiling, Work, client_gradients, cut, pad_blocks
+from mdfl_jax.gradients import Tiling, Work, client_gradients, cut, pad_blocks, whole_chunk
 from mdfl_jax.rng import stream
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.types import ClientParams, Params, Score, Task
@@ -262,7 +262,7 @@ def _evaluate(
     """
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(tile if alone else max(4 * tile // num_models, 16), -(-total // devices))
+    chunk = min(whole_chunk(tile) if alone else max(4 * tile // num_models, 16), -(-total // devices))
     over_models = jax.lax.map if alone else lambda of_model, models: jax.vmap(of_model)(models)
     chunks = -(-total // (chunk * devices)) * devices
     places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
