@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from mdfl_jax import target
 from mdfl_jax.experiments.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
@@ -21,7 +22,7 @@ def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """The jitted function for these arguments, and the seconds that compiling took."""
     start = time.perf_counter()
     jitted = function if hasattr(function, "lower") else jax.jit(function)
-    program = jitted.lower(*args).compile()
+    program = jitted.lower(*args).compile(target.compiler_options())
     return program, time.perf_counter() - start
 
 

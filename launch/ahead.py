@@ -6,6 +6,7 @@ A compiler that aborts takes its own process with it and nothing else. The child
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ def main(wanted: "Wanted") -> int:
 
     topology.check_installed(wanted)
     bad, number, count = 0, 0, 1
+    hours: list[Any] = []
     while number < count:
         print(f"compiling program {number + 1} ...", file=sys.stderr, flush=True)
         found = in_a_child(number, sys.argv[1:])
@@ -48,7 +50,10 @@ def main(wanted: "Wanted") -> int:
         else:
             print(ahead.describe(found), flush=True)
         bad += "failure" in found or not found["runs_that_fit"]
+        hours.append(found.get("study_hours"))
         number += 1
+    if count > 1 and all(hours):
+        print(f"  the whole study: {ahead.in_hours(sum(hours))}, the time of compiling left out")
     return 1 if bad else 0
 
 
@@ -80,9 +85,12 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
 def _last_words(lines: list[str], status: int) -> str:
     """Why a compiler ended its process, in a line."""
-    told = [line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or line.startswith("F0")]
+    told = [
+        line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
+    ]
     word = (told or lines or ["it said nothing"])[0 if told else -1]
     ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    ended += ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
     return f"the compiler's process {ended}: {word[:400]}"
 
 

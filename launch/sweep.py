@@ -43,7 +43,8 @@ def main() -> int:
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     wanted = _wanted()
-    common.setup_jax(_CACHE.value, only_cpu=wanted is not None)
+    # What is compiled for a device that is not here can be kept, and not be loaded again.
+    common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
     place = hosts.place(meets=not _DRY_RUN.value)

@@ -126,7 +126,9 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
         block_size = -(-batch_size // -(-batch_size // block_size))
     else:
         quarter = 1 << max((share // 4).bit_length() - 1, 0)  # little of the last block is padding
-        block_size = tiling.block_size or min(max(quarter, SMALLEST_BLOCK[target.backend()]), LARGEST_BLOCK, tile)
+        block_size = tiling.block_size or min(
+            max(quarter, SMALLEST_BLOCK.get(target.backend(), 32)), LARGEST_BLOCK, tile
+        )
     of_block = work.flops * block_size
     together = min(-(-ENOUGH // max(int(of_block), 1)), max(tile // block_size, 1))
     at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]

@@ -45,9 +45,9 @@ class Kind(NamedTuple):
 
 KINDS = {
     "cpu": Kind("cpu", 0),
-    "a100": Kind("gpu", 80 * 2**30, 312e12),
-    "h100": Kind("gpu", 80 * 2**30, 989e12),
-    "h200": Kind("gpu", 141 * 2**30, 989e12),
+    "a100": Kind("gpu", 84_974_239_744, 312e12),
+    "h100": Kind("gpu", 84_929_347_584, 989e12),
+    "h200": Kind("gpu", 150_110_011_392, 989e12),
     "tpu-v4": Kind("tpu", 32 * 2**30, 275e12, 1.05e9, "2x2x1", "TPU v4"),
     "tpu-v5e": Kind("tpu", 16 * 2**30, 197e12, 1.5e9, "2x2", "TPU v5 lite", 65_536),
     "tpu-v5p": Kind("tpu", 95 * 2**30, 459e12, 1.75e9, "2x2x1", "TPU v5"),

@@ -10,7 +10,7 @@ from typing import Any
 from mdfl_jax import target
 from mdfl_jax.experiments import schedule
 from mdfl_jax.experiments.flops import round_flops
-from mdfl_jax.experiments.memory import MIB, Need, device_limit, need_of
+from mdfl_jax.experiments.memory import MIB, Need, device_limit, following, need_of
 from mdfl_jax.experiments.study import Study
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.sharding import CLIENT, SEED
@@ -37,8 +37,10 @@ def account(study: Study, number: int) -> dict[str, Any]:
     flops = round_flops(point, group.dataset, group.hparams[0], group.patterns)
     mesh = group.simulation.mesh
     places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
-    num_runs = places if group.simulation.alone else group.runs_per_batch
-    mc = monte_carlo(group.simulation, num_runs, study.experiment.engine.runs_at_once)
+    at_once = study.experiment.engine.runs_at_once
+    together = min(places * max(at_once, 1), group.runs_per_batch)
+    num_runs = together if group.simulation.alone else group.runs_per_batch
+    mc = monte_carlo(group.simulation, num_runs, at_once)
     runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
     on_a_device = runs.keys.shape[1]
     options = target.compiler_options(group.simulation.alone)
@@ -56,7 +58,9 @@ def account(study: Study, number: int) -> dict[str, Any]:
         "runs_on_a_device": on_a_device,
         "bytes": need._asdict(),
         "limit": limit,
-        "runs_that_fit": _runs_that_fit(need, limit, places, on_a_device),
+        "runs_that_fit": places
+        * (following(need, limit) if on_a_device == 1 else max(limit - need.data, 0) // _a_run(need, on_a_device)),
+        "runs_per_batch": group.runs_per_batch,
         "num_runs": len(group.points) * len(study.seeds),
         "rounds": study.experiment.rounds,
         "eval_every": study.experiment.eval_every,
@@ -65,19 +69,19 @@ def account(study: Study, number: int) -> dict[str, Any]:
     return found | (_of_schedule(schedule.read(text), found, aim.kind) if text and aim.kind else {})
 
 
-def _runs_that_fit(need: Need, limit: int, places: int, on_a_device: int) -> int:
-    """Runs that fit all devices, each taken to need as much as those that were compiled for."""
-    a_run = max((need.state + need.temporary) // on_a_device, 1)
-    return places * max(limit - need.data, 0) // a_run
+def _a_run(need: Need, on_a_device: int) -> int:
+    """Bytes of one of the runs that are mapped together."""
+    return max((need.state + need.temporary) // on_a_device, 1)
 
 
 def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) -> dict[str, Any]:
     """What the schedule says, in seconds."""
     eval_every = found["eval_every"]
-    together = found["runs_on_a_device"]
+    together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
     a_round = cost.rounds / kind.clock / eval_every / together
     evaluation = cost.rest / kind.clock / together
-    turns = -(-found["num_runs"] // (found["runs"] // together))  # of one run after the other, on each device
+    batches = -(-found["num_runs"] // found["runs_per_batch"])
+    turns = batches * -(-found["runs_per_batch"] // side_by_side)  # of one run after the other, on each device
     evaluations = found["rounds"] // eval_every
     total = sum(cycles for _, cycles in cost.operations)
     return {
@@ -85,6 +89,7 @@ def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) 
         "share_of_peak": found["flops_per_round"] / found["chips_per_run"] / max(a_round, 1e-12) / kind.peak,
         "evaluation_seconds": evaluation,
         "study_hours": turns * evaluations * (eval_every * a_round + evaluation) / 3600,
+        "loops_of_unknown_length": cost.unknown,
         "dearest": [
             {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
         ],
@@ -113,8 +118,12 @@ def describe(found: dict[str, Any]) -> str:
         f"    MiB of a device for {_runs(found['runs_on_a_device'])}: data {mib['data']}, state {mib['state']}, "
         f"activations and gradients {mib['temporary']}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
     ]
-    if total > limit:
+    if not found["runs_that_fit"]:
         lines.append(f"    does not fit: {advice(found)}")
+    elif total > limit:
+        lines.append(
+            f"    so many do not fit; about {found['runs_that_fit']:,} do, and a study is split into such batches"
+        )
     else:
         lines.append(
             f"    runs that fit together: about {found['runs_that_fit']:,}; the study has {found['num_runs']:,}"
@@ -122,14 +131,18 @@ def describe(found: dict[str, Any]) -> str:
     if "round_seconds" in found:
         lines += [
             f"    {_seconds(found['round_seconds'])} a round of a run, {found['share_of_peak']:.1%} of the peak; "
-            f"{_seconds(found['evaluation_seconds'])} an evaluation; {_hours(found['study_hours'])} for all its runs",
+            f"{_seconds(found['evaluation_seconds'])} an evaluation; {in_hours(found['study_hours'])} for all its runs",
             "    the dearest operations:",
             *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
         ]
+        if found["loops_of_unknown_length"]:
+            lines.append(f"    {found['loops_of_unknown_length']:,} loops of unknown length were counted once")
+        if found["collectives"]:
+            lines.append("    what chips send one another is not in these seconds:")
         for sent in found["collectives"]:
             waits = f", {sent['alone']:g} of them with nothing beside" if sent["alone"] else ", beside other work"
             lines.append(
-                f"    {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
+                f"      {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
             )
     return "\n".join(lines)
 
@@ -155,7 +168,8 @@ def _seconds(value: float) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
-def _hours(value: float) -> str:
+def in_hours(value: float) -> str:
+    """Hours in words."""
     return (
         f"{value:.1f} hours"
         if value >= 1

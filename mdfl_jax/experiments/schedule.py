@@ -52,7 +52,7 @@ class Collective(NamedTuple):
       kind: one of `COLLECTIVES`.
       number: how many.
       size: bytes of their results on a chip.
-      waits: how many of them nothing else runs beside: not split into a start and an end with work in between.
+      waits: how many of them nothing else runs beside: no start and end with an operation in between.
     """
 
     kind: str
@@ -68,18 +68,20 @@ class Cost(NamedTuple):
       rounds: cycles inside its rounds.
       rest: all others: the evaluation.
       operations: cycles by operation of the rounds and the rest together, the dearest first.
-      collectives: of all its rounds.
+      collectives: of all its rounds. The compiler writes no cycles for them: they are in none of the sums.
+      unknown: loops whose length the text does not tell; they are counted once.
     """
 
     rounds: int
     rest: int
     operations: list[tuple[Operation, int]]
     collectives: list[Collective]
+    unknown: int
 
 
 class _Sums(NamedTuple):
     cycles: Counter  # (Operation, inside a round) -> cycles
-    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number, inside rounds
+    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number, inside rounds; loops of unknown length
 
 
 def read(text: str) -> Cost:
@@ -96,7 +98,8 @@ def read(text: str) -> Cost:
         by_operation[operation] += cycles
     kinds = [kind for kind in COLLECTIVES if sums.sent[kind, "count"]]
     sent = [Collective(kind, *(sums.sent[kind, part] for part in ("count", "size", "waits"))) for kind in kinds]
-    return Cost(in_rounds, sum(sums.cycles.values()) - in_rounds, by_operation.most_common(), sent)
+    rest = sum(sums.cycles.values()) - in_rounds
+    return Cost(in_rounds, rest, by_operation.most_common(), sent, sums.sent["unknown", "loops"])
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
@@ -118,12 +121,12 @@ def _named(line: str, *keys: str) -> list[str]:
 
 
 def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
-    """How often a loop goes round: the largest constant in its condition, or in what that calls; or once."""
+    """How often a loop goes round: the largest constant in its condition, or in what that calls; 0: not known."""
     lines = list(bodies.get(condition, ()))
     for line in bodies.get(condition, ()):
         for name in _named(line, "calls", "to_apply"):
             lines += bodies.get(name, ())
-    return max((int(n) for line in lines for n in re.findall(r"s32\[\]\S* constant\((\d+)\)", line)), default=1)
+    return max((int(n) for line in lines for n in re.findall(r"s32\[\]\S* constant\((\d+)\)", line)), default=0)
 
 
 def _is_round(name: str, bodies: dict[str, list[str]]) -> bool:
@@ -136,14 +139,20 @@ def _of(name: str, bodies: dict[str, list[str]], memo: dict[tuple[str, bool], _S
     if (name, inside) in memo:
         return memo[name, inside]
     sums = memo[name, inside] = _Sums(Counter(), Counter())
+    begun: dict[str, tuple[str, int]] = {}  # collectives under way: their kind, and the cycles before them
     for line in bodies.get(name, ()):
-        found = _OPCODE.search(line)
-        kind = found.group(1) if found else ""
+        if " = " not in line:
+            continue
+        called, rest = line.split(" = ", 1)
+        found = _OPCODE.search(rest)
+        kind, shape = (found.group(1), rest[: found.start()].strip()) if found else ("", "")
         source = re.search(r'op_name="([^"]*)"', line)
         here = inside or bool(source and f"/{ROUND}/" in source.group(1))
         if kind == "while":
             (body,), (condition,) = _named(line, "body"), _named(line, "condition")
-            _add(sums, _of(body, bodies, memo, here or _is_round(body, bodies)), _turns(condition, bodies))
+            turns = _turns(condition, bodies)
+            sums.sent["unknown", "loops"] += not turns
+            _add(sums, _of(body, bodies, memo, here or _is_round(body, bodies)), max(turns, 1))
         elif kind in ("conditional", "call"):
             names = _named(line, "to_apply", "true_computation", "false_computation")
             branches = re.search(r"branch_computations=\{([^}]*)\}", line)
@@ -151,26 +160,57 @@ def _of(name: str, bodies: dict[str, list[str]], memo: dict[tuple[str, bool], _S
             parts = [_of(n, bodies, memo, here) for n in names]
             if parts:
                 _add(sums, max(parts, key=lambda part: sum(part.cycles.values())), 1)
-        else:
-            shape = line.split(" = ", 1)[-1][: found.start() if found else 0].strip()
-            if estimate := re.search(r'"estimated_cycles":"(\d+)"', line):
-                first = _ARRAY.search(shape)
-                operation = Operation(kind, source.group(1) if source else "", first.group(0) if first else "")
-                sums.cycles[operation, here] += int(estimate.group(1))
-            _count_collective(sums, kind, shape, here)
+        elif estimate := re.search(r'"estimated_cycles":"(\d+)"', line):
+            first = _ARRAY.search(shape)
+            operation = Operation(kind, source.group(1) if source else "", first.group(0) if first else "")
+            sums.cycles[operation, here] += int(estimate.group(1))
+        if here:
+            _count_collective(sums, called.split()[-1], kind, shape, rest, bodies, begun)
     return sums
 
 
-def _count_collective(sums: _Sums, kind: str, shape: str, here: bool) -> None:
-    begun = kind.removesuffix("-start")
-    if here and begun in COLLECTIVES:
-        arrays = [
-            BYTES.get(kind_, 4) * math.prod(map(int, dims.split(","))) if dims else 4
-            for kind_, dims in _ARRAY.findall(shape)
-        ]
-        sums.sent[begun, "count"] += 1
-        sums.sent[begun, "size"] += max(arrays, default=0) if begun != kind else sum(arrays)
-        sums.sent[begun, "waits"] += begun == kind
+def _count_collective(
+    sums: _Sums,
+    name: str,
+    kind: str,
+    shape: str,
+    rest: str,
+    bodies: dict[str, list[str]],
+    begun: dict[str, tuple[str, int]],
+) -> None:
+    """Counts a collective where it stands whole or begins; at its end, whether anything was done meanwhile.
+
+    A TPU's compiler writes one that begins and ends apart as two fusions, the collective inside the first.
+    """
+    if "collective" not in name and not any(found in rest for found in COLLECTIVES):
+        return
+    cycles = sum(sums.cycles.values())
+    if "-done" in kind or "collective-done" in name:
+        for start in [start for start in begun if re.search(rf"{re.escape(start)}\b", rest)]:
+            kind_of, before = begun.pop(start)
+            sums.sent[kind_of, "waits"] += before == cycles
+        return
+    plain = kind.removesuffix("-start")
+    if kind == "fusion" and "collective-start" in name:
+        inner = [line for called in _named(rest, "calls") for line in bodies.get(called, ())]
+        for line in inner:
+            opcode = _OPCODE.search(line.split(" = ", 1)[-1])
+            if opcode and opcode.group(1) in COLLECTIVES:
+                plain, shape = opcode.group(1), line.split(" = ", 1)[-1][: opcode.start()]
+    if plain not in COLLECTIVES:
+        return
+    arrays = [
+        BYTES.get(type_, 4) * math.prod(map(int, dims.split(",")) if dims else ())
+        for type_, dims in _ARRAY.findall(shape)
+    ]
+    if kind.endswith("-start"):  # what goes in stands before what comes out
+        arrays = arrays[len(arrays) // 2 :]
+    sums.sent[plain, "count"] += 1
+    sums.sent[plain, "size"] += sum(arrays)
+    if kind == plain:
+        sums.sent[plain, "waits"] += 1
+    else:
+        begun[name] = (plain, cycles)
 
 
 def _add(sums: _Sums, part: _Sums, times: int) -> None:

@@ -6,6 +6,7 @@ to be told before JAX starts that they are alone (`ENVIRONMENT`), and the GPU's 
 """
 
 import importlib.util
+import os
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ PLUGINS = {"tpu": ("libtpu",), "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 
 # NVIDIA's data sheets: compute capability, multiprocessors, units a multiprocessor, its shared memory and what a block
-# may have of it, second-level cache, bytes a second, bytes, GHz.
+# may have of it, second-level cache, bytes a second, GHz.
 _GPUS = {
-    "a100": ((8, 0), 108, 64, 167_936, 166_912, 41_943_040, 2_039_000_000_000, 84_974_239_744, 1.41),
-    "h100": ((9, 0), 132, 128, 233_472, 232_448, 52_428_800, 3_352_320_000_000, 84_929_347_584, 1.98),
-    "h200": ((9, 0), 132, 128, 233_472, 232_448, 62_914_560, 4_917_000_000_000, 150_110_011_392, 1.98),
+    "a100": ((8, 0), 108, 64, 167_936, 166_912, 41_943_040, 2_039_000_000_000, 1.41),
+    "h100": ((9, 0), 132, 128, 233_472, 232_448, 52_428_800, 3_352_320_000_000, 1.98),
+    "h200": ((9, 0), 132, 128, 233_472, 232_448, 62_914_560, 4_917_000_000_000, 1.98),
 }
 
 
@@ -69,16 +70,19 @@ def load(wanted: Wanted) -> Target:
             found = topologies.get_topology_desc(platform="cuda", target_config=_gpu(wanted.kind), topology=shape)
     except Exception as error:  # the plugins raise what they like
         reason = str(error).splitlines()[0]
-        raise UserError(f"--target={wanted.name}: there is no such topology: {reason}") from None
+        raise UserError(f"--target={wanted.name}: its compiler knows no such topology: {reason}") from None
     devices: list[Any] = list(np.array(found.devices).reshape(-1))[: wanted.chips]
     if len(devices) < wanted.chips:
         raise UserError(f"--target={wanted.name}: that topology has {len(devices)} devices")
-    return Target(wanted.name, kind.backend, devices, kind.memory, kind)
+    share = 1.0
+    if kind.backend == "gpu":  # what JAX takes of a card when it starts
+        share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75"))
+    return Target(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
 
 
 def _gpu(kind: str) -> str:
     """A card in the words of XLA's target configuration."""
-    (major, minor), cores, units, shared, optin, cache, bandwidth, memory, clock = _GPUS[kind]
+    (major, minor), cores, units, shared, optin, cache, bandwidth, clock = _GPUS[kind]
     return f"""
 platform_name: "CUDA"
 device_description_str: "{kind}"
@@ -91,7 +95,7 @@ gpu_device_info {{
   clock_rate_ghz: {clock}
   memory_bandwidth: {bandwidth}
   l2_cache_size: {cache}
-  device_memory_size: {memory}
+  device_memory_size: {KINDS[kind].memory}
   shared_memory_per_core: {shared}
   shared_memory_per_block: 49152
   shared_memory_per_block_optin: {optin}

@@ -84,12 +84,12 @@ def test_chips_that_share_a_run_send_models_once_a_round(images):
     assert found["chips_per_run"] == 4
     assert sum(sent["count"] for sent in found["collectives"]) >= 1
     models = 4 * 20 * found["num_params"]
-    assert sum(sent["bytes"] for sent in found["collectives"]) < 20 * models
+    assert models / 4 <= sum(sent["bytes"] for sent in found["collectives"]) < 3 * models
 
 
 @needs("tpu")
 def test_a_topology_that_does_not_exist_is_one_line(images):
-    with pytest.raises(UserError, match=r"--target=tpu-v5e:3x7: there is no such topology: "):
+    with pytest.raises(UserError, match=r"--target=tpu-v5e:3x7: its compiler knows no such topology: "):
         compiled("digits.py", "tpu-v5e:3x7", images)
 
 

@@ -32,12 +32,26 @@ PROGRAM = """HloModule jit_advance, is_scheduled=true
   ROOT %lt = pred[]{:T(512)} fusion(%i.2), kind=kLoop, calls=%limit
 }
 
+%sending (s: f32[8]) -> (f32[8], u32[]) {
+  %s = f32[8]{0} parameter(0)
+  %gathered = f32[64]{0:T(128)} all-gather(%s), dimensions={0}
+  ROOT %sent = (f32[8]{0}, u32[]) custom-call(%gathered)
+}
+
+%search_condition (g: (s32[], s32[])) -> pred[] {
+  %g = (s32[], s32[]) parameter(0)
+  ROOT %ne = pred[] custom-call(%g)
+}
+
 %round_body (r: (s32[], f32[8])) -> (s32[], f32[8]) {
   %r = (s32[], f32[8]{0}) parameter(0)
+  %async-collective-start = (f32[8]{0}, u32[]) fusion(%r), kind=kLoop, calls=%sending
   %links = f32[8]{0} fusion(%r), calls=%x, metadata={op_name="jit(f)/while/body/round/links"}, \
 backend_config={"estimated_cycles":"100"}
+  %async-collective-done = f32[8]{0} fusion(%async-collective-start), kind=kLoop, calls=%x
   %copy.1 = f32[8]{0} copy(%links), backend_config={"estimated_cycles":"1000"}
   %loop = (s32[], f32[8]{0}) while(%r), condition=%inner_condition, body=%inner_body
+  %searched = (s32[], f32[8]{0}) while(%r), condition=%search_condition, body=%inner_body
   %choice = f32[8]{0} conditional(%r, %r, %r), branch_computations={%cheap, %dear}
   %reduced = f32[2,4]{1,0} all-reduce(%choice), replica_groups={}, to_apply=%x
   %begun = (f32[4]{0}, bf16[16]{0}) all-gather-start(%reduced), dimensions={0}
@@ -61,16 +75,18 @@ ENTRY %main (a: f32[8]) -> f32[8] {
 
 def test_loops_are_multiplied_out_and_the_dearest_branch_counts():
     cost = read(PROGRAM)
-    assert cost.rounds == 20 * (100 + 1000 + 3 * 7 + 50)
+    assert cost.rounds == 20 * (100 + 1000 + 3 * 7 + 7 + 50)
     assert cost.rest == 400
     assert cost.operations[0] == (Operation("copy", "", "f32[8]"), 20_000)
-    assert (Operation("fusion", "a/b", "f32[8]"), 20 * 3 * 7) in cost.operations
+    assert (Operation("fusion", "a/b", "f32[8]"), 20 * 4 * 7) in cost.operations
+    assert cost.unknown == 20  # one search in each round, of a length that nothing tells
     assert sum(cycles for _, cycles in cost.operations) == cost.rounds + cost.rest
 
 
 def test_collectives_of_the_rounds_are_counted_with_their_bytes():
-    whole, split = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 20, 20 * 32, 0)
-    assert read(PROGRAM).collectives == [whole, split]
+    """One all-gather is ended at once, the other, as a TPU's compiler writes it, with a fusion in between."""
+    reduced, gathered = Collective("all-reduce", 20, 20 * 32, 20), Collective("all-gather", 40, 20 * (32 + 256), 20)
+    assert read(PROGRAM).collectives == [reduced, gathered]
 
 
 def test_a_program_without_rounds_or_loops():

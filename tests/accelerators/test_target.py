@@ -101,6 +101,7 @@ FOUND = {
     "chips_per_run": 1,
     "runs": 1,
     "runs_on_a_device": 1,
+    "runs_per_batch": 1,
     "bytes": {"data": 2**20, "state": 2**21, "temporary": 2**22},
     "limit": 2**23,
     "runs_that_fit": 1,
@@ -129,6 +130,23 @@ def test_a_program_that_does_not_fit_tells_what_to_change(monkeypatch, capsys):
     assert (
         "does not fit: activations and gradients are the largest part: a smaller engine.tile" in capsys.readouterr().out
     )
+
+
+def test_a_batch_that_does_not_fit_is_split_and_no_failure(monkeypatch, capsys):
+    too_many = FOUND | {"count": 1, "runs_on_a_device": 8, "bytes": FOUND["bytes"] | {"temporary": 2**25}}
+    children(monkeypatch, (0, "", too_many | {"runs_that_fit": 7}))
+    assert ahead.main(parse("h100")) == 0
+    out = capsys.readouterr().out
+    assert "MiB of a device for 8 runs mapped together" in out
+    assert "so many do not fit; about 7 do, and a study is split into such batches" in out
+
+
+def test_a_process_that_was_killed_or_could_not_begin_is_told_apart(monkeypatch, capsys):
+    children(monkeypatch, (-9, "a warning\n", {"count": 2, "plan": "p", "points": ["first"]}), (1, "Oops: no\n", None))
+    assert ahead.main(parse("h100")) == 1
+    out = capsys.readouterr().out
+    assert "was ended by SIGKILL, as where the machine's memory does not suffice: a warning" in out
+    assert "program 2 of 2\n    does not compile: the compiler's process ended with status 1: Oops: no" in out
 
 
 def test_a_mistake_that_a_child_finds_is_the_users(monkeypatch):

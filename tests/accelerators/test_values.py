@@ -11,6 +11,7 @@ from mdfl_jax.gradients import Tiling, Work, cut
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
 from mdfl_jax.target import Target
 from mdfl_jax.tasks import classification
@@ -19,16 +20,16 @@ COMPILE_QUICKLY = True
 N = 5
 
 
-def aim(backend, memory=2**34):
-    return target.aimed_at(Target(backend, backend, jax.local_devices()[:1], memory))
+def aim(backend, memory=2**34, devices=1):
+    return target.aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
 
 
-def history(backend, model="cnn", batch_size=0, **settings):
-    """Metrics of a short run with everything as that backend has it by default."""
-    with aim(backend):
+def history(backend, model="cnn", batch_size=0, devices=1, **settings):
+    """Metrics of a short run with everything as that backend has it by default; several devices share it."""
+    with aim(backend, devices=devices):
         settings = {"widths": (3, 4), "hidden": 5} | settings
         made = MODELS[model](ModelSettings(3, **settings))
-        task = classification(toy_dataset(side=8), made, N, batch_size=batch_size)
+        task = classification(toy_dataset(side=8), made, N, batch_size=batch_size, mesh=client_mesh())
         simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
         mc = monte_carlo(simulation, 2)
         runs = mc.runs([toy_hparams(pattern=3)] * 2, [0, 1])
@@ -48,6 +49,17 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
     assert task.alone == (enough == 1)
+    for name, value in found._asdict().items():
+        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("devices", [3, 5])  # 5 clients: filled up, and one each
+@pytest.mark.parametrize("batch_size", [0, 6])
+def test_a_run_that_chips_share_is_the_same(devices, batch_size, monkeypatch):
+    monkeypatch.setattr(gradients, "ENOUGH", 1)
+    _, wanted = history("cpu", batch_size=batch_size)
+    task, found = history("tpu", batch_size=batch_size, devices=devices)
+    assert task.alone
     for name, value in found._asdict().items():
         np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
 

@@ -1,8 +1,11 @@
 """The account of a compiled program, here for the CPU at hand, and its words."""
 
+import jax
+
+from mdfl_jax import target
 from mdfl_jax.experiments import ahead, make_study, memory
 from mdfl_jax.experiments.schedule import Collective, Cost, Operation
-from mdfl_jax.target import KINDS
+from mdfl_jax.target import KINDS, Target
 
 
 def test_an_account_of_the_devices_at_hand(tiny):
@@ -25,8 +28,8 @@ def test_a_schedule_in_seconds_and_words(tiny):
     """20 rounds of 30 ms and an evaluation of 0.3 s, twice, of three runs on one chip."""
     clock, peak = KINDS["tpu-v5e"].clock, KINDS["tpu-v5e"].peak
     found = ahead.account(make_study(tiny()), 0) | {
-        "runs": 1, "runs_on_a_device": 1, "num_runs": 3, "rounds": 40, "eval_every": 20, "chips_per_run": 1,
-        "flops_per_round": 0.015 * peak,
+        "runs": 1, "runs_on_a_device": 1, "runs_per_batch": 2, "num_runs": 3, "rounds": 40, "eval_every": 20,
+        "flops_per_round": 0.015 * peak, "chips_per_run": 1,
     }  # fmt: skip
     cost = Cost(
         rounds=int(20 * 0.03 * clock),
@@ -36,17 +39,35 @@ def test_a_schedule_in_seconds_and_words(tiny):
             (Operation("copy", "", ""), int(0.3 * clock)),
         ],
         collectives=[Collective("all-gather", 20, 20 * 2**20, 20), Collective("all-reduce", 40, 0, 0)],
+        unknown=20,
     )
     found |= ahead._of_schedule(cost, found, KINDS["tpu-v5e"])
     assert abs(found["round_seconds"] - 0.03) < 1e-9
     assert abs(found["share_of_peak"] - 0.5) < 1e-9
-    assert abs(found["study_hours"] * 3600 - 3 * 2 * (20 * 0.03 + 0.3)) < 1e-6
+    assert abs(found["study_hours"] * 3600 - 4 * 2 * (20 * 0.03 + 0.3)) < 1e-6  # two batches of two
+    side_by_side = found | {"runs": 4, "runs_per_batch": 10, "num_runs": 80}  # eight batches of three turns
+    hours = ahead._of_schedule(cost, side_by_side, KINDS["tpu-v5e"])["study_hours"]
+    assert abs(hours * 3600 - 24 * 2 * (20 * 0.03 + 0.3)) < 1e-6
     words = ahead.describe(found)
-    assert "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 5 s for all its runs" in words
+    assert "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs" in words
     assert " 66.7%  fusion f32[3] b/c/d/e" in words
     assert " 33.3%  copy  (made by the compiler)" in words
     assert "1 all-gather a round, 1.0 MiB on a chip, 1 of them with nothing beside" in words
     assert "2 all-reduce a round, 0.0 MiB on a chip, beside other work" in words
+    assert "20 loops of unknown length were counted once" in words
+    assert "what chips send one another is not in these seconds" in words
+
+
+def test_as_many_runs_as_are_said_to_fit_do(tiny):
+    """Runs that follow one another on one device: the bound, by what one needs, against the compiler."""
+    one = memory.Need(data=0, state=10, temporary=30)
+    assert [memory.following(one, limit) for limit in (39, 40, 79, 80, 99, 100)] == [0, 1, 1, 2, 2, 3]
+    with target.aimed_at(Target("cpu", "cpu", jax.local_devices()[:1], 2**34)):
+        changes = {"network.num_clients": 60, "algorithm.momentum": 0.9, "seeds": 8}
+        group = make_study(tiny(**changes)).groups[0]
+        one = memory.need(group, 1, 1)
+        for limit in (one.total, one.total + 5 * one.state, one.total + 9 * one.state):
+            assert memory.need(group, memory.following(one, limit), 1).total <= limit
 
 
 def test_a_study_whose_seeds_draw_the_data_has_a_plan(tiny):
