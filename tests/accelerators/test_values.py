@@ -53,28 +53,6 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
         np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("devices", [3, 5])  # 5 clients: filled up, and one each
-@pytest.mark.parametrize("batch_size", [0, 6])
-def test_a_run_that_chips_share_is_the_same(devices, batch_size, monkeypatch):
-    monkeypatch.setattr(gradients, "ENOUGH", 1)
-    _, wanted = history("cpu", batch_size=batch_size)
-    task, found = history("tpu", batch_size=batch_size, devices=devices)
-    assert task.alone
-    for name, value in found._asdict().items():
-        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.parametrize("backend", ["tpu", "gpu"])
-def test_a_residual_network_is_the_same_one_client_at_a_time(backend, monkeypatch):
-    monkeypatch.setattr(gradients, "ENOUGH", 1)
-    settings = {"model": "resnet20", "base_width": 2, "batch_size": 6}
-    _, wanted = history("cpu", **settings)
-    task, found = history(backend, **settings)
-    assert task.alone
-    for name in ("accuracy", "train_loss", "mean_model_accuracy", "consensus_distance"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=5e-3, atol=1e-3, err_msg=name)
-
-
 def test_what_an_accelerator_is_given_at_once_goes_by_its_memory_and_the_work():
     small, large = Work(flops=1e6, bytes=1e4), Work(flops=3e9, bytes=2**21)
     shape = (32, 32, 3)
