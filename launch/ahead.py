@@ -42,11 +42,9 @@ def main(wanted: "Wanted") -> int:
             print(found["plan"])
             print(f"  for {wanted.name}: {ESTIMATES}", flush=True)
         count = found.get("count", count)
-        name = f"program {number + 1} of {count}" if count > 1 or "count" in found else f"program {number + 1}"
         if "failure" in found:
-            print(
-                f"  {'; '.join(found.get('points', [])) or name}\n    does not compile: {found['failure']}", flush=True
-            )
+            name = "; ".join(found.get("points", [])) or f"program {number + 1} of {count}"
+            print(f"  {name}\n    does not compile: {found['failure']}", flush=True)
         else:
             print(ahead.describe(found), flush=True)
         bad += "failure" in found or not found["runs_that_fit"]

@@ -49,16 +49,12 @@ def check_installed(wanted: Wanted) -> None:
 
 
 def load(wanted: Wanted) -> Target:
-    """The devices of a target.
+    """The devices of a target, a TPU or GPU.
 
     Raises:
       UserError: for a topology that does not exist.
     """
     kind = KINDS[wanted.kind]
-    if kind.backend == "cpu":
-        from mdfl_jax import target
-
-        return target.current()
     from jax.experimental import topologies
 
     try:
