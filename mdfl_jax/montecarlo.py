@@ -44,10 +44,9 @@ class MonteCarlo(NamedTuple):
       advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both have ``lower`` for compiling
         beforehand.
       data: the simulation's data, once a device: leaves [D, ...] (without that axis over a mesh).
-
-    For a target that is not here `runs` and ``data`` are shapes, which is all that ``lower`` needs.
-
       num_evaluations: how many times ``advance`` makes a whole run.
+
+    For a target that is not here what ``runs`` gives and ``data`` are shapes, which is all that ``lower`` needs.
     """
 
     runs: Callable[[list[Hparams], list[int]], Runs]

@@ -16,7 +16,6 @@ import jax
 
 from mdfl_jax.errors import UserError, unknown_name
 
-MIB = 2**20
 UNKNOWN_MEMORY = 16 * 2**30  # bytes, of a device that does not tell
 
 

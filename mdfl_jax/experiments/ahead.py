@@ -39,6 +39,7 @@ def account(study: Study, number: int) -> dict[str, Any]:
     places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
     at_once = study.experiment.engine.runs_at_once
     together = min(places * max(at_once, 1), group.runs_per_batch)
+    follow = group.simulation.alone and not at_once
     num_runs = together if group.simulation.alone else group.runs_per_batch
     mc = monte_carlo(group.simulation, num_runs, at_once)
     runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
@@ -58,8 +59,7 @@ def account(study: Study, number: int) -> dict[str, Any]:
         "runs_on_a_device": on_a_device,
         "bytes": need._asdict(),
         "limit": limit,
-        "runs_that_fit": places
-        * (following(need, limit) if on_a_device == 1 else max(limit - need.data, 0) // _a_run(need, on_a_device)),
+        "runs_that_fit": places * (following(need, limit) if follow else _mapped(need, limit, on_a_device)),
         "runs_per_batch": group.runs_per_batch,
         "num_runs": len(group.points) * len(study.seeds),
         "rounds": study.experiment.rounds,
@@ -69,9 +69,9 @@ def account(study: Study, number: int) -> dict[str, Any]:
     return found | (_of_schedule(schedule.read(text), found, aim.kind) if text and aim.kind else {})
 
 
-def _a_run(need: Need, on_a_device: int) -> int:
-    """Bytes of one of the runs that are mapped together."""
-    return max((need.state + need.temporary) // on_a_device, 1)
+def _mapped(need: Need, limit: int, on_a_device: int) -> int:
+    """Runs that fit where they are mapped together, each taken to need as much as those that were compiled for."""
+    return max(limit - need.data, 0) // max((need.state + need.temporary) // on_a_device, 1)
 
 
 def _of_schedule(cost: schedule.Cost, found: dict[str, Any], kind: target.Kind) -> dict[str, Any]:
