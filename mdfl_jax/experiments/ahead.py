@@ -33,8 +33,6 @@ def account(study: Study, number: int) -> dict[str, Any]:
       its schedule the seconds of a round and an evaluation, the dearest operations and the collectives of a round.
     """
     aim, group = target.current(), study.groups[number]
-    point = study.points[group.points[0]].experiment
-    flops = round_flops(point, group.dataset, group.hparams[0], group.patterns)
     mesh = group.simulation.mesh
     places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
     at_once = study.experiment.engine.runs_at_once
@@ -52,7 +50,7 @@ def account(study: Study, number: int) -> dict[str, Any]:
     found = {
         "points": [study.points[i].id for i in group.points],
         "num_params": group.simulation.num_params,
-        "flops_per_round": flops,
+        "flops_per_round": round_flops(study, group),
         "compile_seconds": seconds,
         "chips_per_run": mesh.shape[CLIENT] if mesh else 1,
         "runs": places * on_a_device,

@@ -4,25 +4,20 @@ import dataclasses
 
 import jax
 
-from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.experiments.build import build_simulation
-from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.experiments.study import Group, Study
 from mdfl_jax.flops import count_flops
-from mdfl_jax.types import Hparams
 
 
-def round_flops(experiment: Experiment, dataset: Dataset | None, hparams: Hparams, patterns: list[str]) -> float:
+def round_flops(study: Study, group: Group) -> float:
     """FLOPs of a round of one run, the same for every form, mapping, tile and number of devices.
 
     Each sample counts once, convolutions as the library's, and nothing as computed again; of a full batch one sample a
     client counts too many, where its last block is filled up.
 
-    Args:
-      experiment: a point.
-      dataset: its data.
-      hparams: its numbers.
-      patterns: the mobility rules of its program.
+    The simulation is built once more for it, its data put on the device: for a dry run, not for a study.
     """
+    experiment, hparams = study.points[group.points[0]].experiment, group.hparams[0]
     engine = dataclasses.replace(
         experiment.engine,
         convolution="library",
@@ -31,7 +26,7 @@ def round_flops(experiment: Experiment, dataset: Dataset | None, hparams: Hparam
         block_size=experiment.algorithm.batch_size or 1,
     )
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # made by products on accelerators
-    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), dataset, patterns)
+    plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.patterns)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.init, plain.data, hparams, key)[0]
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))

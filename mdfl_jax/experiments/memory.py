@@ -44,7 +44,6 @@ class Footprint(NamedTuple):
 
     Attributes:
       num_params: d, of one client.
-      flops_per_round: of a run, see `mdfl_jax.experiments.flops.round_flops`.
       models: bytes of the models of a run.
       optimiser: bytes of the rest of the algorithm's state of a run.
       need: of one run on a device.
@@ -53,7 +52,6 @@ class Footprint(NamedTuple):
     """
 
     num_params: int
-    flops_per_round: float
     models: int
     optimiser: int
     need: Need
@@ -112,8 +110,7 @@ def footprint(study: Study, group: Group) -> Footprint:
         else:
             a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
             most = places * (1 + (limit - one.total) // a_run)
-    flops = round_flops(study.points[group.points[0]].experiment, group.dataset, group.hparams[0], group.patterns)
-    return Footprint(simulation.num_params, flops, models, algorithm - models, one, most, limit)
+    return Footprint(simulation.num_params, models, algorithm - models, one, most, limit)
 
 
 def following(one: Need, limit: int) -> int:
@@ -214,7 +211,7 @@ def describe(study: Study) -> str:
         lines += [
             f"  {'; '.join(study.points[i].id for i in group.points)}",
             f"    parameters a client  {plan.num_params:>16,}",
-            f"    GFLOP a round        {plan.flops_per_round / 1e9:>16,.3f}",
+            f"    GFLOP a round        {round_flops(study, group) / 1e9:>16,.3f}",
             f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
             f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
             f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
