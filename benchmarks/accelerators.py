@@ -3,8 +3,8 @@
 python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits]
 
 No device is needed, but the extras aot_tpu and aot_gpu; no data either: where MDFL_DATA_DIR is not set, images of the
-right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run on
-one chip.
+right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run a
+chip, or the runs that a chip maps together.
 """
 
 import datetime
@@ -19,6 +19,7 @@ from absl import flags
 
 from launch import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.experiments.provenance import commit
 
 _STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all where left out.")
 
@@ -58,7 +59,7 @@ def row_of(study: str, target: str) -> dict[str, Any]:
     config, *rest = STUDIES[study]
     found = ahead.in_a_child(0, [f"--config={config}", "--dry_run", f"--target={target}", *rest])
     kept = {key: value for key, value in found.items() if key not in ("plan", "count")}
-    return {"study": study, "target": target, "command": " ".join([config, *rest])} | kept
+    return {"study": study, "target": target, "command": " ".join([config, *rest]), "commit": commit()} | kept
 
 
 def main() -> int:
