@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 TARGET = flags.DEFINE_string(
     "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
 )
+EFFORT = flags.DEFINE_enum(
+    "effort", "quick", ["quick", "full"], "With --target: how hard a TPU's compiler tries; a study is compiled in full."
+)
 CHILD = "MDFL_JAX_AHEAD"  # NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
 
@@ -116,7 +119,7 @@ def child(wanted: "Wanted") -> int:
         }
         Path(path).write_text(json.dumps(begun))  # what is known, should the compiler abort
         try:
-            found = ahead.account(study, int(number))
+            found = ahead.account(study, int(number), quick=EFFORT.value == "quick")
         except Exception as error:  # the compilers raise what they like
             if isinstance(error, UserError):
                 raise

@@ -16,6 +16,7 @@ import jax
 
 from mdfl_jax.errors import UserError, unknown_name
 
+QUICK = -0.5  # of -1 to 1; the largest at which a TPU's compiler saves time (benchmarks/README.md)
 UNKNOWN_MEMORY = 16 * 2**30  # bytes, of a device that does not tell
 
 
@@ -95,7 +96,7 @@ def devices() -> list[Any]:
     return current().devices
 
 
-def compiler_options(large: bool = False) -> dict[str, str | bool] | None:
+def compiler_options(large: bool = False, quick: bool = False) -> dict[str, str | bool | float] | None:
     """What the target's compiler is told beside its defaults.
 
     A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less. The
@@ -103,13 +104,20 @@ def compiler_options(large: bool = False) -> dict[str, str | bool] | None:
 
     Args:
       large: of a program whose single blocks fill the device (`mdfl_jax.gradients.Cut.alone`).
+      quick: of a large program, a TPU's compiler tries fewer windows: it takes a third of the time or less, and what it
+        makes up to a fifth more.
     """
     aim = current()
     if aim.backend == "gpu":  # its fusion of products by Triton aborts on some of ours (jax 0.10.2); cuBLAS does them
         return {"xla_gpu_enable_triton_gemm": False}
     called = str(getattr(aim.devices[0], "device_kind", ""))
     kind = aim.kind or next((kind for kind in KINDS.values() if kind.called and kind.called == called), None)
-    return {"xla_tpu_scoped_vmem_limit_kib": str(kind.vmem)} if large and kind and kind.vmem else None
+    options: dict[str, str | bool | float] = {}
+    if large and kind and kind.vmem:
+        options["xla_tpu_scoped_vmem_limit_kib"] = str(kind.vmem)
+    if large and quick and aim.backend == "tpu":
+        options["exec_time_optimization_effort"] = QUICK
+    return options or None
 
 
 def _at_hand() -> Target:
