@@ -1,6 +1,6 @@
 """What a device's own compiler says of the shipped studies: memory, and on TPUs seconds and share of peak by schedule.
 
-python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits]
+python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits] [--effort=full]
 
 No device is needed, but the extras aot_tpu and aot_gpu; no data either: where MDFL_DATA_DIR is not set, images of the
 right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run a
@@ -57,7 +57,8 @@ def stand_ins(folder: Path) -> None:
 def row_of(study: str, target: str) -> dict[str, Any]:
     """Compiles a study's first program."""
     config, *rest = STUDIES[study]
-    found = ahead.in_a_child(0, [f"--config={config}", "--dry_run", f"--target={target}", *rest])
+    asked = ["--dry_run", f"--target={target}", f"--effort={ahead.EFFORT.value}"]
+    found = ahead.in_a_child(0, [f"--config={config}", *asked, *rest])
     kept = {key: value for key, value in found.items() if key not in ("plan", "count")}
     return {"study": study, "target": target, "command": " ".join([config, *rest]), "commit": commit()} | kept
 

@@ -1,5 +1,6 @@
 """A run's results do not depend on the target's forms: those of a TPU and of a GPU, computed on a CPU."""
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from small import PATTERNS, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, gradients, target
 from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.gradients import Tiling, Work, cut
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.montecarlo import monte_carlo
@@ -41,9 +43,10 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         return task, jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
 
 
-@pytest.mark.parametrize("backend", ["tpu", "gpu"])
-@pytest.mark.parametrize("enough", [1, 2_000_000_000])  # one block after the other, and all together
-@pytest.mark.parametrize("batch_size", [0, 6])
+@pytest.mark.parametrize(
+    ("backend", "enough", "batch_size"),  # one block after the other, and all together
+    [("tpu", 1, 0), ("tpu", 1, 6), ("tpu", 2_000_000_000, 0), ("gpu", 1, 6), ("gpu", 2_000_000_000, 0)],
+)
 def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_size, monkeypatch):
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
@@ -72,3 +75,31 @@ def test_what_an_accelerator_is_given_at_once_goes_by_its_memory_and_the_work():
             assert cut(Tiling(mapping=mapping), shape, 50, 50_000, 20, small).at_once == at_once
         own = Tiling(block_size=64, tile=256)
         assert cut(own, shape, 512, 50_000, 20, small)[:3] == (64, 4, 256)
+
+
+@pytest.mark.parametrize(("devices", "batch_size"), [(5, 6), (3, 0)])  # clients that the devices divide, and not
+def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
+    monkeypatch.setattr(gradients, "ENOUGH", 1)
+    _, wanted = history("cpu", batch_size=batch_size)
+    task, found = history("tpu", batch_size=batch_size, devices=devices)
+    assert task.mesh.devices.size == devices
+    for name, value in found._asdict().items():
+        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
+    """Its gradients, with batch statistics, crops and flips; deep networks magnify rounding in what follows."""
+    monkeypatch.setattr(gradients, "ENOUGH", 1)
+    data, key = toy_dataset(side=8), jax.random.key(3)
+
+    def gradient(backend):
+        with aim(backend):
+            model = MODELS["resnet20"](ModelSettings(3, norm="batch", base_width=2))
+            shown = Augmentation(crop=1, flip=True)
+            task = classification(data, model, N, batch_size=6, augmentation=shown)
+            assert task.alone == (backend == "tpu")
+            clients = task.partition(task.data, toy_hparams(pattern=3).task, key)
+            start = jax.tree.map(lambda p: np.broadcast_to(p, (N, *p.shape)), task.init(task.data, key))
+            return jax.jit(task.gradient)(task.data, clients, start, key)
+
+    chex.assert_trees_all_close(gradient("tpu"), gradient("cpu"), rtol=1e-3, atol=1e-4)
