@@ -20,6 +20,7 @@ from mdfl_jax.types import ClientParams, Params
 MAPPINGS = ("chunk", "scan", "vmap")
 SHARE = 0.25  # of an accelerator's memory, for the activations of a tile
 LARGEST_TILE = 16_384
+WHOLE_BLOCK = 32  # samples that a CPU takes by themselves; of fewer, two blocks or more at once are faster
 SMALLEST_BLOCK, LARGEST_BLOCK = {"tpu": 128, "gpu": 32}, 1024  # samples, in full-batch rounds; a TPU has 128 lanes
 ENOUGH = 2_000_000_000  # FLOPs: some 10 us of a TPU v5e at its peak, beside the 2 us that each of its operations takes
 # (params of one model, data, one block: leaves [B]) -> sums over its samples of the loss, [], and of the gradient
@@ -74,10 +75,10 @@ class Work(NamedTuple):
 def default_tile(image_shape: tuple[int, ...]) -> int:
     """Samples at once on a CPU: the transformed inputs of a tile should fit its cache.
 
-    32 of MNIST, 16 of CIFAR-10, 160 of the 8 x 8 digits: the fastest found (benchmarks/README.md).
+    32 of MNIST and CIFAR-10, 160 of the 8 x 8 digits: the fastest found (benchmarks/README.md).
     """
     height, width, channels = image_shape
-    return min(max(25088 // (height * width * channels), 16), 160)
+    return min(max(25088 // (height * width * channels), WHOLE_BLOCK), 160)
 
 
 def cut(
@@ -106,8 +107,7 @@ def cut(
     if work and target.backend() != "cpu":
         return _cut_for_accelerator(tiling, batch_size, -(-num_samples // num_clients), work)
     tile = tiling.tile or default_tile(image_shape)
-    # Two blocks at once or more: a product of one block alone takes a slower path on CPU (benchmarks/README.md).
-    block_size = tiling.block_size or max(tile if tiling.mapping == "scan" else tile // 2, 1)
+    block_size = tiling.block_size or (tile if tiling.mapping == "scan" else max(tile // 2, min(tile, WHOLE_BLOCK)))
     if batch_size:
         block_size = -(-batch_size // -(-batch_size // block_size))  # as few as would do, of equal size
     elif not tiling.block_size:

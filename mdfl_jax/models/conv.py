@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.models import filtering_2d
 from mdfl_jax.models.filtering import filtered, filtered_gradients, moved, total
 from mdfl_jax.target import backend
 
@@ -110,7 +111,9 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     if form == "library":
         return _library(x, kernel, stride)
     if form == "filtering":
-        return filtered(x, kernel, num_points(x.shape[2], kernel.shape[0]))
+        points = num_points(x.shape[2], kernel.shape[0])
+        both = filtering_2d.pays(x.shape, kernel.shape, points)
+        return filtering_2d.filtered_2d(x, kernel, points) if both else filtered(x, kernel, points)
     return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
 
 
@@ -124,7 +127,9 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
     if form == "library":
         return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
     if form == "filtering":
-        return filtered_gradients(x, kernel, dy, num_points(x.shape[2], size))
+        points = num_points(x.shape[2], size)
+        both = filtering_2d.pays(x.shape, kernel.shape, points)
+        return (filtering_2d.filtered_2d_gradients if both else filtered_gradients)(x, kernel, dy, points)
     columns = patches(x, size, stride)
     d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)
     d_columns = _product(kernel.reshape(-1, kernel.shape[-1]), dy)

@@ -87,13 +87,13 @@ def moved(x: jax.Array, steps: int, axis: int) -> jax.Array:
     return jax.lax.pad(x, jnp.zeros((), x.dtype), pads)
 
 
-def _combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
+def combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
     """The linear combination, written out so that it fuses; zeros and ones cost nothing."""
     return total([part if c == 1 else float(c) * part for c, part in zip(coefficients, parts) if c != 0])
 
 
-def _tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
-    """(m, number of tiles) of a row of that width."""
+def tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
+    """(m, number of tiles) of a row or column of that length."""
     outputs = num_points + 1 - taps
     return outputs, -(-width // outputs)
 
@@ -102,11 +102,11 @@ def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
     """The transformed inputs, the kernel's rows side by side: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
     height, width = x.shape[1:3]
-    m, tiles = _tiles(width, taps, num_points)
-    after = tiles * m + taps - 1 - before - width
+    m, count = tiles(width, taps, num_points)
+    after = count * m + taps - 1 - before - width
     padded = jnp.pad(x, [(0, 0), (before, taps // 2), (before, after), (0, 0)])
-    inputs = [padded[:, :, i : i + m * (tiles - 1) + 1 : m] for i in range(num_points)]
-    values = jnp.stack([_combine(row, inputs) for row in t.inner])
+    inputs = [padded[:, :, i : i + m * (count - 1) + 1 : m] for i in range(num_points)]
+    values = jnp.stack([combine(row, inputs) for row in t.inner])
     rows = jnp.concatenate([values[:, :, a : a + height] for a in range(taps)], axis=1)
     return rows.reshape(num_points, rows.shape[1], -1)
 
@@ -121,11 +121,11 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
     """The transpose of `_rows_of_inputs`: [P, k * C, H * tiles * B] -> ``shape`` [C, H, W, B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
     channels, height, width, samples = shape
-    m, tiles = _tiles(width, taps, num_points)
-    d_rows = d_rows.reshape(num_points, taps, channels, height, tiles, samples)
+    m, count = tiles(width, taps, num_points)
+    d_rows = d_rows.reshape(num_points, taps, channels, height, count, samples)
     # Row a of the kernel saw input rows a - before further down.
     values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
-    inputs = [_combine(column, list(values)) for column in t.inner.T]
+    inputs = [combine(column, list(values)) for column in t.inner.T]
     # Input i of a tile is column i of m * tile + i: columns of one remainder modulo m are added tile by tile.
     overlap = -(-num_points // m)
     columns = []
@@ -149,21 +149,21 @@ def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
     """
     t, taps = transforms(kernel.shape[0], num_points), kernel.shape[0]
     height, width, samples = x.shape[1:]
-    m, tiles = _tiles(width, taps, num_points)
+    m, count = tiles(width, taps, num_points)
     products = _transformed_kernel(kernel, num_points) @ _rows_of_inputs(x, taps, num_points)
-    parts = list(products.reshape(num_points, -1, height, tiles, samples))
-    outputs = jnp.stack([_combine(row, parts) for row in t.outer], axis=3)
-    return outputs.reshape(-1, height, tiles * m, samples)[:, :, :width]
+    parts = list(products.reshape(num_points, -1, height, count, samples))
+    outputs = jnp.stack([combine(row, parts) for row in t.outer], axis=3)
+    return outputs.reshape(-1, height, count * m, samples)[:, :, :width]
 
 
 def filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int) -> tuple[jax.Array, jax.Array]:
     """The derivatives of `filtered` in its own domain: (dx, d_kernel) for the cotangent ``dy`` [O, H, W, B]."""
     t, (taps, _, channels, features) = transforms(kernel.shape[0], num_points), kernel.shape
     width = x.shape[2]
-    m, tiles = _tiles(width, taps, num_points)
-    dy = jnp.pad(dy, [(0, 0), (0, 0), (0, tiles * m - width), (0, 0)])
+    m, count = tiles(width, taps, num_points)
+    dy = jnp.pad(dy, [(0, 0), (0, 0), (0, count * m - width), (0, 0)])
     outputs = [dy[:, :, q::m] for q in range(m)]
-    d_products = jnp.stack([_combine(column, outputs) for column in t.outer.T]).reshape(num_points, features, -1)
+    d_products = jnp.stack([combine(column, outputs) for column in t.outer.T]).reshape(num_points, features, -1)
     d_transformed = jnp.einsum("pon,pkn->pok", d_products, _rows_of_inputs(x, taps, num_points))
     d_kernel = jnp.einsum("pj,poac->ajco", t.kernel, d_transformed.reshape(num_points, features, taps, channels))
     d_rows = jnp.einsum("pok,pon->pkn", _transformed_kernel(kernel, num_points), d_products)

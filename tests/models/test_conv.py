@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings, conv, filtering
+from mdfl_jax.models import MODELS, ModelSettings, conv, filtering, filtering_2d
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 
@@ -66,6 +66,35 @@ def test_minimal_filtering_is_exact_in_rational_arithmetic(taps, points):
         for j in range(points):
             found = t.outer.astype(float) @ (t.kernel[:, i].astype(float) * t.inner[:, j])
             np.testing.assert_allclose(found, [float(j == o + i) for o in range(outputs)], atol=2e-6)
+
+
+@pytest.mark.parametrize("points", [6, 8])
+@pytest.mark.parametrize(("size", "height", "width"), [(3, 9, 12), (5, 7, 4), (3, 3, 5)])
+def test_filtering_in_both_directions_and_its_gradients(size, height, width, points):
+    key_x, key_k, key_y = jax.random.split(jax.random.key(size), 3)
+    x = jax.random.normal(key_x, (3, height, width, 5))
+    kernel = jax.random.normal(key_k, (size, size, 3, 2))
+    dy = jax.random.normal(key_y, (2, height, width, 5))
+    theirs, their_back = jax.vjp(reference, x, kernel)
+    found = filtering_2d.filtered_2d(x, kernel, points), *filtering_2d.filtered_2d_gradients(x, kernel, dy, points)
+    for a, b in zip(found, (theirs, *their_back(dy))):
+        np.testing.assert_allclose(a, b, atol=2e-5 * float(jnp.max(jnp.abs(b))))
+
+
+def test_both_directions_are_filtered_where_products_are_long_and_of_middling_width(monkeypatch):
+    pays = lambda *shape, kernel=(3, 3, 16, 32): filtering_2d.pays(shape, kernel, 6)  # noqa: E731
+    assert pays(16, 16, 16, 32)
+    assert not pays(16, 16, 16, 16)  # samples side by side
+    assert not pays(16, 8, 8, 32)  # columns
+    assert not pays(3, 32, 32, 32, kernel=(3, 3, 3, 32))
+    assert not pays(64, 32, 32, 32, kernel=(3, 3, 64, 128))
+    calls = []
+    for name in ("filtered_2d", "filtered_2d_gradients"):
+        whole = getattr(filtering_2d, name)
+        monkeypatch.setattr(filtering_2d, name, lambda *a, f=whole, n=name: (calls.append(n), f(*a))[1])
+    x, kernel = jnp.ones((16, 16, 16, 32)), jnp.ones((3, 3, 16, 16))
+    jax.eval_shape(jax.grad(lambda k: jnp.sum(convolution(x, k, "filtering"))), kernel)
+    assert calls == ["filtered_2d", "filtered_2d_gradients"]
 
 
 def test_default_form_keeps_filtering_from_bfloat16_and_single_channels():

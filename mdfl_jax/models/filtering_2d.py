@@ -1,0 +1,117 @@
+"""Convolution by minimal filtering in both directions: F(m x m, k x k) of Lavin and Gray (CVPR 2016).
+
+Tiles of P x P inputs, P = m + k - 1, become P^2 products of matrices with C columns: for 3x3 kernels and six points a
+quarter of the direct form's multiplications, and half of what filtering along the width alone
+(`mdfl_jax.models.filtering`) multiplies and copies. It rounds more: results agree with the direct form to some 1e-5.
+It pays where products are long, see `pays`.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.models.filtering import combine, tiles, total, transforms
+
+LONG, SAMPLES = 512, 32  # columns of a product; samples that lie side by side
+CHANNELS = (16, 64)  # the least and the most: benchmarks/README.md has the measurements
+
+
+def pays(shape: tuple[int, ...], kernel_shape: tuple[int, ...], num_points: int) -> bool:
+    """Whether it is faster than filtering along the width alone.
+
+    Args:
+      shape: [C, H, W, B] of the inputs.
+      kernel_shape: (k, k, C, O).
+      num_points: P.
+    """
+    taps, _, channels, features = kernel_shape
+    down, across = (tiles(size, taps, num_points)[1] for size in shape[1:3])
+    long = shape[3] >= SAMPLES and down * across * shape[3] >= LONG
+    return long and min(channels, features) >= CHANNELS[0] and max(channels, features) <= CHANNELS[1]
+
+
+def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:
+    """``count`` elements of an axis, ``step`` apart, from each of its first ``starts`` places on."""
+    end = step * (count - 1) + 1
+    return [jax.lax.slice_in_dim(x, start, start + end, step, axis) for start in range(starts)]
+
+
+def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
+    """Every row's linear combination of the parts, stacked along a new axis."""
+    return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
+
+
+def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
+    """The transformed tiles: [C, H, W, B] -> [P^2, C, tiles * B]."""
+    t, before = transforms(taps, num_points).inner, (taps - 1) // 2
+    (m, down), (_, across) = (tiles(size, taps, num_points) for size in x.shape[1:3])
+    after = [count * m + taps - 1 - before - size for count, size in zip((down, across), x.shape[1:3])]
+    padded = jnp.pad(x, [(0, 0), (before, after[0]), (before, after[1]), (0, 0)])
+    rows = _all(t, _apart(padded, 1, m, down, num_points), 0)  # [P, C, down, W', B]
+    values = _all(t, _apart(rows, 3, m, across, num_points), 1)  # [P, P, C, down, across, B]
+    return values.reshape(num_points**2, x.shape[0], -1)
+
+
+def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
+    """[k, k, C, O] -> [P^2, O, C]."""
+    t = transforms(kernel.shape[0], num_points).kernel
+    return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
+
+
+def _overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
+    """Tiles added up where they overlap: input i of each tile, for i < P, its tiles along ``axis`` -> the whole axis.
+
+    Pixels of one remainder modulo m are added tile by tile.
+    """
+    overlap = -(-len(parts) // m)
+
+    def shifted(part: jax.Array, steps: int) -> jax.Array:
+        pads = [(0, 0)] * part.ndim
+        pads[axis] = (steps, overlap - 1 - steps)
+        return jnp.pad(part, pads)
+
+    pixels = [total([shifted(parts[q + s * m], s) for s in range(overlap) if q + s * m < len(parts)]) for q in range(m)]
+    together = jnp.stack(pixels, axis=axis + 1)
+    return together.reshape(*together.shape[:axis], -1, *together.shape[axis + 2 :])
+
+
+def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
+    """Convolution of stride one that keeps height and width: [C, H, W, B] and [k, k, C, O] -> [O, H, W, B].
+
+    Args:
+      x: activations, samples last.
+      kernel: k odd, less than ``num_points``.
+      num_points: P, 6 or 8.
+    """
+    taps = kernel.shape[0]
+    outer, (height, width, samples) = transforms(taps, num_points).outer, x.shape[1:]
+    (m, down), (_, across) = (tiles(size, taps, num_points) for size in (height, width))
+    products = _kernels(kernel, num_points) @ _inputs(x, taps, num_points)
+    products = products.reshape(num_points, num_points, -1, down, across, samples)
+    rows = _all(outer, list(products), 0)  # [m, P, O, down, across, B]
+    outputs = _all(outer, [rows[:, q] for q in range(num_points)], 1)  # [m, m, O, down, across, B]
+    outputs = jnp.transpose(outputs, (2, 3, 0, 4, 1, 5)).reshape(-1, down * m, across * m, samples)
+    return outputs[:, :height, :width]
+
+
+def filtered_2d_gradients(
+    x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int
+) -> tuple[jax.Array, jax.Array]:
+    """The derivatives of `filtered_2d` in its own domain: (dx, d_kernel) for the cotangent ``dy`` [O, H, W, B]."""
+    taps, _, channels, features = kernel.shape
+    t, before, (height, width, samples) = transforms(taps, num_points), (taps - 1) // 2, x.shape[1:]
+    (m, down), (_, across) = (tiles(size, taps, num_points) for size in (height, width))
+    dy = jnp.pad(dy, [(0, 0), (0, down * m - height), (0, across * m - width), (0, 0)])
+    rows = _all(t.outer.T, _apart(dy, 1, m, down, m), 0)
+    d_products = _all(t.outer.T, _apart(rows, 3, m, across, m), 1).reshape(num_points**2, features, -1)
+    d_kernels = jnp.einsum("pon,pcn->poc", d_products, _inputs(x, taps, num_points))
+    d_kernels = d_kernels.reshape(num_points, num_points, features, channels)
+    d_kernel = jnp.einsum("pi,qj,pqoc->ijco", t.kernel, t.kernel, d_kernels)
+    d_inputs = jnp.einsum("poc,pon->pcn", _kernels(kernel, num_points), d_products)
+    d_inputs = d_inputs.reshape(num_points, num_points, channels, down, across, samples)
+    columns = [combine(column, [d_inputs[:, q] for q in range(num_points)]) for column in t.inner.T]
+    d_rows = _overlapped(columns, m, 3)[:, :, :, before : before + width]  # [P, C, down, W, B]
+    d_columns = [combine(column, list(d_rows)) for column in t.inner.T]
+    return _overlapped(d_columns, m, 1)[:, before : before + height], d_kernel
