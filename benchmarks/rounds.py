@@ -13,11 +13,11 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.flops import count_flops
-from mdfl_jax.gradients import Tiling, cut
+from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Simulation, build
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import PartitionParams, classification, cut_for
 
 ROUNDS = {
     "mnist_round": Setting(20, 64, 1, 28, 1, "cnn", (16, 32), 5, 64),
@@ -108,9 +108,10 @@ def peak_bytes(memory: Any) -> int:
 def memory_ratio(setting: Setting, ours: Ours) -> float:
     """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
     shape = (setting.side, setting.side, setting.channels)
-    sizes = cut(Tiling(), shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
-    chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)
     model = MODELS[setting.model](ModelSettings(10, setting.widths, setting.kernel, setting.hidden))
+    variables = jax.eval_shape(model.init, jax.random.key(0), np.zeros((1, *shape), np.float32))
+    sizes = cut_for(model, variables, shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
+    chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)
     task = classification(images(300, setting.side, setting.channels), model, chunk.num_clients, "iid",
                           batch_size=chunk.batch)  # fmt: skip
     key = jax.random.key(0)

@@ -52,12 +52,14 @@ class Cut(NamedTuple):
       at_once: blocks in flight on a device; 0: all.
       tile: samples in flight, for evaluation.
       alone: a block is enough for the device, so that nothing is gained by mapping models or runs together.
+      chunk: samples that are evaluated together where models follow one another in that; 0: models are mapped together.
     """
 
     block_size: int
     at_once: int
     tile: int
     alone: bool = False
+    chunk: int = 0
 
 
 class Work(NamedTuple):
@@ -134,14 +136,12 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
     together = min(-(-ENOUGH // max(int(of_block), 1)), max(tile // block_size, 1))
     at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]
     alone = of_block >= ENOUGH
+    forward, chunk = work.flops / 3, min(tile, LARGEST_BLOCK)
     if not (alone or tiling.tile):  # runs are mapped together too: an evaluation leaves them room
+        chunk = min(chunk, max(int(8 * ENOUGH // forward), 1))
         tile = min(tile, max(int(4 * ENOUGH // work.flops), block_size))
-    return Cut(block_size, at_once, tile, alone)
-
-
-def whole_chunk(tile: int) -> int:
-    """Samples of one model that are evaluated together on an accelerator: a power of two, by which its units divide."""
-    return 1 << (min(tile, LARGEST_BLOCK).bit_length() - 1)
+    chunk = 1 << (chunk.bit_length() - 1)  # by which the device's units divide
+    return Cut(block_size, at_once, tile, alone, chunk if alone or chunk * forward >= ENOUGH else 0)
 
 
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:

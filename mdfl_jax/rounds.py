@@ -124,7 +124,7 @@ def scores(
       alike: all models are the same.
     """
     task, schedule = parts.task, parts.schedule
-    if task.alone and task.mesh is None and not (alike or schedule.global_only):
+    if task.in_turn and task.mesh is None and not (alike or schedule.global_only):
         # Models follow one another: one compiled loop serves them all.
         both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
         return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both))

@@ -18,7 +18,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.flops import products
-from mdfl_jax.gradients import Tiling, Work, client_gradients, cut, pad_blocks, whole_chunk
+from mdfl_jax.gradients import Cut, Tiling, Work, client_gradients, cut, pad_blocks
 from mdfl_jax.rng import stream
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.types import ClientParams, Params, Score, Task
@@ -125,11 +125,9 @@ def classification(
     image_shape = dataset.x_train.shape[1:]
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *image_shape)))
     with_statistics = STATISTICS in shapes
-    if with_statistics and batch_size and not tiling.block_size:
-        tiling = tiling._replace(block_size=batch_size)
     dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-    work = None if target.backend() == "cpu" else _work(model, shapes, image_shape, dtype)
-    block_size, at_once, tile, alone = cut(tiling, image_shape, batch_size, len(dataset.y_train), num_clients, work)
+    sizes = cut_for(model, shapes, image_shape, batch_size, len(dataset.y_train), num_clients, tiling, dtype)
+    block_size, at_once = sizes.block_size, sizes.at_once
     if precision not in PRECISIONS:
         raise UserError(unknown_name("precision", precision, PRECISIONS))
     in_precision = partial(jax.default_matmul_precision, PRECISIONS[precision])
@@ -198,7 +196,7 @@ def classification(
     def evaluate(data: ClassificationData, clients: ClassificationClients, client_params: ClientParams) -> Score:
         del clients
         with in_precision():
-            return _evaluate(logits, data, client_params, tile, alone, mesh)
+            return _evaluate(logits, data, client_params, sizes.tile, sizes.chunk, mesh)
 
     def validate(data: ClassificationData, clients: ClassificationClients, params: ClientParams) -> jax.Array:
         assert data.x_validation is not None
@@ -217,8 +215,33 @@ def classification(
         mesh,
         by_client=_by_client,
         validate=validated,
-        alone=alone,
+        alone=sizes.alone,
+        in_turn=sizes.chunk > 0,
     )
+
+
+def cut_for(
+    model: nn.Module,
+    shapes: Any,
+    image_shape: tuple[int, ...],
+    batch_size: int,
+    num_samples: int,
+    num_clients: int,
+    tiling: Tiling = Tiling(),
+    dtype: Any = jnp.float32,
+) -> Cut:
+    """Blocks for a model: `mdfl_jax.gradients.cut` by its work; a minibatch under batch normalisation is one block.
+
+    Args:
+      model: from images [B, H, W, channels].
+      shapes: of its variables.
+      image_shape, batch_size, num_samples, num_clients, tiling: as `mdfl_jax.gradients.cut`.
+      dtype: of the activations.
+    """
+    if STATISTICS in shapes and batch_size and not tiling.block_size:
+        tiling = tiling._replace(block_size=batch_size)
+    work = None if target.backend() == "cpu" else _work(model, shapes, image_shape, dtype)
+    return cut(tiling, image_shape, batch_size, num_samples, num_clients, work)
 
 
 def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: Any) -> Work:
@@ -253,17 +276,17 @@ def _evaluate(
     data: ClassificationData,
     client_params: ClientParams,
     tile: int,
-    alone: bool,
+    in_turn: int,
     mesh: Mesh | None,
 ) -> Score:
     """Accuracy and loss of M models over all test samples, in chunks of samples, which the devices of a mesh divide.
 
-    Models are mapped together, or one follows the other where one is work enough (``alone``).
+    Models are mapped together, or one follows the other, ``in_turn`` samples at a time, where these are work enough.
     """
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(whole_chunk(tile) if alone else max(4 * tile // num_models, 16), -(-total // devices))
-    over_models = jax.lax.map if alone else lambda of_model, models: jax.vmap(of_model)(models)
+    chunk = min(in_turn or max(4 * tile // num_models, 16), -(-total // devices))
+    over_models = jax.lax.map if in_turn else lambda of_model, models: jax.vmap(of_model)(models)
     chunks = -(-total // (chunk * devices)) * devices
     places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
 

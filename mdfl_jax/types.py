@@ -70,6 +70,7 @@ class Task(NamedTuple):
       validate: (data, clients, params [1, ...]) -> [] loss on samples that are neither trained nor tested on, by which
         step sizes are chosen.
       alone: one client's samples are work enough for the device, so that runs follow one another there.
+      in_turn: models are evaluated one after the other.
     """
 
     num_clients: int
@@ -83,6 +84,7 @@ class Task(NamedTuple):
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     alone: bool = False
+    in_turn: bool = False
 
 
 class Links(NamedTuple):
