@@ -63,7 +63,7 @@ def told(tmp_path, monkeypatch, capfd):
             for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
                 delattr(flags.FLAGS, name)
             flags.FLAGS.unparse_flags()
-            for name in ("config", "workdir", "overwrite", "report", "dry_run", "target"):
+            for name in ("config", "workdir", "overwrite", "report", "dry_run", "target", "effort"):
                 flags.FLAGS[name].unparse()
         out, err = capfd.readouterr()
         assert ended.value.code == 2
@@ -137,6 +137,7 @@ def test_a_value_may_stand_by_itself_and_be_missing(wrong):
 
 def test_a_target_is_for_a_dry_run_and_known(wrong, told, tiny, monkeypatch):
     assert "--target=h100 is for --dry_run; a study runs on the devices that are there" in wrong("--target=h100")
+    assert "--effort=full is for --dry_run with --target" in wrong("--effort=full")
     wrong_target = lambda name: told(f"--config={tiny}", "--dry_run", f"--target={name}")  # noqa: E731
     assert "--target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100" in wrong_target("h10")
     assert "after the colon stands a number of chips" in wrong_target("tpu-v5e:x")
