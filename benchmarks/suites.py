@@ -210,6 +210,9 @@ def convolution_forms() -> list[dict[str, Any]]:
         "3x3, 16 -> 32, 4 x 4": (3, 16, 32, 4, 64),
         "5x5, 32 -> 32, 16 x 16": (5, 32, 32, 16, 8),
         "5x5, 32 -> 64, 8 x 8": (5, 32, 64, 8, 8),
+        "3x3, 16 -> 16, 32 x 32": (3, 16, 16, 32, 32),
+        "3x3, 32 -> 32, 16 x 16": (3, 32, 32, 16, 32),
+        "3x3, 64 -> 64, 8 x 8": (3, 64, 64, 8, 32),
     }
     dtypes = {"float32": "highest"} if jax.default_backend() == "cpu" else {
         "float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}  # fmt: skip

@@ -25,7 +25,10 @@ TARGET = flags.DEFINE_string(
     "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
 )
 EFFORT = flags.DEFINE_enum(
-    "effort", "quick", ["quick", "full"], "With --target: how hard a TPU's compiler tries; a study is compiled in full."
+    "effort",
+    "quick",
+    ["quick", "full"],
+    "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
 )
 CHILD = "MDFL_JAX_AHEAD"  # NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"

@@ -78,7 +78,7 @@ def _wanted() -> "Wanted | None":
 
     if not ahead.TARGET.value:
         if ahead.EFFORT.present:
-            raise UserError(f"--effort={ahead.EFFORT.value} is for --dry_run with --target; a study is compiled in full")
+            raise UserError(f"--effort={ahead.EFFORT.value} is for --dry_run --target; studies are compiled in full")
         return None
     if not _DRY_RUN.value:
         raise UserError(f"--target={ahead.TARGET.value} is for --dry_run; a study runs on the devices that are there")

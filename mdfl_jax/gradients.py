@@ -109,12 +109,14 @@ def cut(
     if work and target.backend() != "cpu":
         return _cut_for_accelerator(tiling, batch_size, -(-num_samples // num_clients), work)
     tile = tiling.tile or default_tile(image_shape)
-    block_size = tiling.block_size or (tile if tiling.mapping == "scan" else max(tile // 2, min(tile, WHOLE_BLOCK)))
+    half = max(tile // 2, WHOLE_BLOCK if tile >= WHOLE_BLOCK else 1)
+    block_size = tiling.block_size or (tile if tiling.mapping == "scan" else half)
     if batch_size:
         block_size = -(-batch_size // -(-batch_size // block_size))  # as few as would do, of equal size
     elif not tiling.block_size:
         block_size = min(block_size, default_block_size(num_samples, num_clients))
-    return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, 1)}[tiling.mapping], tile)
+    least = 2 if block_size < WHOLE_BLOCK <= tile else 1
+    return Cut(block_size, {"vmap": 0, "scan": 1, "chunk": max(tile // block_size, least)}[tiling.mapping], tile)
 
 
 def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:

@@ -25,9 +25,9 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
     """The form that the target runs best, by benchmarks/README.md.
 
     On a CPU minimal filtering for several input channels and stride one, else patches: minimal filtering magnifies
-    rounding (by some ten times), which bfloat16 has nothing to spare for. On a TPU the library's. On a GPU the
-    library's too where the patches would be large, and patches, a batched product for clients mapped together, where
-    they are small.
+    rounding (along the width by some ten times), which bfloat16 has nothing to spare for. On a TPU the library's. On a
+    GPU the library's too where the patches would be large, and patches, a batched product for clients mapped together,
+    where they are small.
 
     Args:
       kernel_shape: (size, size, C, O).
@@ -96,8 +96,8 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
-      form: one of `FORMS`: patches times a matrix, minimal filtering (`mdfl_jax.models.filtering`, sizes 3 to 7, stride
-        one), or the library's convolution.
+      form: one of `FORMS`: patches times a matrix, minimal filtering (`mdfl_jax.models.filtering`, or `filtering_2d`
+        where that pays; sizes 3 to 7, stride one), or the library's convolution.
       stride: every how many pixels, in both directions.
 
     Returns:
@@ -112,7 +112,7 @@ def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: 
         return _library(x, kernel, stride)
     if form == "filtering":
         points = num_points(x.shape[2], kernel.shape[0])
-        both = filtering_2d.pays(x.shape, kernel.shape, points)
+        both = filtering_2d.pays(x, kernel.shape, points)
         return filtering_2d.filtered_2d(x, kernel, points) if both else filtered(x, kernel, points)
     return _product(kernel.reshape(-1, kernel.shape[-1]).T, patches(x, kernel.shape[0], stride))
 
@@ -128,7 +128,7 @@ def _backward(form: str, stride: int, saved: tuple[jax.Array, jax.Array], dy: ja
         return jax.vjp(partial(_library, stride=stride), x, kernel)[1](dy)
     if form == "filtering":
         points = num_points(x.shape[2], size)
-        both = filtering_2d.pays(x.shape, kernel.shape, points)
+        both = filtering_2d.pays(x, kernel.shape, points)
         return (filtering_2d.filtered_2d_gradients if both else filtered_gradients)(x, kernel, dy, points)
     columns = patches(x, size, stride)
     d_kernel = (columns.reshape(columns.shape[0], -1) @ dy.reshape(dy.shape[0], -1).T).reshape(kernel.shape)

@@ -18,18 +18,24 @@ LONG, SAMPLES = 512, 32  # columns of a product; samples that lie side by side
 CHANNELS = (16, 64)  # the least and the most: benchmarks/README.md has the measurements
 
 
-def pays(shape: tuple[int, ...], kernel_shape: tuple[int, ...], num_points: int) -> bool:
-    """Whether it is faster than filtering along the width alone.
+def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
+    """Whether it is faster than filtering along the width alone, and exact enough: not in bfloat16.
 
     Args:
-      shape: [C, H, W, B] of the inputs.
+      x: [C, H, W, B] inputs, or their shape.
       kernel_shape: (k, k, C, O).
       num_points: P.
     """
+    shape = x.shape
     taps, _, channels, features = kernel_shape
     down, across = (tiles(size, taps, num_points)[1] for size in shape[1:3])
     long = shape[3] >= SAMPLES and down * across * shape[3] >= LONG
-    return long and min(channels, features) >= CHANNELS[0] and max(channels, features) <= CHANNELS[1]
+    return (
+        long
+        and x.dtype.itemsize >= 4
+        and min(channels, features) >= CHANNELS[0]
+        and max(channels, features) <= CHANNELS[1]
+    )
 
 
 def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:

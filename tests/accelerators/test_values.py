@@ -44,14 +44,21 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
 
 
 @pytest.mark.parametrize(
-    ("backend", "enough", "batch_size"),  # one block after the other, and all together
-    [("tpu", 1, 0), ("tpu", 1, 6), ("tpu", 2_000_000_000, 0), ("gpu", 1, 6), ("gpu", 2_000_000_000, 0)],
+    ("backend", "enough", "batch_size"),  # one block after the other, all together, and only evaluations in turn
+    [
+        ("tpu", 1, 0),
+        ("tpu", 1, 6),
+        ("tpu", 2_000_000_000, 0),
+        ("tpu", 500_000, 6),
+        ("gpu", 1, 6),
+        ("gpu", 2_000_000_000, 0),
+    ],
 )
 def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_size, monkeypatch):
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
-    assert task.alone == (enough == 1)
+    assert (task.alone, task.in_turn) == (enough == 1, enough <= 500_000)
     for name, value in found._asdict().items():
         np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
 

@@ -137,7 +137,7 @@ def test_a_value_may_stand_by_itself_and_be_missing(wrong):
 
 def test_a_target_is_for_a_dry_run_and_known(wrong, told, tiny, monkeypatch):
     assert "--target=h100 is for --dry_run; a study runs on the devices that are there" in wrong("--target=h100")
-    assert "--effort=full is for --dry_run with --target" in wrong("--effort=full")
+    assert "--effort=full is for --dry_run --target" in wrong("--effort=full")
     wrong_target = lambda name: told(f"--config={tiny}", "--dry_run", f"--target={name}")  # noqa: E731
     assert "--target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100" in wrong_target("h10")
     assert "after the colon stands a number of chips" in wrong_target("tpu-v5e:x")

@@ -82,12 +82,15 @@ def test_filtering_in_both_directions_and_its_gradients(size, height, width, poi
 
 
 def test_both_directions_are_filtered_where_products_are_long_and_of_middling_width(monkeypatch):
-    pays = lambda *shape, kernel=(3, 3, 16, 32): filtering_2d.pays(shape, kernel, 6)  # noqa: E731
+    def pays(*shape, kernel=(3, 3, 16, 32), dtype=jnp.float32):
+        return filtering_2d.pays(jax.ShapeDtypeStruct(shape, dtype), kernel, 6)
+
     assert pays(16, 16, 16, 32)
     assert not pays(16, 16, 16, 16)  # samples side by side
     assert not pays(16, 8, 8, 32)  # columns
     assert not pays(3, 32, 32, 32, kernel=(3, 3, 3, 32))
     assert not pays(64, 32, 32, 32, kernel=(3, 3, 64, 128))
+    assert not pays(16, 16, 16, 32, dtype=jnp.bfloat16)
     calls = []
     for name in ("filtered_2d", "filtered_2d_gradients"):
         whole = getattr(filtering_2d, name)
