@@ -27,7 +27,7 @@ TARGET = flags.DEFINE_string(
 EFFORT = flags.DEFINE_enum(
     "effort",
     "quick",
-    ["quick", "full"],
+    ["least", "quick", "full"],
     "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
 )
 CHILD = "MDFL_JAX_AHEAD"  # NUMBER:FILE
@@ -122,7 +122,7 @@ def child(wanted: "Wanted") -> int:
         }
         Path(path).write_text(json.dumps(begun))  # what is known, should the compiler abort
         try:
-            found = ahead.account(study, int(number), quick=EFFORT.value == "quick")
+            found = ahead.account(study, int(number), EFFORT.value)
         except Exception as error:  # the compilers raise what they like
             if isinstance(error, UserError):
                 raise

@@ -16,7 +16,8 @@ import jax
 
 from mdfl_jax.errors import UserError, unknown_name
 
-QUICK = -0.5  # of -1 to 1; the largest at which a TPU's compiler saves time (benchmarks/README.md)
+# How hard a TPU's compiler tries, of -1 to 1 (benchmarks/README.md): quick is the largest at which it saves time.
+EFFORTS = {"full": 0.0, "quick": -0.5, "least": -1.0}
 UNKNOWN_MEMORY = 16 * 2**30  # bytes, of a device that does not tell
 
 
@@ -96,7 +97,7 @@ def devices() -> list[Any]:
     return current().devices
 
 
-def compiler_options(large: bool = False, quick: bool = False) -> dict[str, str | bool | float] | None:
+def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str | bool | float] | None:
     """What the target's compiler is told beside its defaults.
 
     A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less. The
@@ -104,8 +105,9 @@ def compiler_options(large: bool = False, quick: bool = False) -> dict[str, str 
 
     Args:
       large: of a program whose single blocks fill the device (`mdfl_jax.gradients.Cut.alone`).
-      quick: of a large program, a TPU's compiler tries fewer windows: it takes a third of the time or less, and what it
-        makes up to a fifth more.
+      effort: of a TPU's compiler, one of `EFFORTS`. quick: it tries fewer windows for a large program, takes a third of
+        the time, and what it makes up to a fifth more. least: a fraction of the time for any program, good only to see
+        that it compiles.
     """
     aim = current()
     if aim.backend == "gpu":  # its fusion of products by Triton aborts on some of ours (jax 0.10.2); cuBLAS does them
@@ -115,8 +117,8 @@ def compiler_options(large: bool = False, quick: bool = False) -> dict[str, str 
     options: dict[str, str | bool | float] = {}
     if large and kind and kind.vmem:
         options["xla_tpu_scoped_vmem_limit_kib"] = str(kind.vmem)
-    if large and quick and aim.backend == "tpu":
-        options["exec_time_optimization_effort"] = QUICK
+    if aim.backend == "tpu" and (effort == "least" or (effort == "quick" and large)):
+        options["exec_time_optimization_effort"] = EFFORTS[effort]
     return options or None
 
 

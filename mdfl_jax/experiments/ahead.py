@@ -18,7 +18,7 @@ from mdfl_jax.sharding import CLIENT, SEED
 DEAREST = 10  # operations that are told
 
 
-def account(study: Study, number: int, quick: bool = True) -> dict[str, Any]:
+def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     """Compiles a group's program and says what it takes, as JSON.
 
     It is compiled for a batch of the study's runs where these are mapped together; where they follow one another, for
@@ -27,7 +27,7 @@ def account(study: Study, number: int, quick: bool = True) -> dict[str, Any]:
     Args:
       study: made for the current target.
       number: of the group.
-      quick: as `mdfl_jax.target.compiler_options`.
+      effort: as `mdfl_jax.target.compiler_options`.
 
     Returns:
       The program's points, its parameters and FLOPs, seconds of compiling, bytes by part, and where the compiler tells
@@ -43,7 +43,7 @@ def account(study: Study, number: int, quick: bool = True) -> dict[str, Any]:
     mc = monte_carlo(group.simulation, num_runs, at_once)
     runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
     on_a_device = runs.keys.shape[1]
-    options = target.compiler_options(group.simulation.alone, quick)
+    options = target.compiler_options(group.simulation.alone, effort)
     begin = time.perf_counter()
     compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
     seconds = time.perf_counter() - begin
@@ -53,7 +53,7 @@ def account(study: Study, number: int, quick: bool = True) -> dict[str, Any]:
         "num_params": group.simulation.num_params,
         "flops_per_round": round_flops(study, group),
         "compile_seconds": seconds,
-        "quick": quick and "exec_time_optimization_effort" in (options or {}),
+        "effort": effort if "exec_time_optimization_effort" in (options or {}) else "full",
         "chips_per_run": mesh.shape[CLIENT] if mesh else 1,
         "runs": places * on_a_device,
         "runs_on_a_device": on_a_device,
@@ -65,7 +65,8 @@ def account(study: Study, number: int, quick: bool = True) -> dict[str, Any]:
         "rounds": study.experiment.rounds,
         "eval_every": study.experiment.eval_every,
     }
-    text = compiled.as_text() if aim.kind and aim.kind.clock else ""
+    # The schedule of a compiler that hardly tries says nothing of the study's.
+    text = compiled.as_text() if aim.kind and aim.kind.clock and found["effort"] != "least" else ""
     return found | (_of_schedule(schedule.read(text), found, aim.kind) if text and aim.kind else {})
 
 
@@ -129,7 +130,7 @@ def describe(found: dict[str, Any]) -> str:
             f"    runs that fit together: about {found['runs_that_fit']:,}; the study has {found['num_runs']:,}"
         )
     if "round_seconds" in found:
-        if found["quick"]:
+        if found["effort"] == "quick":
             lines.append(
                 "    compiled with little effort: the study's own program takes a tenth to a fifth fewer seconds, "
                 "and its memory differs a little (--effort=full)"

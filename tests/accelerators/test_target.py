@@ -56,16 +56,17 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
     with target.aimed_at(aim):
         assert (target.backend(), len(target.devices()), target.current().is_here) == ("tpu", 1, False)
         assert target.compiler_options() is None
-        assert target.compiler_options(quick=True) is None  # of a small program nothing is saved
+        assert target.compiler_options(effort="quick") is None  # of a small program little is saved
+        assert target.compiler_options(effort="least") == {"exec_time_optimization_effort": -1.0}
         full = {"xla_tpu_scoped_vmem_limit_kib": "65536"}
         assert target.compiler_options(large=True) == full
-        quick = {"exec_time_optimization_effort": target.QUICK}
-        assert target.compiler_options(large=True, quick=True) == full | quick
+        quick = {"exec_time_optimization_effort": -0.5}
+        assert target.compiler_options(large=True, effort="quick") == full | quick
         with target.aimed_at(aim._replace(kind=KINDS["tpu-v4"])):
-            assert target.compiler_options(large=True, quick=True) == quick
+            assert target.compiler_options(large=True, effort="quick") == quick
         with target.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
             assert target.backend() == "gpu"
-            assert target.compiler_options(large=True, quick=True) == {"xla_gpu_enable_triton_gemm": False}
+            assert target.compiler_options(large=True, effort="least") == {"xla_gpu_enable_triton_gemm": False}
         assert target.backend() == "tpu"
     assert target.backend() == here == jax.default_backend()
     assert target.current().is_here
@@ -104,7 +105,7 @@ FOUND = {
     "num_params": 10,
     "flops_per_round": 1e9,
     "compile_seconds": 1.0,
-    "quick": False,
+    "effort": "full",
     "chips_per_run": 1,
     "runs": 1,
     "runs_on_a_device": 1,

@@ -51,7 +51,7 @@ def test_a_schedule_in_seconds_and_words(tiny):
     assert abs(hours * 3600 - 24 * 2 * (20 * 0.03 + 0.3)) < 1e-6
     words = ahead.describe(found)
     assert "little effort" not in words
-    assert "little effort" in ahead.describe(found | {"quick": True})
+    assert "little effort" in ahead.describe(found | {"effort": "quick"})
     assert "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs" in words
     assert " 66.7%  fusion f32[3] b/c/d/e" in words
     assert " 33.3%  copy  (made by the compiler)" in words
