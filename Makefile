@@ -14,7 +14,7 @@ test: lint
 
 # Every shipped config compiled for devices that need not be there; it installs their compilers, some gigabytes.
 accelerators: $(VENV)/tested
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot_tpu,aot_gpu]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot-tpu,aot-gpu]'
 	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators
 
 lint: $(VENV)/tested

@@ -2,7 +2,7 @@
 
 python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits] [--effort=full]
 
-No device is needed, but the extras aot_tpu and aot_gpu; no data either: where MDFL_DATA_DIR is not set, images of the
+No device is needed, but the extras aot-tpu and aot-gpu; no data either: where MDFL_DATA_DIR is not set, images of the
 right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run a
 chip, or the runs that a chip maps together.
 """

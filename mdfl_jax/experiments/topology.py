@@ -44,7 +44,7 @@ def check_installed(wanted: Wanted) -> None:
     if names and not any(importlib.util.find_spec(name) for name in names):
         raise UserError(
             f"--target={wanted.name}: the compiler of that device is not installed; "
-            f"pip install -e '.[aot_{backend}]' brings it"
+            f"pip install -e '.[aot-{backend}]' brings it"
         )
 
 

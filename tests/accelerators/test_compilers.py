@@ -1,7 +1,7 @@
 """Shipped configs by the devices' own compilers; each in its own process, as `--dry_run --target` does it.
 
 Each is compiled with the least effort: whether it compiles and fits is asked, and not how fast it is. Where the extras
-aot_tpu and aot_gpu are installed; all of them with MDFL_ACCELERATORS=all, as `make accelerators` does."""
+aot-tpu and aot-gpu are installed; all of them with MDFL_ACCELERATORS=all, as `make accelerators` does."""
 
 import importlib.util
 import os
@@ -46,7 +46,7 @@ MATRIX += [(config, "tpu-v4") for config in CONFIGS] if WHOLE else []
 
 def needs(backend):
     missing = not any(importlib.util.find_spec(name) for name in PLUGINS[backend])
-    return pytest.mark.skipif(missing, reason=f"pip install -e '.[aot_{backend}]'")
+    return pytest.mark.skipif(missing, reason=f"pip install -e '.[aot-{backend}]'")
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outsi
 def test_an_absent_compiler_is_told_with_how_to_install_it(name, monkeypatch):
     monkeypatch.setattr(topology.importlib.util, "find_spec", lambda _: None)
     backend = KINDS[name].backend
-    with pytest.raises(UserError, match=rf"--target={name}: .* not installed; pip install -e '\.\[aot_{backend}\]'"):
+    with pytest.raises(UserError, match=rf"--target={name}: .* not installed; pip install -e '\.\[aot-{backend}\]'"):
         topology.check_installed(parse(name))
     topology.check_installed(parse("cpu"))
 

@@ -142,7 +142,7 @@ def test_a_target_is_for_a_dry_run_and_known(wrong, told, tiny, monkeypatch):
     assert "--target=h10: unknown target 'h10' (did you mean 'h100'?); known: a100, cpu, h100" in wrong_target("h10")
     assert "after the colon stands a number of chips" in wrong_target("tpu-v5e:x")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "the compiler of that device is not installed; pip install -e '.[aot_tpu]'" in wrong_target("tpu-v4:2x2x1")
+    assert "the compiler of that device is not installed; pip install -e '.[aot-tpu]'" in wrong_target("tpu-v4:2x2x1")
 
 
 @pytest.mark.parametrize("given", ["nope.py", "configs", "configs/digit.py"])
