@@ -98,6 +98,23 @@ def tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
     return outputs, -(-width // outputs)
 
 
+def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
+    """Tiles added up where they overlap: input i of each tile, for i < P, its tiles along ``axis`` -> the whole axis.
+
+    Pixels of one remainder modulo m are added tile by tile.
+    """
+    overlap = -(-len(parts) // m)
+
+    def shifted(part: jax.Array, steps: int) -> jax.Array:
+        pads = [(0, 0)] * part.ndim
+        pads[axis] = (steps, overlap - 1 - steps)
+        return jnp.pad(part, pads)
+
+    pixels = [total([shifted(parts[q + s * m], s) for s in range(overlap) if q + s * m < len(parts)]) for q in range(m)]
+    together = jnp.stack(pixels, axis=axis + 1)
+    return together.reshape(*together.shape[:axis], -1, *together.shape[axis + 2 :])
+
+
 def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
     """The transformed inputs, the kernel's rows side by side: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
@@ -126,17 +143,7 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
     # Row a of the kernel saw input rows a - before further down.
     values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
     inputs = [combine(column, list(values)) for column in t.inner.T]
-    # Input i of a tile is column i of m * tile + i: columns of one remainder modulo m are added tile by tile.
-    overlap = -(-num_points // m)
-    columns = []
-    for q in range(m):
-        shifted = [
-            jnp.pad(inputs[i], [(0, 0), (0, 0), (s, overlap - 1 - s), (0, 0)])
-            for s in range(overlap)
-            if (i := q + s * m) < num_points
-        ]
-        columns.append(total(shifted))
-    return jnp.stack(columns, axis=3).reshape(channels, height, -1, samples)[:, :, before : before + width]
+    return overlapped(inputs, m, 2)[:, :, before : before + width]
 
 
 def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.models.filtering import combine, tiles, total, transforms
+from mdfl_jax.models.filtering import combine, overlapped, tiles, transforms
 
 LONG, SAMPLES = 512, 32  # columns of a product; samples that lie side by side
 CHANNELS = (16, 64)  # the least and the most: benchmarks/README.md has the measurements
@@ -66,23 +66,6 @@ def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
-def _overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
-    """Tiles added up where they overlap: input i of each tile, for i < P, its tiles along ``axis`` -> the whole axis.
-
-    Pixels of one remainder modulo m are added tile by tile.
-    """
-    overlap = -(-len(parts) // m)
-
-    def shifted(part: jax.Array, steps: int) -> jax.Array:
-        pads = [(0, 0)] * part.ndim
-        pads[axis] = (steps, overlap - 1 - steps)
-        return jnp.pad(part, pads)
-
-    pixels = [total([shifted(parts[q + s * m], s) for s in range(overlap) if q + s * m < len(parts)]) for q in range(m)]
-    together = jnp.stack(pixels, axis=axis + 1)
-    return together.reshape(*together.shape[:axis], -1, *together.shape[axis + 2 :])
-
-
 def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
     """Convolution of stride one that keeps height and width: [C, H, W, B] and [k, k, C, O] -> [O, H, W, B].
 
@@ -118,6 +101,6 @@ def filtered_2d_gradients(
     d_inputs = jnp.einsum("poc,pon->pcn", _kernels(kernel, num_points), d_products)
     d_inputs = d_inputs.reshape(num_points, num_points, channels, down, across, samples)
     columns = [combine(column, [d_inputs[:, q] for q in range(num_points)]) for column in t.inner.T]
-    d_rows = _overlapped(columns, m, 3)[:, :, :, before : before + width]  # [P, C, down, W, B]
+    d_rows = overlapped(columns, m, 3)[:, :, :, before : before + width]  # [P, C, down, W, B]
     d_columns = [combine(column, list(d_rows)) for column in t.inner.T]
-    return _overlapped(d_columns, m, 1)[:, before : before + height], d_kernel
+    return overlapped(d_columns, m, 1)[:, before : before + height], d_kernel
