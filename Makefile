@@ -1,10 +1,10 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.  make test: what CI runs.
-# make accelerators: the configs compiled for TPUs and GPUs.
+# make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test accelerators lint format clean
+.PHONY: demo test accelerators docs lint format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
@@ -17,6 +17,10 @@ accelerators: $(VENV)/tested
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot-tpu,aot-gpu]'
 	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators
 
+# --strict: a link that leads nowhere, in a page or a docstring, is an error.
+docs: $(VENV)/documented
+	$(BIN)/python -m mkdocs build --strict
+
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -27,7 +31,7 @@ format: $(VENV)/tested
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -39,4 +43,8 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/tested: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/installed
+
+$(VENV)/documented: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@ $(VENV)/installed

@@ -14,6 +14,7 @@ from absl import flags
 
 from benchmarks import measure
 from launch import common
+from mdfl_jax import target
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the one with a cold cache.")
 
@@ -41,7 +42,7 @@ def _cpu() -> str:
         found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     except OSError:
         found = None
-    return f"{found.group(1) if found else 'unknown'}, {common.num_cores()} cores"
+    return f"{found.group(1) if found else 'unknown'}, {target.num_cores()} cores"
 
 
 def main() -> int:

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import matplotlib
 import numpy as np
 
+from mdfl_jax.geometry import points_of
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.networks.worlds import typed
+from mdfl_jax.numbers import Numbers
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -25,13 +27,13 @@ PANELS: dict[str, tuple[int, int, str, dict]] = {
     "manhattan": (120, 3, "blocks of 100 m, half of the crossings turn", {"speed_min": 8.0, "speed_max": 14.0}),
     "levy_walk": (250, 3, "flights of 4 to 500 m, exponent 1.2", {"speed_min": 10.0, "speed_max": 10.0, "flight_min": 4.0, "flight_exponent": 1.2}),  # noqa: E501
     "group": (60, 4, "two groups of two within 40 m", {"groups": 2, "group_radius": 40.0, "speed_min": 6.0, "speed_max": 12.0}),  # noqa: E501
-    "patrol": (60, 3, "round a given loop", {"loop": ((60.0, 60.0), (440.0, 60.0), (440.0, 250.0), (250.0, 440.0), (60.0, 330.0)), "speed_min": 3.0, "speed_max": 12.0}),  # noqa: E501
+    "patrol": (60, 3, "round a given loop", {"loop": "60,60; 440,60; 440,250; 250,440; 60,330", "speed_min": 3.0, "speed_max": 12.0}),  # noqa: E501
 }  # fmt: skip
 
 
-def tracks(name: str, rounds: int, num_clients: int, motion: Motion, seed: int) -> list[np.ndarray]:
+def tracks(name: str, rounds: int, num_clients: int, numbers: Numbers, seed: int) -> list[np.ndarray]:
     """The breakpoints [.., 2] of each client's way over some rounds."""
-    rule, motion = MOBILITIES[name](), typed(motion)
+    rule, motion = MOBILITIES[name](), typed(Motion())
     size = jnp.stack([motion.width, motion.height])
     key_start, key_init, key = jax.random.split(jax.random.key(seed), 3)
     world = PlaneWorld(
@@ -41,6 +43,7 @@ def tracks(name: str, rounds: int, num_clients: int, motion: Motion, seed: int) 
         label_counts=jnp.zeros((num_clients, 1), jnp.int32),
         radius=jnp.float32(45.0),
         motion=motion,
+        numbers=numbers.typed(),
     )
     assert rule.path is not None
     path_of = rule.path
@@ -62,8 +65,8 @@ def draw(file: Path) -> None:
             for street in np.arange(0, SIZE + 1, 100):
                 axes.plot([street, street], [0, SIZE], [0, SIZE], [street, street], color="#e6e6e6", lw=5, zorder=0)
         if name == "patrol":
-            axes.add_patch(plt.Polygon(changes["loop"], fill=False, color="#e6e6e6", lw=5, zorder=0))
-        for colour, way in zip(COLOURS, tracks(name, rounds, number, Motion(**changes), seed + 12)):
+            axes.add_patch(plt.Polygon(points_of("loop", changes["loop"]), fill=False, color="#e6e6e6", lw=5, zorder=0))
+        for colour, way in zip(COLOURS, tracks(name, rounds, number, MOBILITIES.numbers(name)(**changes), seed + 12)):
             axes.plot(*way.T, color=colour, lw=1.3, alpha=0.85, solid_joinstyle="round")
             axes.scatter(*way[0], s=34, facecolor="white", edgecolor=colour, linewidth=1.6, zorder=3)
             axes.scatter(*way[-1], s=34, facecolor=colour, edgecolor="white", linewidth=0.8, zorder=4)

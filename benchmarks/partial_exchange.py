@@ -42,7 +42,7 @@ def pame_suite() -> list[dict[str, Any]]:
         target = jnp.asarray(rng.normal(size=(NUM_CLIENTS, samples)), jnp.float32)
         for name in ("dpsgd", "pame"):
             algorithm = ALGORITHMS[name](Settings(sgd(momentum=False)))
-            numbers = numbers_of(name)._replace(lr=1e-3)
+            numbers = numbers_of(name, lr=1e-3)
 
             state = algorithm.init(numbers, jnp.zeros((NUM_CLIENTS, SIZE)))
             program, _ = measure.compiled(partial(_rounds, algorithm, numbers, links), state, data, target)

@@ -19,12 +19,12 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.models import make_model
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
-from mdfl_jax.regression import RegressionParams, regression
 from mdfl_jax.simulation import Schedule, Simulation, build
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import LinearNumbers, classification, regression
 from mdfl_jax.types import Hparams, Task
 
 SLOTS = 4  # of a timed call
@@ -37,7 +37,7 @@ def _simulation(task: Task, name: str, schedule: Schedule) -> Simulation:
 
 
 def _numbers(name: str, task: Any, lr: float) -> Hparams:
-    return Hparams(task, MeetingsParams(), numbers_of(name)._replace(lr=np.float32(lr)))
+    return Hparams(task, MeetingsParams(), numbers_of(name, lr=np.float32(lr)))
 
 
 def lenet_rows() -> list[dict[str, Any]]:
@@ -46,8 +46,8 @@ def lenet_rows() -> list[dict[str, Any]]:
     images = lambda n: rng.integers(0, 256, (n, 28, 28, 1)).astype(np.uint8)  # noqa: E731
     labels = lambda n: np.arange(n, dtype=np.int32) % 10  # noqa: E731
     data = Dataset("random", images(20_000), labels(20_000), images(100), labels(100), 10)
-    task = classification(data, MODELS["lenet"](ModelSettings(10)), 50, partition="iid", batch_size=128)
-    hparams, key = _numbers("fedmobile", PartitionParams(), 0.1), jax.random.key(0)
+    task = classification(data, make_model("lenet", 10), 50, partition="iid", batch_size=128)
+    hparams, key = _numbers("fedmobile", PartitionNumbers(), 0.1), jax.random.key(0)
     calls: dict[str, Callable[[], Any]] = {}
     for name in ("async_fl", "fedmobile"):
         simulation = _simulation(task, name, Schedule(SLOTS, SLOTS, global_only=True))
@@ -82,7 +82,7 @@ def least_squares_row() -> dict[str, Any]:
     """50 clients, 150 slots, 30 seeds in one program, without compiling."""
     task = regression("linear", 50, 200, 40, batch_size=128)
     mc = monte_carlo(_simulation(task, "fedmobile", Schedule(150, 150, global_only=True)), 30)
-    runs = mc.runs([_numbers("fedmobile", RegressionParams(truth_share=1.0), 0.01)] * 30, list(range(30)))
+    runs = mc.runs([_numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01)] * 30, list(range(30)))
     begin = time.perf_counter()
     carry, _ = mc.init(mc.data, *runs)
     jax.block_until_ready(mc.advance(mc.data, *runs, carry))
@@ -99,7 +99,7 @@ def large() -> None:
     """Five slots of 10,000 clients; prints the peak resident memory in MiB."""
     task = regression("linear", LARGE, 200, 40, batch_size=128)
     simulation = _simulation(task, "fedmobile", Schedule(5, 5, global_only=True))
-    hparams, key = _numbers("fedmobile", RegressionParams(truth_share=1.0), 0.01), jax.random.key(0)
+    hparams, key = _numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(task.data, hparams, key)
     jax.block_until_ready(jax.jit(simulation.advance, donate_argnums=3)(task.data, hparams, key, carry))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

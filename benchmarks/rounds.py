@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import numpy as np
 
@@ -10,14 +11,16 @@ from benchmarks import measure
 from benchmarks.torch_rivals import Setting
 from mdfl_jax import Hparams, Schedule, sharding
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.flops import count_flops
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.numbers import from_values
 from mdfl_jax.simulation import Simulation, build
-from mdfl_jax.tasks import PartitionParams, classification, cut_for
+from mdfl_jax.tasks import classification, cut_for
 
 ROUNDS = {
     "mnist_round": Setting(20, 64, 1, 28, 1, "cnn", (16, 32), 5, 64),
@@ -26,7 +29,7 @@ ROUNDS = {
     "gn_lenet_round": Setting(48, 8, 3, 32, 3, "gn_lenet", (32, 32, 64), 5, 0),
     "cifar_round": Setting(8, 32, 1, 32, 3, "resnet20", (16, 32, 64), 3, 0),
 }
-HPARAMS = Hparams(PartitionParams(0.05), SpatialParams(), AlgorithmParams(lr=0.01))
+HPARAMS = Hparams(DirichletNumbers(0.05), SpatialParams(), LocalNumbers(lr=0.01))
 
 
 class Ours(NamedTuple):
@@ -53,16 +56,21 @@ def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
     return Dataset("images", x, y, x[:100], y[:100], 10)
 
 
+def model_of(setting: Setting, form: str = "") -> nn.Module:
+    """The model of a round suite, which takes of the widths, the kernel and the hidden layer what it has."""
+    values = {"widths": setting.widths, "kernel": setting.kernel, "hidden": setting.hidden}
+    numbers = from_values(MODELS.numbers(setting.model), values)
+    return MODELS[setting.model](ModelSettings(10, numbers, form))
+
+
 def simulation(
     setting: Setting, mesh: Any = None, tiling: Tiling = Tiling(), precision: str = "float32", form: str = ""
 ) -> Simulation:
     """The simulation of a round suite, 300 samples a client."""
     data = images(300 * setting.num_clients, setting.side, setting.channels)
-    settings = ModelSettings(10, setting.widths, setting.kernel, setting.hidden, form)
-    model = MODELS[setting.model](settings)
     task = classification(
         data,
-        model,
+        model_of(setting, form),
         setting.num_clients,
         "iid",
         batch_size=setting.batch,
@@ -108,7 +116,7 @@ def peak_bytes(memory: Any) -> int:
 def memory_ratio(setting: Setting, ours: Ours) -> float:
     """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
     shape = (setting.side, setting.side, setting.channels)
-    model = MODELS[setting.model](ModelSettings(10, setting.widths, setting.kernel, setting.hidden))
+    model = model_of(setting)
     variables = jax.eval_shape(model.init, jax.random.key(0), np.zeros((1, *shape), np.float32))
     sizes = cut_for(model, variables, shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
     chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)

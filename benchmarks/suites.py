@@ -18,13 +18,14 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.rounds import ROUNDS, images, prepare, simulation
 from mdfl_jax import sharding
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.data.sources import load
 from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list
 from mdfl_jax.mobility import MOBILITIES, Mobility
 from mdfl_jax.mobility.grid import GridWorld, grid_points
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.models.conv import FORMS, convolution
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 
 
 def has_torch() -> bool:
@@ -41,17 +42,17 @@ def matrix_product() -> Callable[[], Any]:
 def full_batch() -> list[dict[str, Any]]:
     """Gradient of every client over all its samples; clients hold unequal shares, then equal ones."""
     sizes = {
-        "digits": (load("digits"), ModelSettings(10, (8, 8), 3, 32)),
-        "mnist_6000": (images(6000, 28), ModelSettings(10, (16, 32), 5, 64)),
+        "digits": (load("digits"), make_model("cnn", 10, widths=(8, 8), kernel=3, hidden=32)),
+        "mnist_6000": (images(6000, 28), make_model("cnn", 10, widths=(16, 32), kernel=5, hidden=64)),
     }
     rows = []
     for name, (dataset, model) in sizes.items():
         calls: dict[str, Callable[[], Any]] = {}
         compile_seconds, num_samples = {}, {}
         for partition in ("dirichlet", "iid"):
-            task = classification(dataset, MODELS["cnn"](model), 20, partition)
+            task = classification(dataset, model, 20, partition)
             key = jax.random.key(0)
-            clients = task.partition(task.data, PartitionParams(0.05), key)
+            clients = task.partition(task.data, DirichletNumbers(0.05), key)
             params = jax.jit(jax.vmap(lambda k, task=task: task.init(task.data, k)))(jax.random.split(key, 20))
             program, seconds = measure.compiled(task.gradient, task.data, clients, params, key)
             calls[partition] = partial(program, task.data, clients, params, key)

@@ -12,6 +12,7 @@ from benchmarks import measure
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.random_walk import bounce
 from mdfl_jax.networks.contact import swept
+from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 
@@ -31,7 +32,8 @@ def swept_suite() -> list[dict[str, Any]]:
     for width in (500.0, 2282.0):
         held = Held(np.full(1000, 4, np.int32), np.full((1000, 2), 2, np.int32))
         net = spatial(1000, mobility=("random_walk",), mixing="speed_aware", contact="swept")
-        params, key = SpatialParams(400, RADIUS, motion=Motion(width=width, height=width), ratio=0.4), jax.random.key(0)
+        motion, ratio = Motion(width=width, height=width), SpeedAwareNumbers(ratio=0.4)
+        params, key = SpatialParams(400, RADIUS, motion=motion, mixing=ratio), jax.random.key(0)
         step = jax.jit(net.step)
         state = step(params, key, jnp.int32(0), jax.jit(net.init)(params, key, held), held)[0]
         calls: dict[str, Callable[[], Any]] = {

@@ -24,7 +24,7 @@ from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulat
 from benchmarks.swept import swept_suite
 from benchmarks.torch_rivals import Setting
 from launch import common
-from mdfl_jax import sharding
+from mdfl_jax import sharding, target
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.gradients import MAPPINGS, Tiling
 from mdfl_jax.networks.contact import disc
@@ -54,7 +54,7 @@ def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
     if vs_torch:
         position = jax.random.uniform(jax.random.key(1), (setting.num_clients, 2), maxval=18.0)
         mix = np.array(metropolis_hastings(disc(position, 3.0)))
-        theirs, close = torch_rivals.rivals(setting, mix, common.num_cores())
+        theirs, close = torch_rivals.rivals(setting, mix, target.num_cores())
         calls |= theirs
     product = suites.matrix_product()
     calls["2048^3 product"] = product

@@ -12,7 +12,7 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/cifar_resne
 | fedmobile        | FedMobile table 3 and figure 7: ResNet-9, 50 clients, fixed meetings           | 12 x 500      |
 | fedmobile_random | the same, random meetings                                                      | 12 x 500      |
 
-MADFL and DADFL start from weights of ImageNet: add --config.model.pretrained=FILE (README, "Pretrained weights");
+MADFL and DADFL start from weights of ImageNet: add --config.model.pretrained=FILE (docs/data.md);
 without it they start from random ones. There are crops and flips, and but for PaME products in bfloat16, which the
 papers do not mention: --config.data.crop=0 --config.data.flip=false --config.engine.precision=float32 leaves them out.
 Where a paper is silent: PaME gives neither the number of nodes, nor the batch, nor the density of the graph, nor the

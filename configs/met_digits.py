@@ -20,6 +20,6 @@ def get_config(study: str = "") -> ConfigDict:
     config.baseline = "network.mobility=random_movement"
     if study == "warm_up":
         config.name = "met_digits_warm_up"
-        config.sweep = "network.mobility=dam_met,dcm_met; network.warm_up_met=0.25,0.5,1"
-        config.baseline = "network.warm_up_met=0.5"
+        config.sweep = "network.mobility=dam_met,dcm_met; motion.warm_up_met=0.25,0.5,1"
+        config.baseline = "motion.warm_up_met=0.5"
     return config

@@ -1,4 +1,4 @@
-"""Mobility on MNIST, as MADFL and DADFL study it. Needs mnist.npz in the data directory (README: "Your own data").
+"""Mobility on MNIST, as MADFL and DADFL study it. Needs mnist.npz in the data directory (docs/data.md).
 
 Command:   python -m launch.sweep --config=configs/mnist_mobility.py:ARGUMENT --config.data.dir=DIR
 

@@ -1,4 +1,4 @@
-"""Two speeds of clients on CIFAR-10: tables 1 to 8 of the thesis. Needs cifar10.npz (README: "Your own data").
+"""Two speeds of clients on CIFAR-10: tables 1 to 8 of the thesis. Needs cifar10.npz (docs/data.md).
 
 Command:   python -m launch.sweep --config=configs/thesis_cifar.py:ARGUMENT --config.data.dir=DIR
 

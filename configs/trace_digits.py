@@ -1,7 +1,7 @@
 """Vehicles of a trace learn handwritten digits: a town's traffic against parked vehicles and a model of streets.
 
 Command:   python -m launch.sweep --config=configs/trace_digits.py
-Expected:  the trace 55 %, Manhattan 51 %, parked 41 % (README has the intervals).
+Expected:  the trace 55 %, Manhattan 51 %, parked 41 % (docs/movement.md has the intervals).
 Measured:  51 s of rounds on two CPU cores shared with other work.
 
 The trace, in SUMO's format, is of the project's own making (configs/data/make_trace.py): 16 vehicles stay in one of

@@ -1,7 +1,7 @@
 """Which movement spreads knowledge best? Eight models of the plane at one mean speed, on handwritten digits.
 
 Command:   python -m launch.sweep --config=configs/waypoint_digits.py
-Expected:  group 85 %, random waypoint 77 %, random direction and Levy walk 63 %, the others less (README).
+Expected:  group 85 %, random waypoint 77 %, random direction and Levy walk 63 %, the others less (docs/movement.md).
 Measured:  110 s of rounds and 92 s of compiling, on two CPU cores shared with other work.
 
 All 20 clients move, at 10 m/s on average, in 500 m x 500 m; but for `group`, whose members take a fresh place

@@ -1,6 +1,8 @@
 """What the launchers share: flags that fail in one line, the compilation cache, host devices."""
 
 import contextlib
+import glob
+import importlib.util
 import logging
 import os
 import re
@@ -31,18 +33,18 @@ def config_flag() -> flags.FlagHolder:
         fail(error)
 
 
-def check_config_flags(argv: Sequence[str]) -> str:
-    """Checks --config=FILE and the keys of --config.KEY=VALUE before they are parsed.
+def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """Checks --config=FILE and the sections of --config.KEY=VALUE before they are parsed.
 
-    absl and ml_collections end in a traceback for an unknown key or an absent file; these lines say what is known.
+    absl and ml_collections end in a traceback for an absent file; these lines say what is known.
 
     Returns:
-      The FILE, '' where none is given.
+      The FILE, '' where none is given, and the keys, which are known once the file has registered what it brings.
 
     Raises:
-      UserError: for an absent file or an unknown key.
+      UserError: for an absent file or a section in place of a key.
     """
-    given = ""
+    given, keys = "", []
     for i, arg in enumerate(argv):
         if file := re.fullmatch(r"--?config(?:=(.*))?", arg):
             given = file.group(1) if file.group(1) is not None else "".join(argv[i + 1 : i + 2])
@@ -53,22 +55,20 @@ def check_config_flags(argv: Sequence[str]) -> str:
                     raise UserError(f"--config needs a file; known: {', '.join(known)}")
                 raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
         elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
-            from mdfl_jax.experiments.config import check_key  # brings JAX, which not every launcher needs
-
             name = key.group(1)
             sections = {"data", "model", "network", "motion", "graph", "trace", "server", "algorithm", "engine"}
             if name in sections:
                 raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.FIELD=VALUE")
-            check_key(name)
-    return given
+            keys.append(name)
+    return given, keys
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
     """Parses the command line; every mistake becomes one line and exit status 2."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # its warnings take a line each
-    given = ""
+    given, keys = "", list[str]()
     try:
-        given = check_config_flags(flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False))
+        given, keys = check_config_flags(flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False))
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
             raise UserError(f"unexpected argument {rest[1]!r}; settings are given as --name=value")
@@ -77,8 +77,8 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         return rest
     except UserError as error:
         fail(error)
-    except Exception as error:  # a config file may raise anything
-        fail(_explain(error, given))
+    except Exception as error:  # a config file may raise anything, and an unknown key does
+        fail(_explain(error, given, keys))
 
 
 def _check_loaded(given: str, config: Any) -> None:
@@ -89,7 +89,7 @@ def _check_loaded(given: str, config: Any) -> None:
     raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
 
 
-def _explain(error: BaseException, given: str) -> str:
+def _explain(error: BaseException, given: str, keys: list[str]) -> str:
     """The line for an error in parsing: where in the config file it was raised, or which flag it is about."""
     path = given.split(":")[0]
     chain = [error]
@@ -99,6 +99,13 @@ def _explain(error: BaseException, given: str) -> str:
         trace = traceback.extract_tb(link.__traceback__)
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
             return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
+    if keys:
+        from mdfl_jax.experiments.config import check_key  # brings JAX, which not every launcher needs
+
+        try:
+            [check_key(key) for key in keys]
+        except UserError as unknown:
+            return str(unknown)
     if value := re.match(r"flag --config\.([\w.]+)=(.*?): ", str(error), re.DOTALL):
         from mdfl_jax.experiments.config import check_key, in_words
 
@@ -145,13 +152,12 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
     """
     import jax
 
+    from mdfl_jax import target
+
     if os.path.exists(cache) and not os.path.isdir(cache):
         raise UserError(f"--cache={cache}: it is not a directory")
-    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "") and not os.environ.get(
-        "JAX_NUM_CPU_DEVICES"
-    ):
-        jax.config.update("jax_num_cpu_devices", num_cores())
-    if only_cpu:
+    target.use_all_cores()
+    if only_cpu or (not os.environ.get("JAX_PLATFORMS") and _is_without_device()):
         jax.config.update("jax_platforms", "cpu")
     if cache:
         jax.config.update("jax_compilation_cache_dir", cache)
@@ -159,9 +165,10 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _is_without_device() -> bool:
+    """Whether the TPU's compiler is installed where no accelerator is: asked for one, it complains in five lines."""
+    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's cards
+    return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, nodes))
 
 
 def default_cache() -> str:

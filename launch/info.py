@@ -1,12 +1,21 @@
-"""Prints versions, devices and where things are kept: python -m launch.info"""
+"""Prints versions, devices and where things are kept, or what there is to choose from.
+
+python -m launch.info
+python -m launch.info --list [--of=algorithm | --of=algorithm.pame]
+"""
 
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import jax
+from absl import flags
 
 from launch import common
+from mdfl_jax import target
+
+_LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
+_OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
 
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ml_collections", "numpy", "scipy")
 OPTIONAL = ("tensorflow-datasets", "array_record")
@@ -20,9 +29,14 @@ def _version(name: str) -> str:
 
 
 def main() -> int:
-    """Prints what a bug report or a paper's appendix needs."""
+    """Prints what a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
-    print(f"python {platform.python_version()} on {platform.platform()}, {common.num_cores()} cores")
+    if _LIST.value or _OF.value:
+        from mdfl_jax.experiments.catalogue import listing
+
+        print(listing(_OF.value))
+        return 0
+    print(f"python {platform.python_version()} on {platform.platform()}, {target.num_cores()} cores")
     for name in (*PACKAGES, *OPTIONAL):
         print(f"{name} {_version(name)}")
     for device in jax.devices():

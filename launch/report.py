@@ -12,7 +12,9 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.report.page import write_report
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a finished run; it holds config.json and summary.json.")
-_X = flags.DEFINE_enum("x", None, ["rounds", "messages", "bits"], "X axis of the curves; the study's where left out.")
+_X = flags.DEFINE_string(
+    "x", None, "X axis of the curves: rounds, messages, bits or a metric of the study; the study's where left out."
+)
 
 
 def main() -> int:

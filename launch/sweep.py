@@ -6,7 +6,6 @@ On several machines the same on each, with --coordinator=HOST:PORT --num_process
 --coordinator=auto in a cluster.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,29 +90,22 @@ def _workdir(study: "Study") -> Path:
 
 def _lead(study: "Study", process: "Lead") -> int:
     """Everything that is written or said."""
-    from mdfl_jax.experiments import memory, plan, run_study
-    from mdfl_jax.experiments import workdir as workdirs
+    from mdfl_jax.experiments import plan
+    from mdfl_jax.experiments.resume import run_or_resume
     from mdfl_jax.report import tables
 
-    log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     workdir = _workdir(study)
-    if not _OVERWRITE.value and workdirs.is_finished(workdir, study.config):
-        process.close()
+
+    def begins(study: "Study", resume: bool) -> None:
+        print(plan(study, process.count), flush=True)
+        if resume:
+            print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
+
+    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, lead=process, begins=begins)
+    if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
-        print(tables.text(json.loads((workdir / "summary.json").read_text()), study.config))
-        return _report(workdir)
-    resume = workdirs.check(workdir, study.config, _OVERWRITE.value)
-    if resume:
-        sizes = workdirs.batch_sizes(workdir)
-        study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
-    else:
-        study = memory.fit(study, log)
-    print(plan(study, process.count), flush=True)
-    if resume:
-        print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
-    summary = run_study(study, workdir, resume, log, process)
     print(tables.text(summary, study.config))
-    for point in summary["points"]:
+    for point in [] if was_finished else summary["points"]:
         for seed, round_index in point["diverged"].items():
             print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
     return _report(workdir)

@@ -7,12 +7,13 @@ from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:
     from mdfl_jax.simulation import Schedule, simulate
+    from mdfl_jax.study import Results, run
     from mdfl_jax.types import Algorithm, Hparams, Links, Network, Task
 
-__all__ = ["Algorithm", "Hparams", "Links", "Network", "Schedule", "Task", "UserError", "simulate"]
+__all__ = ["Algorithm", "Hparams", "Links", "Network", "Results", "Schedule", "Task", "UserError", "run", "simulate"]
 __version__ = "0.1.0"
 
-_HOMES = {"Schedule": "simulation", "simulate": "simulation"}
+_HOMES = {"Schedule": "simulation", "simulate": "simulation", "Results": "study", "run": "study"}
 
 
 def __getattr__(name: str) -> Any:

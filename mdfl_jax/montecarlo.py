@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax import sharding, target
-from mdfl_jax.metrics import Metrics
+from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
 

@@ -1,9 +1,10 @@
-"""Registries: one a family, from a name to the factory that makes the thing."""
+"""Registries: one a family, from a name to the factory that makes the thing, its numbers and what it is in a line."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.numbers import Numbers
 
 T = TypeVar("T")
 
@@ -23,12 +24,19 @@ class Registry(Generic[T]):
     mdfl_jax.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str):
-        self.kind = kind
+    def __init__(self, kind: str, numbers: type[Numbers] = Numbers):
+        self.kind, self.usual = kind, numbers
         self._members: dict[str, T] = {}
+        self._numbers: dict[str, type[Numbers]] = {}
+        self._docs: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str, numbers: type[Numbers] | None = None, doc: str = "") -> Callable[[T], T]:
         """Decorator that adds a member. Its own file, or a notebook cell, may give a name again; another may not.
+
+        Args:
+          name: in configurations.
+          numbers: the class of its numbers; those that are usual in the family where left out.
+          doc: what it is, in a line; the first line of its docstring where left out.
 
         Raises:
           UserError: for a name that something else has.
@@ -38,7 +46,8 @@ class Registry(Generic[T]):
             held = getattr(self._members.get(name), "__module__", None)
             if held not in (None, getattr(member, "__module__", None)):
                 raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
-            self._members[name] = member
+            self._members[name], self._numbers[name] = member, numbers or self.usual
+            self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
             return member
 
         return add
@@ -48,8 +57,26 @@ class Registry(Generic[T]):
             raise UserError(unknown_name(self.kind, name, self._members))
         return self._members[name]
 
+    def numbers(self, name: str) -> type[Numbers]:
+        """The class of a member's numbers.
+
+        Raises:
+          UserError: for an unknown name; the nearest is suggested.
+        """
+        self[name]
+        return self._numbers[name]
+
+    def doc(self, name: str) -> str:
+        """What a member is, in a line."""
+        self[name]
+        return self._docs[name]
+
     def __contains__(self, name: str) -> bool:
         return name in self._members
+
+    def as_registered(self) -> tuple[str, ...]:
+        """The names in the order of their registration."""
+        return tuple(self._members)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._members))

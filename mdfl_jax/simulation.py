@@ -11,8 +11,11 @@ from jax.sharding import Mesh
 
 from mdfl_jax import rounds
 from mdfl_jax.errors import UserError
-from mdfl_jax.metrics import Metrics, as_history
-from mdfl_jax.rounds import Carry, RunFacts, Schedule, no_sums
+from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.metrics.evaluation import no_sums
+from mdfl_jax.metrics.history import Metrics, as_history, by_round
+from mdfl_jax.metrics.registry import metrics_of
+from mdfl_jax.parts import Carry, Parts, RunFacts, Schedule
 from mdfl_jax.statistics import sent, trained
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
 
@@ -33,6 +36,7 @@ class Simulation(NamedTuple):
       num_params: parameters of one model, d; batch statistics are none.
       mesh: the devices that share each run, where there are several (the task's).
       alone: one run is work enough for a device (the task's).
+      metrics: what is measured, in this order.
       layout, kept, restored: of a Carry, see `mdfl_jax.rounds`: where it lies over a mesh, what of it is saved, and how
         it is made again over other devices.
     """
@@ -47,6 +51,7 @@ class Simulation(NamedTuple):
     num_params: int
     mesh: Mesh | None
     alone: bool
+    metrics: tuple[Metric, ...]
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
@@ -100,10 +105,11 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     """The stepwise form of `simulate`.
 
     Raises:
-      UserError: where the parts do not fit together.
+      UserError: where the parts do not fit together, or a metric is declared wrongly.
     """
     _check(task, network, algorithm, schedule)
-    parts = rounds.Parts(task, network, algorithm, schedule)
+    metrics = metrics_of(network.metrics, algorithm.metrics)
+    parts = Parts(task, network, algorithm, schedule, metrics)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
     count = algorithm.double_bits
@@ -111,7 +117,9 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     return Simulation(
         init=partial(rounds.init, parts),
         advance=partial(rounds.advance, parts),
-        round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(task.num_clients))[0],
+        round=lambda data, hparams, key, carry: one_round(
+            data, hparams, key, carry, no_sums(metrics, task.num_clients)
+        )[0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=partial(rounds.facts, parts),
@@ -119,6 +127,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         num_params=size(trained(model)),
         mesh=task.mesh,
         alone=task.alone,
+        metrics=metrics,
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),
@@ -149,7 +158,7 @@ def simulate(
         carry, first = simulation.init(simulation.data, hparams, key)
         advance = lambda c, _: simulation.advance(simulation.data, hparams, key, c)  # noqa: E731
         _, rest = jax.lax.scan(advance, carry, None, length=simulation.num_evaluations)
-        rest = rest._replace(position=rest.position.reshape(-1, *rest.position.shape[2:]))
+        rest = rest.replace({name: x.reshape(-1, *x.shape[2:]) for name, x in by_round(rest).items()})
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), as_history(first, 0), rest)
 
     return run

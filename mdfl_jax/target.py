@@ -122,6 +122,19 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
     return options or None
 
 
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def use_all_cores() -> None:
+    """Makes one host device a core, unless the environment says otherwise or JAX has begun already."""
+    said = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if not said and not os.environ.get("JAX_NUM_CPU_DEVICES"):
+        with contextlib.suppress(RuntimeError):  # once its backends are there, JAX takes no other number
+            jax.config.update("jax_num_cpu_devices", num_cores())
+
+
 def _at_hand() -> Target:
     found = jax.local_devices()
     name = jax.default_backend()

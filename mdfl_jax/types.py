@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from mdfl_jax.exchange.meter import Bits
+from mdfl_jax.metrics.declare import Metric
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -147,6 +148,7 @@ class Network(NamedTuple):
         after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
       places: (state) -> Places.
       reached: (state before the first round) -> [N] bool, who ever meets the server; None where there is none.
+      metrics: of its own, measured beside those of every study.
     """
 
     num_clients: int
@@ -155,6 +157,7 @@ class Network(NamedTuple):
     step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
     places: Callable[[Any], Places]
     reached: Callable[[Any], jax.Array] | None = None
+    metrics: tuple[Metric, ...] = ()
 
 
 class RoundStats(NamedTuple):
@@ -189,6 +192,7 @@ class Algorithm(NamedTuple):
         counts them; None where that count does not say.
       local_statistics: batch statistics are not sent (`mdfl_jax.statistics`).
       participates: picks its neighbours and periods itself; else the network is thinned for it.
+      metrics: of its own, measured beside those of every study.
     """
 
     needs: frozenset[str]
@@ -199,6 +203,7 @@ class Algorithm(NamedTuple):
     double_bits: Callable[[Any, int], float] | None = None
     participates: bool = False
     local_statistics: bool = False
+    metrics: tuple[Metric, ...] = ()
 
 
 def of_types(tree: Any, like: Any) -> Any:

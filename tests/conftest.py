@@ -22,7 +22,7 @@ os.environ.setdefault(
 )
 sys.path.insert(0, str(Path(__file__).parent))
 
-QUICK = ("experiments", "report")  # folders whose tests are about what a study writes and shows
+QUICK = ("experiments", "report", "docs")  # folders whose tests are about what a study writes and shows
 SETTINGS = {
     "jax_disable_most_optimizations": True,
     "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -44,3 +44,17 @@ def _compile_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
     for name, value in before.items():
         jax.config.update(name, value)
     jax.clear_caches()  # what was compiled here is slow to run
+
+
+@pytest.fixture
+def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is no longer there when it has ended."""
+    from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
+    from mdfl_jax.experiments.families import FAMILIES
+    from mdfl_jax.metrics import METRICS
+    from mdfl_jax.report.registry import FIGURES
+
+    for registry in (*(family.registry for family in FAMILIES), METRICS, FIGURES):
+        for table in ("_members", "_numbers", "_docs"):
+            monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

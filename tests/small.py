@@ -5,13 +5,14 @@ import numpy as np
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.gradients import Tiling
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 
 PATTERNS = ("static", "random_movement", "dam", "dcm")
 
@@ -29,21 +30,19 @@ def toy_dataset(num_train=90, num_test=30, num_classes=3, side=4, seed=0):
 
 
 def toy_task(
-    num_clients=6, model="linear", batch_size=0, tiling=Tiling(), dataset=None, partition="dirichlet", **model_settings
+    num_clients=6, model="linear", batch_size=0, tiling=Tiling(), dataset=None, partition="dirichlet", **model_numbers
 ):
     dataset = dataset or toy_dataset()
-    settings = ModelSettings(dataset.num_classes, **model_settings)
-    return classification(
-        dataset, MODELS[model](settings), num_clients, partition=partition, batch_size=batch_size, tiling=tiling
-    )
+    module = make_model(model, dataset.num_classes, **model_numbers)
+    return classification(dataset, module, num_clients, partition=partition, batch_size=batch_size, tiling=tiling)
 
 
 def toy_hparams(pattern=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, lr=0.1, momentum=0.0, weight_decay=0.0):
     f = np.float32
     return Hparams(
-        PartitionParams(f(alpha)),
+        DirichletNumbers(f(alpha)),
         SpatialParams(np.int32(num_mobile), f(radius), f(max_step), np.int32(pattern)),
-        AlgorithmParams(f(lr), f(momentum), f(weight_decay)),
+        LocalNumbers(lr=f(lr), momentum=f(momentum), weight_decay=f(weight_decay)),
     )
 
 

@@ -11,13 +11,14 @@ from small import leaves_equal, toy_dataset
 
 from mdfl_jax import UserError
 from mdfl_jax.data.batching import Blocks, cut_blocks, draw_minibatch
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.gradients import Tiling, block_gradients, cut
-from mdfl_jax.models import MODELS, ModelSettings
-from mdfl_jax.tasks import ClassificationClients, PartitionParams, classification
+from mdfl_jax.models import make_model
+from mdfl_jax.tasks import ClassificationClients, classification
 
 N, BATCH = 7, 10
 DATA = toy_dataset(num_train=91, side=6)
-SETTINGS = ModelSettings(3, (3, 4), 3, 5)
+NUMBERS = {"linear": {}, "cnn": {"widths": (3, 4), "kernel": 3, "hidden": 5}, "gn_lenet": {}}
 KEY = jax.random.key(0)
 TILINGS = [
     Tiling(4, 8, "chunk"),  # 4 divides neither the batch nor the clients' samples, 2 blocks not their number
@@ -30,8 +31,12 @@ TILINGS = [
 TOLERANCE = 1e-5  # of gradients of order one: sums in another order
 
 
+def model_of(model="linear", **settings):
+    return make_model(model, 3, **{**NUMBERS[model], **settings})
+
+
 def make(model="linear", batch_size=0, tiling=Tiling(), precision="float32", **settings):
-    module = MODELS[model](SETTINGS._replace(**settings))
+    module = model_of(model, **settings)
     return classification(DATA, module, N, batch_size=batch_size, tiling=tiling, precision=precision)
 
 
@@ -39,7 +44,7 @@ def make(model="linear", batch_size=0, tiling=Tiling(), precision="float32", **s
 def divided():
     """Very unequal clients, one of them empty, in the blocks of the first tiling."""
     task = make(tiling=TILINGS[0])
-    clients = jax.jit(task.partition)(task.data, PartitionParams(jnp.float32(0.1)), KEY)
+    clients = jax.jit(task.partition)(task.data, DirichletNumbers(jnp.float32(0.1)), KEY)
     sizes = np.asarray(clients.num_samples)
     assert sizes.min() == 0 < 20 < sizes.max()
     return clients
@@ -73,7 +78,7 @@ def normalised(images):
 @cache
 def plain(model, batch_size):
     """(loss, gradients) by autodiff of each client's mean loss: no blocks, no padding."""
-    module, held = MODELS[model](SETTINGS), jax.device_get(divided().held)
+    module, held = model_of(model), jax.device_get(divided().held)
     if batch_size:
         samples = [draw_minibatch(jax.random.fold_in(KEY, i), divided().held, i, batch_size) for i in range(N)]
     else:
@@ -139,7 +144,7 @@ def test_sums_of_blocks_are_exact_for_any_number_at_once(at_once):
 def test_evaluation_in_chunks_equals_all_at_once(tile):
     """30 test samples in chunks of 16 or 30 of them: the last chunk's masked places count for nothing."""
     task, images = make(tiling=Tiling(tile=tile)), normalised(DATA.x_test)
-    logits = np.asarray(jax.vmap(lambda p: MODELS["linear"](SETTINGS).apply({"params": p}, images))(models()))
+    logits = np.asarray(jax.vmap(lambda p: model_of("linear").apply({"params": p}, images))(models()))
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, np.tile(DATA.y_test, (N, 1)))
     score = jax.jit(task.evaluate)(task.data, None, models())
     np.testing.assert_allclose(score.accuracy, (logits.argmax(-1) == DATA.y_test).mean(axis=1), rtol=1e-6)
@@ -188,7 +193,7 @@ WHOLE_MODELS = {"cnn": {"kernel": 5, "widths": (3, 4)}, "gn_lenet": {"kernel": 3
 
 def whole_model(model, form, remat=False):
     """params -> (logits [N, B, C], gradients of a weighted sum of them) for the test images."""
-    module = MODELS[model](SETTINGS._replace(convolution=form, remat=remat, **WHOLE_MODELS[model]))
+    module = model_of(model, convolution=form, remat=remat, **WHOLE_MODELS[model])
     apply = jax.vmap(lambda p: module.apply({"params": p}, normalised(DATA.x_test)))
     weights = np.random.default_rng(1).normal(size=(N, len(DATA.y_test), 3)).astype(np.float32)
 

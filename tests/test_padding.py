@@ -16,7 +16,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.montecarlo import monte_carlo, to_host
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 from mdfl_jax.padding import among_clients, pad_links
 from mdfl_jax.rng import per_client
 from mdfl_jax.sharding import client_mesh, padded
@@ -27,14 +27,19 @@ COMPILE_QUICKLY = True
 SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
-NETWORK = MeetingsParams()._replace(gap_max=4, interval=3, pairs=0.8)
+NETWORK = MeetingsParams(pairs=0.8, numbers=FixedNumbers(interval=3))
 
 
 def hparams_of(name):
     """With a decay of the weights, so that a row of nobody's would move and hold an update of its own."""
     window = {"upload_from": 0, "upload_until": 6, "download_from": 0, "download_until": 6}
-    numbers = numbers_of(name)._replace(lr=np.float32(0.1), weight_decay=np.float32(0.1), period_max=1, **window)
-    return Hparams((), NETWORK, numbers)
+    numbers = {"lr": np.float32(0.1), "weight_decay": np.float32(0.1), "period_max": 1}
+    numbers |= window if name == "fedmobile" else {}
+    return Hparams((), NETWORK, numbers_of(name, compressor_of(name), **numbers))
+
+
+def compressor_of(name):
+    return "top_k" if name in ("choco", "fedmobile") else ""
 
 
 class Wishes(NamedTuple):
@@ -69,7 +74,7 @@ def quadratic(num_clients, mesh=None):
 
 def simulation_of(name, num_clients, mesh=None):
     task = quadratic(num_clients, mesh)
-    settings = Settings(compressor="top_k" if name in ("choco", "fedmobile") else "")
+    settings = Settings(compressor=compressor_of(name))
     network = meetings(num_clients)
     # Choco asks for the same links in every round; here it is only compared with itself.
     network = network._replace(gives=network.gives | {FIXED})

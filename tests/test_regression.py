@@ -1,5 +1,7 @@
 """The regressions against plain NumPy, their recipe, and the stop rule."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +11,13 @@ from small import leaves_equal
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.regression import RegressionParams, draw_samples, draw_truth, regression
 from mdfl_jax.sharding import client_mesh, layout, settle
 from mdfl_jax.simulation import build
 from mdfl_jax.stopping import look, start_watch
+from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
 
 COMPILE_QUICKLY = True
 
@@ -23,9 +25,12 @@ N, DIM, Q = 4, 12, 7
 EVERYBODY = SpatialParams(radius=np.float32(np.inf))
 
 
+KINDS = {"linear": LinearNumbers, "logistic": partial(LogisticNumbers, l2=0.0)}
+
+
 def drawn(kind, **numbers):
     task = regression(kind, N, DIM, Q, test_samples=50)
-    return task, task.partition(None, RegressionParams(**numbers), jax.random.key(0))
+    return task, task.partition(None, KINDS[kind](**numbers), jax.random.key(0))
 
 
 def plain_loss(kind, a, b, w, l2):
@@ -58,7 +63,7 @@ def test_losses_gradients_and_objective_are_those_of_the_paper(kind, l2):
 
 @pytest.mark.parametrize(("kind", "share"), [("linear", 0.01), ("logistic", 0.5)])
 def test_the_truth_has_the_papers_share_of_coordinates_and_size(kind, share):
-    truth = np.asarray(draw_truth(jax.random.key(0), kind, 1000, jnp.float32))
+    truth = np.asarray(draw_truth(jax.random.key(0), 1000, jnp.float32, KINDS[kind]().truth_share))
     assert np.count_nonzero(truth) == 1000 * share
     size = np.abs(truth[truth != 0])
     assert size.min() >= 0.5
@@ -68,7 +73,7 @@ def test_the_truth_has_the_papers_share_of_coordinates_and_size(kind, share):
 
 
 def test_targets_follow_the_recipe():
-    truth = draw_truth(jax.random.key(0), "linear", 40, jnp.float32)
+    truth = draw_truth(jax.random.key(0), 40, jnp.float32, 0.01)
     a, b = draw_samples(jax.random.key(1), "linear", truth, 20_000)
     noise = np.asarray(b - a @ truth)
     assert abs(noise.std() - 0.5) < 0.01
@@ -103,7 +108,7 @@ def test_scores_are_r_squared_and_the_share_of_right_labels():
 
 def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is():
     shifted, same = (drawn("linear", shift=np.float32(s))[1] for s in (3.0, 0.0))
-    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], "linear", DIM, jnp.float32)
+    truth = draw_truth(jax.random.split(jax.random.key(0), 5)[0], DIM, jnp.float32, 0.01)
     (where,) = np.flatnonzero(truth)
     assert np.array_equal(shifted.train.features, same.train.features)
     moved = np.asarray(shifted.train.targets - same.train.targets) / np.asarray(same.train.features[:, :, where])
@@ -113,7 +118,7 @@ def test_shift_moves_the_clients_truths_apart_and_only_where_the_common_one_is()
 
 def test_minibatches_are_unbiased():
     task = regression("linear", N, DIM, Q, batch_size=3)
-    clients = task.partition(None, RegressionParams(), jax.random.key(0))
+    clients = task.partition(None, LinearNumbers(), jax.random.key(0))
     whole = regression("linear", N, DIM, Q)
     params = {"w": jnp.ones((N, DIM))}
     many = jax.vmap(lambda k: task.gradient(None, clients, params, k)[1]["w"])(
@@ -142,7 +147,7 @@ def test_the_stop_rule_is_numpys_standard_deviation_of_the_last_three(rounds_run
 def run(stop_std, rounds=60, eval_every=20, lr=0.2):
     task = regression("linear", N, DIM, 40)
     simulation = simulate(task, spatial(N, 3), dpsgd(), Schedule(rounds, eval_every, stop_std=stop_std))
-    hparams = Hparams(RegressionParams(), EVERYBODY, AlgorithmParams(lr=np.float32(lr)))
+    hparams = Hparams(LinearNumbers(), EVERYBODY, LocalNumbers(lr=np.float32(lr)))
     return jax.jit(simulation)(hparams, jax.random.key(0))
 
 
@@ -169,7 +174,7 @@ def test_double_precision_reaches_what_single_cannot():
     def final(precision):
         task = regression("linear", N, DIM, 40, precision=precision)
         simulation = simulate(task, spatial(N, 3), dpsgd(), Schedule(300, 100))
-        numbers = Hparams(RegressionParams(), EVERYBODY, AlgorithmParams(lr=np.float32(0.2)))
+        numbers = Hparams(LinearNumbers(), EVERYBODY, LocalNumbers(lr=np.float32(0.2)))
         return jax.jit(simulation)(numbers, jax.random.key(0))
 
     with jax.enable_x64(True):
@@ -197,7 +202,7 @@ def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
     mesh = client_mesh(jax.devices()[:4])
     task = regression("linear", 6, 4, 5, mesh=mesh)
     simulation = build(task, meetings(6), dpsgd(Settings()), Schedule(4, 2, stop_std=1e-3))
-    hparams = Hparams(RegressionParams(0.5, 0.1), MeetingsParams(), AlgorithmParams(lr=np.float32(0.1)))
+    hparams = Hparams(LinearNumbers(shift=0.5, l2=0.1), MeetingsParams(), LocalNumbers(lr=np.float32(0.1)))
 
     def whole(key):
         return simulation.advance(simulation.data, hparams, key, simulation.init(simulation.data, hparams, key)[0])
@@ -209,7 +214,7 @@ def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
 
 def test_over_a_mesh_as_on_one_device():
     """Three devices for seven clients: two that hold nothing fill up, and each device has a third of the data."""
-    hparams, key = RegressionParams(0.5, 0.1), jax.random.key(3)
+    hparams, key = LogisticNumbers(shift=0.5, l2=0.1), jax.random.key(3)
 
     def of(mesh, rows):
         task = regression("logistic", 7, 6, 4, test_samples=20, batch_size=3, mesh=mesh)

@@ -17,7 +17,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.data.batching import ClientIndex, cut_blocks
 from mdfl_jax.gradients import Tiling, pad_blocks
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.mixing import metropolis_hastings
@@ -57,7 +57,8 @@ def mesh_of(num_devices, columns=0):
 
 def make(batch_size, num_devices=1, name="linear", columns=0):
     """Blocks of 4: not a divisor of the minibatch of 10, nor of what clients hold."""
-    module, mesh = MODELS[name](ModelSettings(3, (2,), 3, 4)), mesh_of(num_devices, columns)
+    numbers = {"widths": (2,), "kernel": 3, "hidden": 4} if name == "cnn" else {}
+    module, mesh = make_model(name, 3, **numbers), mesh_of(num_devices, columns)
     return classification(toy_dataset(), module, N, batch_size=batch_size, tiling=Tiling(4, 8), mesh=mesh)
 
 
@@ -239,7 +240,7 @@ def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
     clients, network = clients_of(0, mesh_of(4)), meetings(N)
     task = make(0, 4)._replace(partition=lambda *_: clients)
     simulation = build(task, network, ALGORITHMS[name](Settings(num_local_steps=2)), Schedule(2, 2))
-    hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers_of(name)._replace(lr=np.float32(0.1)))
+    hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers_of(name, lr=np.float32(0.1)))
 
     def whole(key):
         return simulation.advance(simulation.data, hparams, key, simulation.init(simulation.data, hparams, key)[0])

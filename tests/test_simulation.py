@@ -9,7 +9,8 @@ from small import PATTERNS, leaves_equal, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.metrics import Metrics, consensus_distance, lambda_2
+from mdfl_jax.metrics.history import by_round
+from mdfl_jax.metrics.values import consensus_distance, lambda_2
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import STREAMS, stream, stream_at
@@ -34,10 +35,9 @@ def histories(mc, simulation, patterns, seeds):
     for _ in range(mc.num_evaluations):
         carry, metrics = mc.advance(mc.data, *runs, carry)
         parts.append(to_host(metrics, len(seeds)))
-    position = np.concatenate([part.position for part in parts], axis=1)
-    return Metrics(
-        *(np.stack(leaves, axis=1) for leaves in zip(*(p._replace(position=p.round) for p in parts)))
-    )._replace(position=position)
+    paths = {name: np.concatenate([part[name] for part in parts], axis=1) for name in by_round(parts[0])}
+    alike = [part.replace(dict.fromkeys(paths, part.round)) for part in parts]
+    return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *alike).replace(paths)
 
 
 @pytest.mark.parametrize(("num_devices", "at_once"), [(8, 0), (2, 1), (2, 3), (1, 2)])

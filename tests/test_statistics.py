@@ -9,16 +9,17 @@ from small import leaves_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, adam, sgd
-from mdfl_jax.algorithms.registry import ignored_by, numbers_of
+from mdfl_jax.algorithms.local import Settings, adam, sgd
+from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
 from mdfl_jax.data.augment import Augmentation
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
 from mdfl_jax.statistics import trained
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 from mdfl_jax.types import Links
 
 COMPILE_QUICKLY = True
@@ -45,7 +46,7 @@ def make(batch_size=0, tiling=Tiling(), **settings):
 
 def start(task, alpha=1.0):
     """Clients, and models that differ between them."""
-    clients = jax.jit(task.partition)(task.data, PartitionParams(alpha), jax.random.key(4))
+    clients = jax.jit(task.partition)(task.data, DirichletNumbers(alpha), jax.random.key(4))
     model = task.init(task.data, KEY)
     rng = np.random.default_rng(0)
     return clients, jax.tree.map(lambda p: p + jnp.asarray(rng.uniform(0, 0.5, (N, *p.shape)), jnp.float32), model)
@@ -87,7 +88,7 @@ def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numb
     """One round of an algorithm by hand: (models after it, stats, models before it, clients)."""
     clients, before = start(WHOLE)
     algorithm = ALGORITHMS[name](Settings(optimizer, local_statistics=local))
-    hparams = numbers_of(name)._replace(**{"lr": 0.05, "weight_decay": 0.3, **numbers})
+    hparams = numbers_of(name, **{"lr": 0.05, "weight_decay": 0.3, **numbers})
     links = links or Links(jnp.asarray(RING), jnp.asarray(MIX))
     state = algorithm.init(hparams, before)
     state, stats = algorithm.round(hparams, KEY, state, links, gradient_of(WHOLE, clients))
@@ -123,7 +124,7 @@ def test_fedmobile_server_gets_the_mean_of_what_statistics_moved_by():
     """All meet the server in both rounds: after the second, x^0 less the mean of the first round's moves."""
     clients, params = start(WHOLE)
     same = jax.tree.map(lambda p: jnp.broadcast_to(p[:1], p.shape), params)
-    algorithm, hparams = ALGORITHMS["fedmobile"](Settings()), AlgorithmParams(lr=0.05)
+    algorithm, hparams = ALGORITHMS["fedmobile"](Settings()), numbers_of("fedmobile", lr=0.05)
     zero = jnp.zeros(N, jnp.int32)
     links = Links(jnp.zeros((N, N), bool), jnp.eye(N), zero == 0, zero, zero + 1)
     state = algorithm.init(hparams, same)
@@ -151,7 +152,7 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
     algorithm = ALGORITHMS[name](
         Settings(schedule=lambda k: jnp.maximum(0.99**k, 0.1))
     )  # which must not slow them down
-    hparams = numbers_of(name)._replace(lr=0.05, transmission=1.0, trigger=0.0, eta=1e-3)
+    hparams = resolved(name, "", {"lr": 0.05, "transmission": 1.0, "trigger": 0.0, "eta": 1e-3})
     links = Links(jnp.asarray(RING), jnp.asarray(MIX))
     target = dict(zip(("mean", "var"), np.moveaxis([batch_statistics(WHOLE, clients, i) for i in range(N)], 1, 0)))
     target = jax.tree.map(lambda t: jnp.asarray(t, jnp.float32), target)
@@ -178,7 +179,7 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
     """Sums of what they moved by would overshoot when meetings are far apart: variances must never be negative."""
     _, before = start(WHOLE)
     same = jax.tree.map(lambda p: jnp.broadcast_to(p[:1], p.shape), before)
-    algorithm, hparams = ALGORITHMS[name](Settings()), AlgorithmParams(lr=0.05)
+    algorithm, hparams = ALGORITHMS[name](Settings()), numbers_of(name, lr=0.05)
     small = jax.tree.map(lambda s: jnp.full_like(s, 0.1), same["batch_stats"])
     me, interval = jnp.arange(N), 20
 

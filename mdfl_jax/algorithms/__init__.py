@@ -15,7 +15,7 @@ from mdfl_jax.algorithms import (
     pame,
     squarm_sgd,
 )
-from mdfl_jax.algorithms.registry import ALGORITHMS
+from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
 
 __all__ = [
     "ALGORITHMS",
@@ -30,6 +30,7 @@ __all__ = [
     "fedmobile",
     "gradient_tracking",
     "nids",
+    "numbers_of",
     "pame",
     "squarm_sgd",
 ]

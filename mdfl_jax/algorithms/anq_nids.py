@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step, waits
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step, waits
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.exchange.compressors import ANQNumbers
 from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -31,7 +33,14 @@ class ANQNIDSState(NamedTuple):
     round: jax.Array
 
 
-@register("anq_nids", ignores=RECURSION)
+class ANQNIDSNumbers(CompressedNumbers):
+    """Of NIDS under quantisation."""
+
+    own_compressor = "anq"
+    eta_decay: float = number(0.99, "factor a round of the quantiser's absolute error", at_least=0, at_most=1)
+
+
+@register("anq_nids", ANQNIDSNumbers, ignores=RECURSION)
 def anq_nids(settings: Settings = Settings()) -> Algorithm:
     """NIDS (Li, Shi, Yan 2019, algorithm 1, smooth case) under quantisation (Michelusi, Scutari, Lee 2022), with anq.
 
@@ -42,14 +51,14 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
     a round in which nobody has a link waits, as NIDS does. The absolute error of step k is eta_q = eta * eta_decay^k.
     Other compressors take the place of anq as they are.
     """
-    compressor = compressor_of(settings, "anq")
+    compressor = compressor_of(settings, ANQNIDSNumbers)
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> ANQNIDSState:
+    def init(hparams: ANQNIDSNumbers, client_params: ClientParams) -> ANQNIDSState:
         x = ravel(client_params)[0]
         return ANQNIDSState(client_params, x, jnp.zeros_like(x), jnp.zeros_like(x), jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: ANQNIDSState, links: Links, gradient: Gradient
+        hparams: ANQNIDSNumbers, key: jax.Array, state: ANQNIDSState, links: Links, gradient: Gradient
     ) -> tuple[ANQNIDSState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
@@ -57,11 +66,13 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         descent = step * found
         planned = 2 * x - state.before - (descent - state.descent)
         shrink = jnp.power(jnp.asarray(hparams.eta_decay, x.dtype), state.round.astype(x.dtype))
-        numbers = hparams._replace(eta=jnp.asarray(hparams.eta, x.dtype) * shrink)
+        numbers = hparams.compressor
+        if isinstance(numbers, ANQNumbers):
+            numbers = numbers.replace(eta=jnp.asarray(numbers.eta, x.dtype) * shrink)
         sent = send(compressor, numbers, own_draws(key), planned, state.known, links, state.round > 0)
         mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
         following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
         following = jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "anq")
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, ANQNIDSNumbers)

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import add_bits
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -34,7 +35,14 @@ class BEERState(NamedTuple):
     round: jax.Array
 
 
-@register("beer", ignores=RECURSION)
+class BEERNumbers(CompressedNumbers):
+    """Of BEER."""
+
+    own_compressor = "top_k"
+    consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
+
+
+@register("beer", BEERNumbers, ignores=RECURSION)
 def beer(settings: Settings = Settings()) -> Algorithm:
     """BEER (Zhao, Li, Li, Richtarik, Chi, NeurIPS 2022, algorithm 1), by default with top_k.
 
@@ -44,25 +52,27 @@ def beer(settings: Settings = Settings()) -> Algorithm:
     A round begins with the second line of the iteration before, so that it takes one gradient: round 0 sends one
     message a link, of X^1; later rounds send two, of V^t and of X^(t+1). The iterates are the paper's.
     """
-    compressor = compressor_of(settings, "top_k")
+    compressor = compressor_of(settings, BEERNumbers)
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> BEERState:
+    def init(hparams: BEERNumbers, client_params: ClientParams) -> BEERState:
         nothing = jnp.zeros_like(ravel(client_params)[0])
         return BEERState(client_params, nothing, nothing, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: BEERState, links: Links, gradient: Gradient
+        hparams: BEERNumbers, key: jax.Array, state: BEERState, links: Links, gradient: Gradient
     ) -> tuple[BEERState, RoundStats]:
         key_tracked, key_params = jax.random.split(own_draws(key))
         x, unravel = ravel(state.params)
         pace, step = jnp.asarray(hparams.consensus_lr, x.dtype), recursion_step(settings, hparams, state.round)
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         tracked = state.tracked + pace * pull(links, state.known_tracked, settings) + found - state.gradient
-        of_tracked = send(compressor, hparams, key_tracked, tracked, state.known_tracked, links, state.round > 0)
+        of_tracked = send(
+            compressor, hparams.compressor, key_tracked, tracked, state.known_tracked, links, state.round > 0
+        )
         x = x + pace * pull(links, state.known_params, settings) - step.astype(x.dtype) * tracked
-        of_params = send(compressor, hparams, key_params, x, state.known_params, links)
+        of_params = send(compressor, hparams.compressor, key_params, x, state.known_params, links)
         following = BEERState(unravel(x), tracked, of_params.estimate, of_tracked.estimate, found, state.round + 1)
         messages = of_tracked.messages + of_params.messages
         return following, RoundStats(loss, messages, add_bits(of_tracked.bits, of_params.bits))
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, BEERNumbers)

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -21,27 +22,34 @@ class ChocoState(NamedTuple):
     round: jax.Array
 
 
-@register("choco", ignores=RECURSION)
+class ChocoNumbers(CompressedNumbers):
+    """Of CHOCO-SGD."""
+
+    own_compressor = "top_k"
+    consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
+
+
+@register("choco", ChocoNumbers, ignores=RECURSION)
 def choco(settings: Settings = Settings()) -> Algorithm:
     """CHOCO-SGD (Koloskova, Stich, Jaggi, ICML 2019, algorithm 2), by default with top_k.
 
     y = x - eta g(x);  x_hat+ = x_hat + C(y - x_hat);  x+ = y + gamma (W - I) x_hat+;  x_hat^0 = 0.
     """
-    compressor = compressor_of(settings, "top_k")
+    compressor = compressor_of(settings, ChocoNumbers)
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> ChocoState:
+    def init(hparams: ChocoNumbers, client_params: ClientParams) -> ChocoState:
         return ChocoState(client_params, jnp.zeros_like(ravel(client_params)[0]), jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: ChocoState, links: Links, gradient: Gradient
+        hparams: ChocoNumbers, key: jax.Array, state: ChocoState, links: Links, gradient: Gradient
     ) -> tuple[ChocoState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         stepped = x - step * found
-        sent = send(compressor, hparams, own_draws(key), stepped, state.estimate, links)
+        sent = send(compressor, hparams.compressor, own_draws(key), stepped, state.estimate, links)
         mixed = stepped + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = ChocoState(unravel(mixed), sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, ChocoNumbers)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.rng import own_draws
@@ -21,7 +21,13 @@ class DCDState(NamedTuple):
     round: jax.Array
 
 
-@register("dcd_psgd", ignores=RECURSION)
+class DCDNumbers(CompressedNumbers):
+    """Of DCD-PSGD."""
+
+    own_compressor = "qsgd"
+
+
+@register("dcd_psgd", DCDNumbers, ignores=RECURSION)
 def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
     """DCD-PSGD (Tang, Gan, Zhang, Zhang, Liu, NeurIPS 2018, algorithm 1), by default with qsgd.
 
@@ -29,20 +35,20 @@ def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
     All clients know the common x^0. In rounds without links, which the paper does not have, a client steps alone, and
     the next difference is the one to what the others know.
     """
-    compressor = compressor_of(settings, "qsgd")
+    compressor = compressor_of(settings, DCDNumbers)
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DCDState:
+    def init(hparams: DCDNumbers, client_params: ClientParams) -> DCDState:
         return DCDState(client_params, ravel(client_params)[0], jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: DCDState, links: Links, gradient: Gradient
+        hparams: DCDNumbers, key: jax.Array, state: DCDState, links: Links, gradient: Gradient
     ) -> tuple[DCDState, RoundStats]:
         x, unravel = ravel(state.params)
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         wanted = x + pull(links, state.known, settings) - step * found
-        sent = send(compressor, hparams, own_draws(key), wanted, state.known, links)
+        sent = send(compressor, hparams.compressor, own_draws(key), wanted, state.known, links)
         moved = jnp.where((sent.messages > 0)[:, None], sent.estimate, wanted)
         return DCDState(unravel(moved), sent.estimate, state.round + 1), RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "qsgd")
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, DCDNumbers)

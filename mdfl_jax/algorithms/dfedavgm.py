@@ -5,11 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.sharding import repeat
+from mdfl_jax.exchange.together import take_steps
+from mdfl_jax.numbers import number
 from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -21,22 +22,27 @@ class DFedAvgMState(NamedTuple):
     step: jax.Array
 
 
-@register("dfedavgm", ignores=("optimizer", "compressor", "statistics"), momentum=0.9)
+class DFedAvgMNumbers(LocalNumbers):
+    """Of DFedAvgM."""
+
+    momentum: float = number(0.9, "of the heavy ball, theta; without it the algorithm is dpsgd", at_least=0, below=1)
+
+
+@register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))
 def dfedavgm(settings: Settings = Settings()) -> Algorithm:
     """DFedAvgM (Sun, Li, Wang, IEEE TPAMI 2022, algorithm 1, without quantisation).
 
     y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x <- W y^E.
 
-    The momentum theta is at rest at the beginning of every round, so with one local step it does nothing. It is 0.9,
-    or what ``momentum`` says where that is not 0; without momentum the algorithm is dpsgd.
+    The momentum theta is at rest at the beginning of every round, so with one local step it does nothing.
     """
     num_steps = settings.num_local_steps
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DFedAvgMState:
+    def init(hparams: DFedAvgMNumbers, client_params: ClientParams) -> DFedAvgMState:
         return DFedAvgMState(client_params, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
+        hparams: DFedAvgMNumbers, key: jax.Array, state: DFedAvgMState, links: Links, gradient: Gradient
     ) -> tuple[DFedAvgMState, RoundStats]:
         def step(carry: tuple[ClientParams, ClientParams], k: jax.Array) -> tuple[tuple[ClientParams, ...], jax.Array]:
             y, before = carry
@@ -49,7 +55,7 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
             plain = lambda y, before, g: y - eta.astype(y.dtype) * g  # noqa: E731
             return (each(moved, plain, y, before, found), y), loss
 
-        (y, _), loss = repeat(step, (state.params, state.params), num_steps)
+        (y, _), loss = take_steps(step, (state.params, state.params), num_steps)
         sent = messages_sent(links.adjacency)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
         return DFedAvgMState(mix(links.mix, y, settings.mixing_bound), state.step + num_steps), stats

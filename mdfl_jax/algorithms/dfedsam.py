@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
-from mdfl_jax.algorithms.local import Number, Settings
+from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.numbers import number
+from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient
 
@@ -26,14 +28,20 @@ def sharpness_aware(gradient: Gradient, rho: Number) -> Gradient:
         loss, found = gradient(client_params, key)
         norm = norms(trained(found))
         scale = jnp.where(norm > 0, rho / jnp.where(norm > 0, norm, 1), 0)
-        move = lambda p, g: p + (scale.reshape(-1, *[1] * (g.ndim - 1)) * g).astype(p.dtype)  # noqa: E731
+        move = lambda p, g: p + (rows_like(scale, g) * g).astype(p.dtype)  # noqa: E731
         worse = with_trained(client_params, jax.tree.map(move, trained(client_params), trained(found)))
         return loss, with_trained(found, trained(gradient(worse, key)[1]))
 
     return perturbed
 
 
-@register("dfedsam", rho=0.01)
+class DFedSAMNumbers(LocalNumbers):
+    """Of DFedSAM."""
+
+    rho: float = number(0.01, "radius of the perturbation", at_least=0)
+
+
+@register("dfedsam", DFedSAMNumbers)
 def dfedsam(settings: Settings = Settings()) -> Algorithm:
     """DFedSAM (Shi et al., ICML 2023, algorithm 1): E local steps y <- y - eta grad f(y + rho g / |g|), then x <- W y.
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax import statistics
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, local_steps
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
@@ -22,14 +22,14 @@ class DPSGDState(NamedTuple):
 
 
 # (hparams, key of the round, links, client_params) -> (what they become, [N] int32 messages sent)
-Exchange = Callable[[AlgorithmParams, jax.Array, Links, ClientParams], tuple[ClientParams, jax.Array]]
+Exchange = Callable[[Any, jax.Array, Links, ClientParams], tuple[ClientParams, jax.Array]]
 
 
 def local_then(
     settings: Settings,
     exchange: Exchange,
     needs: Iterable[str],
-    seen: Callable[[AlgorithmParams, Gradient], Gradient] = lambda hparams, gradient: gradient,
+    seen: Callable[[Any, Gradient], Gradient] = lambda hparams, gradient: gradient,
 ) -> Algorithm:
     """Algorithms that take E local steps and then exchange whole models.
 
@@ -41,11 +41,11 @@ def local_then(
     """
     optimizer = settings.optimizer
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> DPSGDState:
+    def init(hparams: LocalNumbers, client_params: ClientParams) -> DPSGDState:
         return DPSGDState(client_params, init_optimizer(optimizer(hparams), client_params))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
+        hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
     ) -> tuple[DPSGDState, RoundStats]:
         params, opt_state, loss = local_steps(
             optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
@@ -70,7 +70,7 @@ def gossip(settings: Settings) -> Exchange:
     """x <- W x, one message a link."""
 
     def exchange(
-        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
         return mix(links.mix, params, settings.mixing_bound), messages_sent(links.adjacency)
 
@@ -88,7 +88,7 @@ def local_only(settings: Settings = Settings()) -> Algorithm:
     """Every client learns alone, whatever it could hear: what decentralized learning is to be compared with."""
 
     def nothing(
-        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
         return params, jnp.zeros(jax.tree.leaves(params)[0].shape[0], jnp.int32)
 

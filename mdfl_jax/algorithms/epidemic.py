@@ -5,30 +5,36 @@ from collections.abc import Callable
 import jax
 
 from mdfl_jax.algorithms.dpsgd import local_then
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings
+from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import messages_sent
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
+from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform
-from mdfl_jax.padding import among_clients
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Links
 
-NUM_PEERS = 7  # ceil(log2 N) for the 96 clients of the paper
+
+class EpidemicNumbers(LocalNumbers):
+    """Of epidemic learning."""
+
+    # ceil(log2 N) for the 96 clients of the paper
+    num_peers: int = number(7, "receivers that a client draws, s", at_least=0, source="De Vos et al. 2023")
 
 
-def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]) -> Algorithm:
+def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number], jax.Array]) -> Algorithm:
     def exchange(
-        hparams: AlgorithmParams, key: jax.Array, links: Links, params: ClientParams
+        hparams: EpidemicNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        received = among_clients(lambda adjacency: draw(own_draws(key), adjacency, hparams.num_peers), links)
+        received = draw_pairs(lambda adjacency: draw(own_draws(key), adjacency, hparams.num_peers), links)
         return mix(uniform(received), params, settings.mixing_bound), messages_sent(received)
 
     return local_then(settings, exchange, ("adjacency",))
 
 
-@register("epidemic", num_peers=NUM_PEERS)
+@register("epidemic", EpidemicNumbers)
 def epidemic(settings: Settings = Settings()) -> Algorithm:
     """EL-Local (De Vos et al., NeurIPS 2023, algorithm 1 with local sampling).
 
@@ -39,7 +45,7 @@ def epidemic(settings: Settings = Settings()) -> Algorithm:
     return _make(settings, random_receivers)
 
 
-@register("epidemic_oracle", num_peers=NUM_PEERS)
+@register("epidemic_oracle", EpidemicNumbers)
 def epidemic_oracle(settings: Settings = Settings()) -> Algorithm:
     """EL-Oracle (De Vos et al., NeurIPS 2023, algorithm 1): the exchanges of a round form a random s-regular graph.
 

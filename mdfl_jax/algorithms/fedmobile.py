@@ -13,18 +13,23 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, local_steps
+from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.manipulate import Private, after_exchange, manipulate, no_private
 from mdfl_jax.exchange.meter import dense_bits, double_dense_bits
-from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of, rows_like
+from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of
 from mdfl_jax.exchange.search import automatic
-from mdfl_jax.exchange.traffic import Traffic, add_traffic, no_traffic, slot_traffic
+from mdfl_jax.exchange.together import on_each_device
+from mdfl_jax.exchange.traffic import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic, slot_traffic
+from mdfl_jax.numbers import Setting, number
 from mdfl_jax.rng import own_draws
-from mdfl_jax.sharding import everywhere
+from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import each
 from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
+
+MOST_SLOTS = 10**6  # of a search interval; sums of a few stay far below NEVER
 
 
 class Variant(NamedTuple):
@@ -48,6 +53,43 @@ class Variant(NamedTuple):
     def relays(self) -> bool:
         """Whether anything is relayed."""
         return self.relay_upload or bool(self.relay_download)
+
+
+def _slots(default: int, doc: str) -> Any:
+    return number(default, doc, at_least=0, at_most=MOST_SLOTS)
+
+
+class RelayNumbers(CompressedNumbers, LocalNumbers):
+    """How many relays there may be (FedMobile 4); a compressor acts on relayed updates alone."""
+
+    max_upload: int = _slots(1, "uploads by relay between two meetings, K")
+    max_download: int = _slots(1, "downloads by relay between two meetings, K")
+
+
+class FedMobileNumbers(RelayNumbers):
+    """The search intervals of relays (FedMobile 4)."""
+
+    upload_from: int = _slots(10, "slots after a meeting from which updates may be relayed, theta")
+    upload_until: int = _slots(40, "slots after a meeting until which they may be, and must arrive, Theta")
+    download_from: int = _slots(5, "slots before the next meeting until which models may be relayed, omega")
+    download_until: int = _slots(25, "slots before it from which they may be, and must be of, Omega")
+
+    def check(self, setting: Setting) -> None:
+        """Intervals in order."""
+        super().check(setting)
+        for low, high in (("upload_from", "upload_until"), ("download_from", "download_until")):
+            begin, end = getattr(self, low), getattr(self, high)
+            if begin > end:
+                raise UserError(f"algorithm.{low} is {begin}; it must be at most algorithm.{high}, which is {end}")
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Search intervals beyond the longest gap."""
+        gap = setting.largest_gap
+        return [
+            f"algorithm.{name} is {getattr(self, name)}, more than the longest gap between meetings, which is {gap}"
+            for name in ("upload_until", "download_until")
+            if gap is not None and getattr(self, name) > gap
+        ]
 
 
 class FedMobileState(NamedTuple):
@@ -130,7 +172,7 @@ def _replaced(own: ClientParams, offered: ClientParams, server: ClientParams, fr
 
 
 def _exchanges(
-    variant: Variant, hparams: AlgorithmParams, state: FedMobileState, links: Links, meetings: Meetings
+    variant: Variant, hparams: Any, state: FedMobileState, links: Links, meetings: Meetings
 ) -> tuple[Relays, FedMobileState]:
     """Who relays for whom when the slot's meetings are over (state.version is of then), and the counts for it."""
     num_clients = state.version.shape[0]
@@ -141,9 +183,10 @@ def _exchanges(
     gave, took = (jnp.where(meetings.now, 0, used) for used in (state.gave, state.took))
     met = jnp.any(links.adjacency, axis=1) if links.partner is None else links.partner != me
     contacts = state.contacts + met
-    search = Search(hparams.upload_from, hparams.upload_until, hparams.download_from, hparams.download_until)
     if variant.search == "auto":
         search = automatic(meetings, contacts, state.slot)
+    else:
+        search = Search(hparams.upload_from, hparams.upload_until, hparams.download_from, hparams.download_until)
     # Who has just met the server has nothing to hand over.
     may_give = (gave < hparams.max_upload) & ~meetings.now & variant.relay_upload
     may_take = (took < hparams.max_download) & bool(variant.relay_download)
@@ -156,7 +199,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         COMPRESSORS[settings.compressor]  # an unknown name is told of here
 
     def hand_over(
-        hparams: AlgorithmParams,
+        hparams: Any,
         key: jax.Array,
         state: FedMobileState,
         links: Links,
@@ -171,7 +214,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         if private is None:
             combine = partial(handed_over, relays=relays, partner=links.partner)
             return jax.tree.map(combine, cleared, held), None, dense_bits(held)
-        error, bits = manipulate(settings.compressor, hparams, own_draws(key), private, relays)
+        error, bits = manipulate(settings.compressor, hparams.compressor, own_draws(key), private, relays)
 
         def leaf(m: jax.Array, kept: jax.Array, eps: jax.Array) -> jax.Array:
             left = jnp.where(rows_like(relays.gives, m), -eps, kept)
@@ -180,7 +223,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         return jax.tree.map(leaf, held, cleared, error), after_exchange(private, uploads, relays), bits
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
+        hparams: Any, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
     ) -> tuple[FedMobileState, RoundStats]:
         rows = state.version.shape[0]
         everyone, meetings = jnp.arange(rows) < links.num_clients, meetings_of(links, rows)
@@ -207,7 +250,9 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         sum_up = partial(each, add_move, lambda m, before, after: m)  # of statistics nothing is summed up
         if private is not None:
             private = private._replace(update=sum_up(private.update, params, stepped))
-        sent = everywhere(partial(slot_traffic, model_bits=dense_bits(params)), uploads, downloads, relays, update_bits)
+        sent = on_each_device(
+            partial(slot_traffic, model_bits=dense_bits(params)), uploads, downloads, relays, update_bits
+        )
         state = state._replace(
             params=stepped,
             opt_state=opt_state,
@@ -230,6 +275,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         params=lambda state: state.params,
         global_model=lambda state: state.server,
         double_bits=None if settings.compressor else double_dense_bits,
+        metrics=TRAFFIC_METRICS,
     )
 
 
@@ -239,7 +285,8 @@ def _register(name: str, variant: Variant, doc: str) -> Any:
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
-    return register(name, ignores=("statistics", *(() if variant.relay_upload else ("compressor",))))(factory)
+    numbers = LocalNumbers if not variant.relays else RelayNumbers if variant.search == "auto" else FedMobileNumbers
+    return register(name, numbers, ignores=("statistics", *(() if variant.relay_upload else ("compressor",))))(factory)
 
 
 BOTH = Variant(relay_upload=True, relay_download="global")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
@@ -28,7 +28,7 @@ class TrackingState(NamedTuple):
     round: jax.Array
 
 
-@register("gradient_tracking", ignores=(*RECURSION, "compressor"))
+@register("gradient_tracking", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
 def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
     """DSGT (Pu, Nedic, Mathematical Programming 2021): x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x).
 
@@ -40,12 +40,12 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
     nothing is sent.
     """
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> TrackingState:
+    def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> TrackingState:
         nothing = jax.tree.map(jnp.zeros_like, client_params)
         return TrackingState(client_params, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: TrackingState, links: Links, gradient: Gradient
+        hparams: AlgorithmNumbers, key: jax.Array, state: TrackingState, links: Links, gradient: Gradient
     ) -> tuple[TrackingState, RoundStats]:
         x = state.params
         step = recursion_step(settings, hparams, state.round)

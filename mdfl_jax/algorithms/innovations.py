@@ -10,11 +10,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient
+from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, Settings, decayed_gradient
 from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
+from mdfl_jax.numbers import Numbers
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Gradient, Links
 
 NEEDS = frozenset({"adjacency", "mix", SYMMETRIC, FIXED})
@@ -34,14 +35,14 @@ class Sent(NamedTuple):
     bits: Bits
 
 
-def compressor_of(settings: Settings, default: str) -> Compressor:
+def compressor_of(settings: Settings, numbers: type[CompressedNumbers]) -> Compressor:
     """The compressor of the settings, or the algorithm's own."""
-    return COMPRESSORS[settings.compressor or default]
+    return COMPRESSORS[settings.compressor or numbers.own_compressor]
 
 
 def send(
     compressor: Compressor,
-    hparams: AlgorithmParams,
+    numbers: Numbers,
     key: jax.Array,
     x: jax.Array,
     estimate: jax.Array,
@@ -52,17 +53,17 @@ def send(
 
     Args:
       compressor: C.
-      hparams: its numbers.
+      numbers: of the compressor.
       key: for its draws.
       x: [N, n] what is to be told.
       estimate: [N, n] x_hat.
       links: of this round.
       speaks: [] or [N] bool, who sends if it has links.
     """
-    message = compressor.compress(hparams, key, x - estimate)
+    message = compressor.compress(numbers, key, x - estimate)
     receivers = jnp.where(speaks, messages_sent(links.adjacency), 0)
     updated = jnp.where((receivers > 0)[:, None], estimate + message.value, estimate)
-    return Sent(updated, receivers, count_bits(receivers, compressor.bits(hparams, message)))
+    return Sent(updated, receivers, count_bits(receivers, compressor.bits(numbers, message)))
 
 
 def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
@@ -71,7 +72,7 @@ def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
 
 
 def flat_gradient(
-    hparams: AlgorithmParams,
+    hparams: AlgorithmNumbers,
     key: jax.Array,
     client_params: ClientParams,
     gradient: Gradient,
@@ -90,10 +91,10 @@ def flat_gradient(
     return loss, ravel(found)[0]
 
 
-def finished(algorithm: Algorithm, settings: Settings, default: str) -> Algorithm:
+def finished(algorithm: Algorithm, settings: Settings, numbers: type[CompressedNumbers]) -> Algorithm:
     """The algorithm with PaME's count of a message in double precision, where its compressor is one that it covers."""
-    name = settings.compressor or default
+    name = settings.compressor or numbers.own_compressor
     if name in ("random_k", "top_k"):
-        count = lambda h, n: double_sparse_bits(float(num_kept(h.transmission, n)), n)  # noqa: E731
+        count = lambda h, n: double_sparse_bits(float(num_kept(h.compressor.transmission, n)), n)  # noqa: E731
         return algorithm._replace(double_bits=count)
     return algorithm._replace(double_bits=double_dense_bits if name == "identity" else None)

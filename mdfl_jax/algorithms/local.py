@@ -1,75 +1,65 @@
 """Local work, the same in every algorithm: E optimiser steps of each client on its own data."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.sharding import repeat
+from mdfl_jax.errors import UserError
+from mdfl_jax.exchange.together import take_steps
+from mdfl_jax.numbers import Numbers, Setting, held, number
 from mdfl_jax.statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
 
 
-class AlgorithmParams(NamedTuple):
-    """Traced numbers of an algorithm; each reads its own.
+class AlgorithmNumbers(Numbers):
+    """What every algorithm has. `mdfl_jax.networks.participation` gives the last three their meaning, or PaME does."""
 
-    Attributes:
-      lr: learning rate at the first step.
-      momentum: of SGD.
-      weight_decay: added to the gradient as weight_decay * parameter (as in the papers' L2 penalty).
-      participation: share of the neighbours that a communication takes, nu (PaME).
-      period_min: smallest period of communication that a client may draw, in rounds, kappa_i (PaME).
-      period_max: the largest.
-      transmission: share of the coordinates that a message holds, s / n (pame, random_k, top_k).
-      penalty_growth: factor a round of PaME's penalty sigma, gamma.
-      consensus_lr: step of the compressed gossip, gamma (beer, choco, squarm_sgd).
-      rho: radius of the perturbation (dfedsam).
-      levels: of the quantiser qsgd, s.
-      eta: absolute error of the quantiser anq at the first round.
-      omega: its relative error.
-      eta_decay: factor a round of eta (anq_nids).
-      noise: standard deviation of gaussian_noise.
-      trigger: threshold of squarm_sgd.
-      num_peers: receivers that a client draws, s (epidemic).
-      upload_from: slots after a client's last meeting with the server from which it looks for a relay of its update,
-        theta (fedmobile).
-      upload_until: slots after it until which it looks, and by which the relay must meet the server, Theta.
-      download_from: slots before its next meeting until which it looks for a relay of the global model, omega.
-      download_until: slots before it from which it looks, and from which the relay's model must be, Omega.
-      max_upload: uploads by relay between two meetings, K.
-      max_download: downloads by relay between two meetings.
-    """
+    lr: float = number(0.1, "learning rate at the first step", above=0)
+    weight_decay: float = number(0.0, "added to the gradient as weight_decay * parameter (an L2 penalty)", at_least=0)
+    participation: float = number(
+        1.0, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1, source="PaME V-D"
+    )
+    period_min: int = number(
+        1,
+        "smallest period of communication in rounds, kappa; drawn per client by pame, else one for all",
+        at_least=1,
+        at_most=10**9,
+        source="PaME V-D",
+    )
+    period_max: int = number(
+        1, "largest period; one for all is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
+    )
 
-    lr: Number = 0.1
-    momentum: Number = 0.0
-    weight_decay: Number = 0.0
-    participation: Number = 1.0
-    period_min: Number = 1
-    period_max: Number = 1
-    transmission: Number = 0.2
-    penalty_growth: Number = 1.005
-    consensus_lr: Number = 0.4
-    rho: Number = 0.01
-    levels: Number = 16
-    eta: Number = 0.1
-    omega: Number = 0.1
-    eta_decay: Number = 0.99
-    noise: Number = 0.0
-    trigger: Number = 0.0
-    num_peers: Number = 2
-    upload_from: Number = 10
-    upload_until: Number = 40
-    download_from: Number = 5
-    download_until: Number = 25
-    max_upload: Number = 1
-    max_download: Number = 1
+    def check(self, setting: Setting) -> None:
+        """Periods in order."""
+        if self.period_min > self.period_max:
+            own = f" ({setting.member}'s own)" if self.period_max == type(self)().period_max else ""
+            raise UserError(
+                f"algorithm.period_min is {self.period_min}; it must be at most algorithm.period_max, which is "
+                f"{self.period_max}{own}"
+            )
 
 
-OptimizerFactory = Callable[[AlgorithmParams], optax.GradientTransformation]
+class LocalNumbers(AlgorithmNumbers):
+    """What algorithms have whose clients take local steps with an optimiser."""
+
+    momentum: float = number(0.0, "of the optimiser SGD", at_least=0, below=1)
+
+
+class CompressedNumbers(AlgorithmNumbers):
+    """What algorithms have that compress their messages: the numbers of the compressor in use."""
+
+    own_compressor: ClassVar[str] = ""
+    """The compressor of the algorithm's paper, where a configuration names none."""
+    compressor: Any = held(Numbers())
+
+
+OptimizerFactory = Callable[[Any], optax.GradientTransformation]
 Schedule = Callable[[jax.Array], jax.Array]
 
 
@@ -82,7 +72,7 @@ def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFac
     """
     factor = schedule or (lambda step: jnp.float32(1.0))
 
-    def make(params: AlgorithmParams) -> optax.GradientTransformation:
+    def make(params: Any) -> optax.GradientTransformation:
         return optax.chain(
             optax.add_decayed_weights(params.weight_decay),
             optax.trace(decay=params.momentum) if momentum else optax.identity(),
@@ -96,7 +86,7 @@ def adam(schedule: Schedule | None = None) -> OptimizerFactory:
     """Adam with decoupled weight decay (optax's defaults for the rest)."""
     factor = schedule or (lambda step: jnp.float32(1.0))
 
-    def make(params: AlgorithmParams) -> optax.GradientTransformation:
+    def make(params: Any) -> optax.GradientTransformation:
         return optax.adamw(lambda step: params.lr * factor(step), weight_decay=params.weight_decay)
 
     return make
@@ -106,7 +96,7 @@ class Settings(NamedTuple):
     """What decides an algorithm's program; each uses its own.
 
     Attributes:
-      optimizer: (AlgorithmParams) -> optax transformation of one client; its state stays local.
+      optimizer: (the algorithm's numbers) -> optax transformation of one client; its state stays local.
       num_local_steps: E, optimiser steps before each exchange.
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0: chosen by N.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; empty: the algorithm's own.
@@ -122,7 +112,7 @@ class Settings(NamedTuple):
     local_statistics: bool = False
 
 
-def recursion_step(settings: Settings, hparams: AlgorithmParams, k: jax.Array) -> jax.Array:
+def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:
     """The step of a recursion in round k, lr * schedule(k), for algorithms that have no optimiser."""
     factor = settings.schedule(k) if settings.schedule else 1.0
     return jnp.asarray(hparams.lr * factor)
@@ -137,7 +127,7 @@ def waits(links: Links) -> jax.Array:
     return ~jnp.any(links.adjacency) & (links.num_clients > 1)
 
 
-def decayed_gradient(gradient: Gradient, hparams: AlgorithmParams, step: jax.Array) -> Gradient:
+def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Array) -> Gradient:
     """The gradient with weight_decay * parameter added, for algorithms that have no optimiser.
 
     That of batch statistics is divided by the step of the recursion, so that theirs is one.
@@ -194,5 +184,5 @@ def local_steps(
         updates, state = optimizer_updates(optimizer, gradients, state, params)
         return (optax.apply_updates(params, updates), state), loss
 
-    (params, state), loss = repeat(step, (client_params, opt_state), num_steps)
+    (params, state), loss = take_steps(step, (client_params, opt_state), num_steps)
     return params, state, loss

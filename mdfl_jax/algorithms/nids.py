@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, decayed_gradient, recursion_step, waits
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waits
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
@@ -28,7 +28,7 @@ class NIDSState(NamedTuple):
     round: jax.Array
 
 
-@register("nids", ignores=(*RECURSION, "compressor"))
+@register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
 def nids(settings: Settings = Settings()) -> Algorithm:
     """NIDS (Li, Shi, Yan, IEEE Transactions on Signal Processing 2019, algorithm 1), the smooth case, one step size.
 
@@ -39,12 +39,12 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     over links that change the mean of the models follows that of the gradients all the same, but no more is promised.
     """
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> NIDSState:
+    def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> NIDSState:
         nothing = jax.tree.map(jnp.zeros_like, client_params)
         return NIDSState(client_params, client_params, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: NIDSState, links: Links, gradient: Gradient
+        hparams: AlgorithmNumbers, key: jax.Array, state: NIDSState, links: Links, gradient: Gradient
     ) -> tuple[NIDSState, RoundStats]:
         x, is_first = state.params, state.round == 0
         step = recursion_step(settings, hparams, state.round)

@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, init_optimizer, optimizer_updates
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
-from mdfl_jax.padding import among_clients
+from mdfl_jax.exchange.together import draw_pairs, select
+from mdfl_jax.numbers import Setting, number
 from mdfl_jax.rng import own_draws
-from mdfl_jax.sharding import choose
+from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import received, sent, trained, with_trained
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -37,20 +38,33 @@ class PaMEState(NamedTuple):
     heard: jax.Array
 
 
-def _num_sent(hparams: AlgorithmParams, num_params: int) -> jax.Array:
+class PaMENumbers(LocalNumbers):
+    """The numbers of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}."""
+
+    lr: float = number(1.0, "step of the first round, 1 / sigma^0", above=0, source="PaME table II")
+    participation: float = number(
+        0.2, "share of the neighbours that a communication takes, nu", at_least=0, at_most=1, source="PaME V-D"
+    )
+    period_min: int = number(
+        3, "smallest period of communication that a client draws, kappa_i", at_least=1, at_most=10**9, source="PaME V-D"
+    )
+    period_max: int = number(7, "largest period that a client draws", at_least=1, at_most=10**9, source="PaME V-D")
+    transmission: float = number(0.2, "share of the coordinates in a message, s / n", at_least=0, at_most=1)
+    penalty_growth: float = number(1.005, "factor a round of the penalty sigma, gamma", at_least=0, source="PaME (3)")
+
+    def notes(self, setting: Setting) -> list[str]:
+        """A penalty that does not grow."""
+        if self.penalty_growth > 1:
+            return []
+        growth = f"algorithm.penalty_growth is {self.penalty_growth:g}"
+        return [f"{growth}; PaME asks for more than 1, or its steps do not shrink"]
+
+
+def _num_sent(hparams: PaMENumbers, num_params: int) -> jax.Array:
     return num_kept(hparams.transmission, num_params)
 
 
-@register(
-    "pame",
-    ignores=("compressor", "local_steps"),
-    participation=0.2,
-    transmission=0.2,
-    period_min=3,
-    period_max=7,
-    penalty_growth=1.005,
-    lr=1.0,
-)
+@register("pame", PaMENumbers, ignores=("compressor", "local_steps"))
 def pame(settings: Settings = Settings()) -> Algorithm:
     """PaME (algorithm 1): v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else w_i; then a gradient step at it.
 
@@ -61,13 +75,13 @@ def pame(settings: Settings = Settings()) -> Algorithm:
     The defaults are those of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}.
     """
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> PaMEState:
+    def init(hparams: PaMENumbers, client_params: ClientParams) -> PaMEState:
         ones = jnp.ones(jax.tree.leaves(client_params)[0].shape[0], jnp.int32)
         opt_state = init_optimizer(settings.optimizer(hparams), client_params)
         return PaMEState(client_params, opt_state, jnp.int32(0), ones, ones)
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
+        hparams: PaMENumbers, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
     ) -> tuple[PaMEState, RoundStats]:
         key_period, key_neighbours, key_coordinates = jax.random.split(own_draws(key), 3)
         own, unravel = ravel(sent(state.params, settings.local_statistics))
@@ -77,7 +91,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         period = jnp.where(state.round == 0, drawn, state.period)
         turn = state.round % period == 0
         pick = lambda adjacency: random_neighbours(key_neighbours, adjacency, hparams.participation)  # noqa: E731
-        picked = among_clients(pick, links) & turn[:, None]
+        picked = draw_pairs(pick, links) & turn[:, None]
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
         count = _num_sent(hparams, size)
 
@@ -86,21 +100,21 @@ def pame(settings: Settings = Settings()) -> Algorithm:
             return partial_average(own, chosen, picked)
 
         # Many rounds are nobody's turn where periods are long or alike (on a mesh no row is then made, either way).
-        part = unravel(choose(jnp.any(picked), exchange, lambda own: own, own))
+        part = unravel(select(jnp.any(picked), exchange, lambda own: own, own))
         averaged = received(state.params, part, settings.local_statistics)
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))
         updates, opt_state = optimizer_updates(settings.optimizer(hparams), gradients, state.opt_state, averaged)
         growth = jnp.asarray(hparams.penalty_growth, own.dtype)
         shrink = jnp.power(growth, -state.round.astype(own.dtype)) / heard.astype(own.dtype)
-        shorter = lambda u: u * shrink.reshape(-1, *[1] * (u.ndim - 1)).astype(u.dtype)  # noqa: E731
+        shorter = lambda u: u * rows_like(shrink, u).astype(u.dtype)  # noqa: E731
         updates = with_trained(updates, jax.tree.map(shorter, trained(updates)))
         params = optax.apply_updates(averaged, updates)
         messages = messages_sent(picked)
         bits = count_bits(messages, sparse_bits(size, count, float_bits(params)))
         return PaMEState(params, opt_state, state.round + 1, period, heard), RoundStats(loss, messages, bits)
 
-    def double_bits(hparams: AlgorithmParams, num_params: int) -> float:
+    def double_bits(hparams: PaMENumbers, num_params: int) -> float:
         return double_sparse_bits(float(_num_sent(hparams, num_params)), num_params)
 
     return Algorithm(

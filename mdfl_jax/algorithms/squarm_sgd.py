@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, recursion_step
+from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.exchange.together import take_steps
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
-from mdfl_jax.sharding import repeat
 from mdfl_jax.statistics import each
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
@@ -24,7 +25,16 @@ class SquarmState(NamedTuple):
     round: jax.Array
 
 
-@register("squarm_sgd", ignores=("optimizer", "statistics"), momentum=0.9)
+class SquarmNumbers(CompressedNumbers):
+    """Of SQuARM-SGD."""
+
+    own_compressor = "top_k"
+    momentum: float = number(0.9, "Nesterov momentum, beta", at_least=0, below=1)
+    consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
+    trigger: float = number(0.0, "threshold of the event that sends, c", at_least=0)
+
+
+@register("squarm_sgd", SquarmNumbers, ignores=("optimizer", "statistics"))
 def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
     """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
 
@@ -32,14 +42,14 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
     ||x - x_hat||^2 > trigger * eta^2:  x_hat <- x_hat + C(x - x_hat);  and for all  x <- x + gamma (W - I) x_hat.
     x_hat^0 = 0. The trigger c_t is constant here; a client that is not triggered sends nothing.
     """
-    compressor, num_steps = compressor_of(settings, "top_k"), settings.num_local_steps
+    compressor, num_steps = compressor_of(settings, SquarmNumbers), settings.num_local_steps
 
-    def init(hparams: AlgorithmParams, client_params: ClientParams) -> SquarmState:
+    def init(hparams: SquarmNumbers, client_params: ClientParams) -> SquarmState:
         nothing = jnp.zeros_like(ravel(client_params)[0])
         return SquarmState(client_params, nothing, nothing, jnp.int32(0))
 
     def do_round(
-        hparams: AlgorithmParams, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
+        hparams: SquarmNumbers, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
     ) -> tuple[SquarmState, RoundStats]:
         x, unravel = ravel(state.params)
         heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))  # not the statistics
@@ -53,12 +63,12 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
             velocity = momentum * velocity + found
             return (x - pace(index) * (momentum * velocity + found), velocity), loss
 
-        (x, velocity), loss = repeat(step, (x, state.velocity), num_steps)
+        (x, velocity), loss = take_steps(step, (x, state.velocity), num_steps)
         moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
         far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(num_steps - 1)))
-        sent = send(compressor, hparams, own_draws(key), x, state.estimate, links, far)
+        sent = send(compressor, hparams.compressor, own_draws(key), x, state.estimate, links, far)
         x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)
 
-    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, "top_k")
+    return finished(Algorithm(NEEDS, init, do_round, lambda state: state.params), settings, SquarmNumbers)

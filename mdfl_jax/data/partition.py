@@ -5,25 +5,73 @@ are jit-able with the counts static; alpha may be traced. They are listed in `PA
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
+from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
 
 
 class PartitionSettings(NamedTuple):
-    """The settings of all partitions; each takes its own. ``alpha`` may be traced, the rest is static."""
+    """What a partition is given.
+
+    Attributes:
+      num_clients: N.
+      num_classes: C.
+      numbers: of the partition, of the class that it is registered with; what is not static is traced.
+    """
 
     num_clients: int
     num_classes: int
-    alpha: jax.Array | float = 1.0
-    classes_per_client: int = 2
-    shards_per_client: int = 2
+    numbers: Any = Numbers()
 
 
-PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Array]] = Registry("partition")
+class PartitionNumbers(Numbers):
+    """What is asked of a partition's numbers; the base class has none."""
+
+    def check_dataset(self, num_classes: int, dataset: str) -> None:
+        """Checks that a data set can be divided so.
+
+        Args:
+          num_classes: C.
+          dataset: its name.
+
+        Raises:
+          UserError: where it cannot.
+        """
+
+
+class DirichletNumbers(PartitionNumbers):
+    """Of the label-Dirichlet partition."""
+
+    alpha: float = number(0.05, "concentration of the Dirichlet distribution", above=0)
+
+
+class ClassesNumbers(PartitionNumbers):
+    """Of the partition into equal numbers of classes."""
+
+    classes_per_client: int = number(2, "classes that each client holds", static=True, at_least=1)
+
+    def check_dataset(self, num_classes: int, dataset: str) -> None:
+        """As many classes as a client should hold."""
+        if self.classes_per_client > num_classes:
+            raise UserError(
+                f"data.classes_per_client is {self.classes_per_client}; {dataset} has {num_classes} classes"
+            )
+
+
+class ShardsNumbers(PartitionNumbers):
+    """Of the partition into label shards."""
+
+    shards_per_client: int = number(2, "shards that each client holds", static=True, at_least=1)
+
+
+PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Array]] = Registry(
+    "partition", PartitionNumbers
+)
 
 
 def _shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
@@ -123,21 +171,23 @@ def shards(key: jax.Array, labels: jax.Array, num_clients: int, shards_per_clien
     return jnp.zeros(n, jnp.int32).at[order].set(taker[shard].astype(jnp.int32))
 
 
-@PARTITIONS.register("iid")
+@PARTITIONS.register("iid", doc="Samples are shuffled and dealt out evenly.")
 def _iid(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     return iid(key, labels, settings.num_clients)
 
 
-@PARTITIONS.register("dirichlet")
+@PARTITIONS.register("dirichlet", DirichletNumbers, "Each label's shares over the clients are of a Dirichlet law.")
 def _dirichlet(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return dirichlet(key, labels, settings.num_clients, settings.alpha, settings.num_classes)
+    return dirichlet(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)
 
 
-@PARTITIONS.register("classes_per_client")
+@PARTITIONS.register("classes_per_client", ClassesNumbers, "Every client holds the same number of classes.")
 def _classes_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return classes_per_client(key, labels, settings.num_clients, settings.num_classes, settings.classes_per_client)
+    return classes_per_client(
+        key, labels, settings.num_clients, settings.num_classes, settings.numbers.classes_per_client
+    )
 
 
-@PARTITIONS.register("shards")
+@PARTITIONS.register("shards", ShardsNumbers, "Runs of the samples sorted by label, so many a client.")
 def _shards(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return shards(key, labels, settings.num_clients, settings.shards_per_client)
+    return shards(key, labels, settings.num_clients, settings.numbers.shards_per_client)

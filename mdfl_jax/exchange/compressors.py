@@ -6,7 +6,7 @@ Indices are counted as `mdfl_jax.exchange.meter.index_bits` does; a scale or a n
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,9 @@ import jax.numpy as jnp
 from mdfl_jax.exchange.meter import sparse_bits
 from mdfl_jax.exchange.partial import random_coordinates
 from mdfl_jax.exchange.select import in_chunks, share_of, smallest
+from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.types import Array
-
-if TYPE_CHECKING:
-    from mdfl_jax.algorithms.local import AlgorithmParams
 
 
 class Message(NamedTuple):
@@ -41,17 +39,17 @@ class Compressor(NamedTuple):
       bits: (numbers, message) -> [N] uint32 bits of one message of each client.
     """
 
-    compress: Callable[["AlgorithmParams", jax.Array, jax.Array], Message]
-    bits: Callable[["AlgorithmParams", Message], jax.Array]
+    compress: Callable[[Any, jax.Array, jax.Array], Message]
+    bits: Callable[[Any, Message], jax.Array]
 
 
 COMPRESSORS: Registry[Compressor] = Registry("compressor")
 
 
-def _listed(name: str, compress: Callable, bits: Callable) -> Compressor:
-    made = Compressor(compress, bits)
-    COMPRESSORS.register(name)(made)
-    return made
+def _listed(
+    name: str, compress: Callable, bits: Callable, numbers: type[Numbers] = Numbers, doc: str = ""
+) -> Compressor:
+    return COMPRESSORS.register(name, numbers, doc)(Compressor(compress, bits))
 
 
 def _width(message: Message) -> int:
@@ -62,11 +60,11 @@ def _all_alike(message: Message, bits: Array) -> jax.Array:
     return jnp.broadcast_to(jnp.asarray(bits, jnp.uint32), message.value.shape[:1])
 
 
-def _dense_bits(numbers: "AlgorithmParams", message: Message) -> jax.Array:
+def _dense_bits(numbers: Any, message: Message) -> jax.Array:
     return _all_alike(message, message.value.shape[1] * _width(message))
 
 
-def _sparse_bits(numbers: "AlgorithmParams", message: Message) -> jax.Array:
+def _sparse_bits(numbers: Any, message: Message) -> jax.Array:
     return _all_alike(message, sparse_bits(message.value.shape[1], message.code, _width(message)))
 
 
@@ -75,16 +73,16 @@ def num_kept(share: Array | float, size: int) -> jax.Array:
     return jnp.maximum(share_of(share, size), 1)
 
 
-def _identity(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _identity(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     return Message(x, None)
 
 
-def _random_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _random_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     count = num_kept(numbers.transmission, x.shape[1])
     return Message(jnp.where(random_coordinates(key, x.shape[0], x.shape[1], count), x, 0), count)
 
 
-def _top_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _top_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     count = num_kept(numbers.transmission, x.shape[1])
     # The bits of floats that are not negative are in the floats' order.
     kind, wide = (jnp.uint64, jnp.float64) if x.dtype == jnp.float64 else (jnp.uint32, jnp.float32)
@@ -93,12 +91,12 @@ def _top_k(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
     return Message(jnp.where(kept, x, 0), count)
 
 
-def _sign(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _sign(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     scale = jnp.mean(jnp.abs(x), axis=1, keepdims=True)
     return Message(jnp.where(x < 0, -scale, scale), None)
 
 
-def _sign_bits(numbers: "AlgorithmParams", message: Message) -> jax.Array:
+def _sign_bits(numbers: Any, message: Message) -> jax.Array:
     return _all_alike(message, message.value.shape[1] + _width(message))
 
 
@@ -120,11 +118,11 @@ def qsgd(key: jax.Array, x: jax.Array, levels: Array | int) -> jax.Array:
     return norm * jnp.sign(x) * rounded / steps
 
 
-def _qsgd(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _qsgd(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     return Message(qsgd(key, x, numbers.levels), None)
 
 
-def _qsgd_bits(numbers: "AlgorithmParams", message: Message) -> jax.Array:
+def _qsgd_bits(numbers: Any, message: Message) -> jax.Array:
     """The norm, and for each coordinate a sign and one of s + 1 levels, of fixed length."""
     each = 1 + _bit_length(jnp.asarray(numbers.levels))
     return _all_alike(message, jnp.uint32(_width(message)) + jnp.uint32(message.value.shape[1]) * each)
@@ -165,7 +163,7 @@ def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Arr
     return (jnp.sign(x) * level).astype(jnp.int32), jnp.sign(x) * point
 
 
-def _anq(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _anq(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     levels, value = anq(x, numbers.eta, numbers.omega)
     return Message(value, levels)
 
@@ -181,35 +179,74 @@ def elias_bits(levels: jax.Array) -> jax.Array:
     return 2 * _bit_length(place) - 1
 
 
-def _anq_bits(numbers: "AlgorithmParams", message: Message) -> jax.Array:
+def _anq_bits(numbers: Any, message: Message) -> jax.Array:
     return jnp.sum(elias_bits(message.code), axis=1, dtype=jnp.uint32)
 
 
-def _gaussian_noise(numbers: "AlgorithmParams", key: jax.Array, x: jax.Array) -> Message:
+def _gaussian_noise(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     return Message(x + jnp.asarray(numbers.noise, x.dtype) * jax.random.normal(key, x.shape, x.dtype), None)
 
 
-IDENTITY = _listed("identity", _identity, _dense_bits)
-"""Nothing: contraction of delta = 1, unbiased."""
+class SparseNumbers(Numbers):
+    """Of compressors that send some coordinates."""
 
-RANDOM_K = _listed("random_k", _random_k, _sparse_bits)
-"""ceil(transmission n) coordinates drawn uniformly, not scaled up: contraction, in the mean, of delta = k / n (Stich,
-Cordonnier, Jaggi 2018, lemma A.1)."""
+    transmission: float = number(0.2, "share of the coordinates in a message, s / n", at_least=0, at_most=1)
 
-TOP_K = _listed("top_k", _top_k, _sparse_bits)
-"""The ceil(transmission n) largest coordinates, the first of equal ones: contraction of delta = k / n (the same)."""
 
-SIGN = _listed("sign", _sign, _sign_bits)
-"""sign(x) ||x||_1 / n, a zero taken as positive: contraction of delta = ||x||_1^2 / (n ||x||^2) >= 1 / n (Karimireddy
-et al. 2019, lemma 8). One bit a coordinate and the scale."""
+class QSGDNumbers(Numbers):
+    """Of the quantiser qsgd."""
 
-QSGD = _listed("qsgd", _qsgd, _qsgd_bits)
-"""`qsgd` of ``levels``. The norm, and a sign and a level of fixed length a coordinate; no entropy code."""
+    levels: int = number(16, "quantiser qsgd: levels, s", at_least=1, at_most=65_535)
 
-ANQ = _listed("anq", _anq, _anq_bits)
-"""`anq` of ``eta`` and ``omega``: neither; |C(x) - x| <= eta + omega |x| a coordinate. Each level takes its own number
-of bits, which grows with log2 |l| (Michelusi, Scutari, Lee 2022, adaptive encoding); the code counted is Elias gamma
-(`elias_bits`)."""
 
-GAUSSIAN_NOISE = _listed("gaussian_noise", _gaussian_noise, _dense_bits)
-"""x + noise N(0, I): unbiased, E||C(x) - x||^2 = n noise^2. It saves no bit."""
+class ANQNumbers(Numbers):
+    """Of the quantiser anq."""
+
+    eta: float = number(0.1, "quantiser anq: absolute error", at_least=0)
+    omega: float = number(0.1, "quantiser anq: relative error", at_least=0, below=1)
+
+
+class NoiseNumbers(Numbers):
+    """Of gaussian_noise."""
+
+    noise: float = number(0.0, "compressor gaussian_noise: standard deviation", at_least=0)
+
+
+IDENTITY = _listed("identity", _identity, _dense_bits, doc="Nothing is changed: contraction of delta = 1, unbiased.")
+
+# Contraction, in the mean, of delta = k / n (Stich, Cordonnier, Jaggi 2018, lemma A.1); so is top_k.
+RANDOM_K = _listed(
+    "random_k",
+    _random_k,
+    _sparse_bits,
+    SparseNumbers,
+    "ceil(transmission n) coordinates drawn uniformly, not scaled.",
+)
+TOP_K = _listed(
+    "top_k",
+    _top_k,
+    _sparse_bits,
+    SparseNumbers,
+    "The ceil(transmission n) largest coordinates, the first of equals.",
+)
+
+# Contraction of delta = ||x||_1^2 / (n ||x||^2) >= 1 / n (Karimireddy et al. 2019, lemma 8). One bit a coordinate and
+# the scale.
+SIGN = _listed("sign", _sign, _sign_bits, doc="sign(x) ||x||_1 / n, a zero taken as positive.")
+
+QSGD = _listed(
+    "qsgd",
+    _qsgd,
+    _qsgd_bits,
+    QSGDNumbers,
+    "Levels at random, unbiased (`qsgd`): the norm, and a sign and a level of fixed length a coordinate.",
+)
+
+# Neither contraction nor unbiased; |C(x) - x| <= eta + omega |x| a coordinate. Each level takes its own number of bits,
+# which grows with log2 |l| (Michelusi, Scutari, Lee 2022, adaptive encoding); the code counted is Elias gamma.
+ANQ = _listed("anq", _anq, _anq_bits, ANQNumbers, "The non-uniform quantiser `anq`, levels in the Elias gamma code.")
+
+# E||C(x) - x||^2 = n noise^2.
+GAUSSIAN_NOISE = _listed(
+    "gaussian_noise", _gaussian_noise, _dense_bits, NoiseNumbers, "x + noise N(0, I), unbiased; it saves no bit."
+)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.rows import rows_like
 from mdfl_jax.sharding import by_rows
 from mdfl_jax.target import backend
 from mdfl_jax.types import ClientParams
@@ -85,7 +86,7 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
     sender, weight, _ = neighbours
 
     def leaf(x: jax.Array) -> jax.Array:
-        wide = lambda k: weight[:, k].reshape(-1, *[1] * (x.ndim - 1))  # noqa: E731
+        wide = lambda k: rows_like(weight[:, k], x)  # noqa: E731
         dtype = jnp.promote_types(x.dtype, jnp.float32)
         heard = [wide(k) * x[sender[:, k]].astype(dtype) for k in range(sender.shape[1])]
         return sum(heard[1:], heard[0]).astype(x.dtype)

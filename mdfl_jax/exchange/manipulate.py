@@ -5,7 +5,7 @@ relay, C(n_i) stands for n_i: it sends m_i + eps with eps = C(n_i) - n_i, and ke
 made good at its next meeting with the server, and nothing is lost.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,11 @@ import jax.numpy as jnp
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import dense_bits
-from mdfl_jax.exchange.relay import Relays, rows_like
+from mdfl_jax.exchange.relay import Relays
+from mdfl_jax.numbers import Numbers
+from mdfl_jax.rows import rows_like
 from mdfl_jax.sharding import choose
 from mdfl_jax.types import ClientParams
-
-if TYPE_CHECKING:
-    from mdfl_jax.algorithms.local import AlgorithmParams
 
 
 class Private(NamedTuple):
@@ -40,13 +39,13 @@ def no_private(client_params: ClientParams) -> Private:
 
 
 def manipulate(
-    compressor: str, hparams: "AlgorithmParams", key: jax.Array, private: Private, relays: Relays
+    compressor: str, numbers: Numbers, key: jax.Array, private: Private, relays: Relays
 ) -> tuple[ClientParams, jax.Array]:
     """The errors of a slot, and the lengths of what is sent.
 
     Args:
       compressor: a name of `COMPRESSORS`.
-      hparams: its numbers.
+      numbers: of the compressor.
       key: of the slot.
       private: before the slot's exchanges.
       relays: of the slot; where nobody gives, nothing is drawn (but on a mesh).
@@ -59,8 +58,8 @@ def manipulate(
 
     def make() -> tuple[ClientParams, jax.Array]:
         rows, unravel = ravel(private.update)
-        message = rule.compress(hparams, key, rows)
-        bits = jnp.where(private.mixed, jnp.uint32(whole), rule.bits(hparams, message))
+        message = rule.compress(numbers, key, rows)
+        bits = jnp.where(private.mixed, jnp.uint32(whole), rule.bits(numbers, message))
         return unravel(message.value - rows), bits
 
     def nothing() -> tuple[ClientParams, jax.Array]:

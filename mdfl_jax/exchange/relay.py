@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.rows import rows_like
 from mdfl_jax.types import BEFORE, NEVER, Array, Links
 
 
@@ -154,11 +155,6 @@ def find(
     freshest = jnp.argmax(jnp.where(down, version, jnp.iinfo(jnp.int32).min), axis=1).astype(jnp.int32)
     gives, takes = jnp.any(up, axis=1) & may_give, jnp.any(down, axis=1) & may_take
     return Relays(gives, jnp.where(gives, soonest, me), takes, jnp.where(takes, freshest, me))
-
-
-def rows_like(mask: jax.Array, leaf: jax.Array) -> jax.Array:
-    """A mask [N] in the shape that selects whole models of a stacked leaf [N, ...]."""
-    return mask.reshape(-1, *[1] * (leaf.ndim - 1))
 
 
 def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.Array | None) -> jax.Array:

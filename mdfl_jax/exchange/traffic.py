@@ -1,12 +1,14 @@
 """What a server and relays cost: messages by kind, and their bits (counted as in `mdfl_jax.exchange.meter`)."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.meter import Bits, add_bits, count_bits, no_bits
+from mdfl_jax.exchange.meter import Bits, add_bits, count_bits, no_bits, total_bits, words
 from mdfl_jax.exchange.relay import Relays
+from mdfl_jax.metrics.declare import CLIENTS, HOLDS, Metric
 
 
 class Traffic(NamedTuple):
@@ -73,3 +75,26 @@ def add_traffic(a: Traffic, b: Traffic) -> Traffic:
         direct_bits=add_bits(a.direct_bits, b.direct_bits),
         relayed_bits=add_bits(a.relayed_bits, b.relayed_bits),
     )
+
+
+def _messages(at: Any, kind: str) -> jax.Array:
+    """[N] int32 messages of a kind, of an algorithm whose state has a ``traffic``."""
+    return getattr(at.algorithm_state.traffic, kind)
+
+
+def _bits(at: Any, kind: str) -> jax.Array:
+    """[N, 2] uint32 bits of a kind, as `mdfl_jax.exchange.meter.words`."""
+    return words(getattr(at.algorithm_state.traffic, kind))
+
+
+_OF_BITS: dict[str, Any] = {"shape": (CLIENTS, 2), "unit": "bits", "on_host": total_bits, "scale": 1e6}
+
+TRAFFIC_METRICS = (
+    Metric("uploads", partial(_messages, kind="uploads"), HOLDS, unit="messages"),
+    Metric("downloads", partial(_messages, kind="downloads"), HOLDS, unit="messages"),
+    Metric("relayed_updates", partial(_messages, kind="relayed_updates"), HOLDS, unit="messages"),
+    Metric("relayed_models", partial(_messages, kind="relayed_models"), HOLDS, unit="messages"),
+    Metric("direct_bits", partial(_bits, kind="direct_bits"), HOLDS, **_OF_BITS),
+    Metric("relayed_bits", partial(_bits, kind="relayed_bits"), HOLDS, **_OF_BITS),
+)
+"""The fields of `Traffic` as metrics, counts since the start: for an algorithm whose state has a ``traffic``."""

@@ -8,9 +8,11 @@ import jax
 import numpy as np
 
 from mdfl_jax import target
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.channel import Arrays
 from mdfl_jax.experiments.study import Group, Run, Study
-from mdfl_jax.metrics import Metrics, as_history
+from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
 from mdfl_jax.simulation import RunFacts
 
@@ -63,16 +65,24 @@ def batches_of(study: Study) -> list[Batch]:
 def to_arrays(result: BatchResult) -> Arrays:
     """A result as named arrays."""
     seconds = np.array([result.compile_seconds, result.run_seconds])
-    return {**result.metrics._asdict(), **result.facts._asdict(), "seconds": seconds}
+    return {**result.metrics, **result.facts._asdict(), "seconds": seconds}
 
 
-def from_arrays(arrays: Arrays) -> BatchResult:
-    """A result from `to_arrays`; arrays without elements may have been left out."""
-    runs, _, num_clients = arrays["accuracy"].shape
-    position = arrays.get("position", np.zeros((runs, 0, num_clients, 2), np.float32))
-    metrics = Metrics(**{name: arrays[name] for name in Metrics._fields if name != "position"}, position=position)
+def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
+    """A result from `to_arrays`; arrays without elements may have been left out.
+
+    Raises:
+      UserError: where the result has no such metric: it was saved by a study with others.
+    """
+    runs, num_clients = arrays["is_mobile"].shape
+    values = {"round": arrays["round"]}
+    for metric in declared:
+        if metric.name not in arrays and not metric.by_round:
+            raise UserError(f"the checkpoint knows no metric {metric.name!r}; --overwrite starts the study anew")
+        empty = np.zeros((runs, *metric.dims(num_clients)), np.float32)  # of no round
+        values[metric.name] = arrays.get(metric.name, empty)
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
-    return BatchResult(metrics, facts, *(float(s) for s in arrays["seconds"]))
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays["seconds"]))
 
 
 def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
@@ -88,19 +98,6 @@ def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
                 f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
             )
     return lines
-
-
-def held(metrics: Metrics, eval_every: int) -> Metrics:
-    """The next evaluation of runs that hold still: that of one evaluation [runs, 1, ...], later in the study."""
-    last = jax.tree.map(lambda leaf: leaf[:, -1:], metrics._replace(position=None))
-    unknown = np.full_like(last.train_loss, np.nan)
-    return last._replace(
-        round=last.round + eval_every,
-        train_loss=unknown,
-        num_neighbours=unknown,
-        lambda_2=np.full_like(last.lambda_2, np.nan),
-        position=np.repeat(metrics.position[:, -1:], eval_every, axis=1),
-    )
 
 
 class Program:
@@ -156,7 +153,7 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
     carry, metrics, facts, compile_seconds = program.start(device_runs, num_runs)
     before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
     if saved is not None:
-        before, carry = from_arrays(saved), program.restore(carry, saved, num_runs)
+        before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
     begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
 
     def result() -> BatchResult:
@@ -170,7 +167,7 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
     yield Step(0, evaluations, evaluations == mc.num_evaluations, parts[0], facts, result, state)
     for e in range(evaluations, mc.num_evaluations):
         if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
-            parts.append(held(parts[-1], program.eval_every))
+            parts.append(standing_still(parts[-1], program.eval_every))
         else:
             carry, metrics = program.advance(mc.data, *device_runs, carry)
             parts.append(as_history(to_host(metrics, num_runs), 1))

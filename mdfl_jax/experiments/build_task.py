@@ -1,4 +1,4 @@
-"""From a configuration to the task: data sets, models, synthetic data."""
+"""From a configuration to the task: data sets and models."""
 
 from typing import Any
 
@@ -7,17 +7,16 @@ from jax.sharding import Mesh
 
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset, hold_out
-from mdfl_jax.data.partition import PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.families import numbers_in, task_of
 from mdfl_jax.experiments.sections import DataConfig, Experiment
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
-from mdfl_jax.regression import regression
-from mdfl_jax.tasks import classification
+from mdfl_jax.numbers import from_values
+from mdfl_jax.tasks import TASKS, TaskRequest, task_named
 from mdfl_jax.types import Task
-
-SYNTHETIC = "synthetic:"
 
 
 def load_dataset(config: DataConfig) -> Dataset | None:
@@ -26,13 +25,11 @@ def load_dataset(config: DataConfig) -> Dataset | None:
     Raises:
       UserError: as `mdfl_jax.data.sources.load`, or where there are fewer classes than a client should hold.
     """
-    if config.name.startswith(SYNTHETIC):
+    if not TASKS[task_named(config.name)].of_datasets:
         return None
     dataset = load(config.name, config.dir, config.limit_train, config.limit_test)
-    if config.partition == "classes_per_client" and config.classes_per_client > dataset.num_classes:
-        raise UserError(
-            f"data.classes_per_client is {config.classes_per_client}; {dataset.name} has {dataset.num_classes} classes"
-        )
+    numbers = from_values(PARTITIONS.numbers(config.partition), vars(config))
+    numbers.check_dataset(dataset.num_classes, dataset.name)
     if config.validation >= len(dataset.y_train):
         raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")
     return hold_out(dataset, config.validation)
@@ -41,17 +38,9 @@ def load_dataset(config: DataConfig) -> Dataset | None:
 def build_model(experiment: Experiment, dataset: Dataset) -> nn.Module:
     """The model of a point for a data set."""
     model, engine = experiment.model, experiment.engine
-    settings = ModelSettings(
-        num_classes=dataset.num_classes,
-        widths=model.widths,
-        kernel=model.kernel,
-        hidden=model.hidden,
-        convolution="" if engine.convolution == "auto" else engine.convolution,
-        remat=engine.remat,
-        base_width=model.base_width,
-        norm=model.norm,
-    )
-    return MODELS[model.name](settings)
+    form = "" if engine.convolution == "auto" else engine.convolution
+    numbers = from_values(MODELS.numbers(model.name), vars(model))
+    return MODELS[model.name](ModelSettings(dataset.num_classes, numbers, form, engine.remat))
 
 
 def build_task(
@@ -66,32 +55,17 @@ def build_task(
       pretrained: what the model starts from, as `mdfl_jax.models.pretrained.match` gives it; all is drawn without.
     """
     data, engine = experiment.data, experiment.engine
-    if dataset is None:
-        return regression(
-            data.name.removeprefix(SYNTHETIC),
-            experiment.network.num_clients,
-            data.dimension,
-            data.samples_per_client,
-            batch_size=experiment.algorithm.batch_size,
-            precision=engine.precision,
-            mesh=mesh,
-        )
-    num_clients = experiment.network.num_clients
-    return classification(
-        dataset,
-        build_model(experiment, dataset),
-        num_clients=num_clients,
-        partition=data.partition,
-        settings=PartitionSettings(
-            num_clients,
-            dataset.num_classes,
-            classes_per_client=data.classes_per_client,
-            shards_per_client=data.shards_per_client,
-        ),
+    asked = TaskRequest(
+        num_clients=experiment.network.num_clients,
+        numbers=numbers_in(experiment, TASKS, task_named(data.name)),
         batch_size=experiment.algorithm.batch_size,
-        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
         precision=engine.precision,
         mesh=mesh,
+        tiling=Tiling(engine.block_size, engine.tile, engine.mapping),
+        dataset=dataset,
+        model=None if dataset is None else build_model(experiment, dataset),
+        partition=data.partition,
         augmentation=Augmentation(data.crop, data.flip),
         pretrained=pretrained,
     )
+    return task_of(experiment).make(asked)

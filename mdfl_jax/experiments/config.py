@@ -7,35 +7,38 @@ what is allowed where something is off.
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
 
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.experiments.algorithm_checks import check_algorithm
-from mdfl_jax.experiments.graph_points import check_graph
-from mdfl_jax.experiments.pretrained_files import check_pretrained
+from mdfl_jax.experiments.checks import check_together
+from mdfl_jax.experiments.families import check_own, schema
 from mdfl_jax.experiments.sections import Experiment
-from mdfl_jax.experiments.server_checks import check_server
-from mdfl_jax.experiments.trace_files import check_trace
-from mdfl_jax.experiments.world_checks import check_world
-from mdfl_jax.regression import KINDS
+from mdfl_jax.numbers import check_bounds
 
-LARGEST = 2**31 - 1  # the programs count in 32 bits
+RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
 
 
 def default_config() -> ConfigDict:
-    """Every field with its default, to be changed by a config file; unknown fields cannot be added."""
-    return ConfigDict(dataclasses.asdict(Experiment())).lock()
+    """Every field with its default, to be changed by a config file; unknown fields cannot be added.
+
+    The numbers of members are None, which stands for the member's own.
+    """
+    tree = ConfigDict(dataclasses.asdict(schema()()))
+    for path, field in all_fields().items():
+        if "own" in field.metadata:
+            section, name = path.split(".")
+            tree[section][name] = placeholder(tuple if field.type == tuple[int, ...] else field.type)
+    return tree.lock()
 
 
-def all_fields(kind: type = Experiment, prefix: str = "") -> dict[str, dataclasses.Field]:
+def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
     """The fields of a config by path: {'network.radius': field, ...}."""
     found: dict[str, dataclasses.Field] = {}
-    for field in dataclasses.fields(kind):
+    for field in dataclasses.fields(kind or schema()):
         if dataclasses.is_dataclass(field.type):
             found |= all_fields(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
         else:
@@ -50,24 +53,32 @@ def check_key(path: str) -> dataclasses.Field:
       UserError: where there is none; the nearest is suggested.
     """
     fields = all_fields()
+    if path in RENAMED:
+        raise UserError(f"{path} is called {RENAMED[path]} now")
     if path not in fields:
         raise UserError(unknown_name("config key", path, fields))
     return fields[path]
 
 
 def check_value(path: str, value: Any) -> Any:
-    """The value of a field in its type, within its bounds.
+    """The value of a field in its type, within its bounds; None, for a member's number, stays.
 
     Raises:
       UserError: naming the field, its value and what is allowed.
     """
     field = check_key(path)
     rules = field.metadata
+    if value is None and "own" in rules:
+        return None
     value = _typed(path, field.type, value)
-    for item in value if isinstance(value, tuple) else (value,):
-        _check_bounds(path, item, rules)
-    if "names" in rules and value not in rules["names"]:
-        raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, rules['names'])}")
+    if "own" in rules:
+        check_own(path, value, rules)
+    else:
+        check_bounds(path, value, rules)
+    names = rules.get("names", ())
+    known = names() if callable(names) else names
+    if known and value not in known:
+        raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
     return value
 
 
@@ -92,34 +103,6 @@ def _typed(path: str, kind: Any, value: Any) -> Any:
     raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
 
 
-def _single(value: float) -> float:
-    """A number as the programs see it, in single precision: what is too small is 0, what is too large infinite."""
-    with np.errstate(over="ignore"):
-        single = np.float32(value)
-    return 0.0 if abs(single) < np.finfo(np.float32).tiny else float(single)
-
-
-def _check_bounds(path: str, value: Any, rules: Any) -> None:
-    tests = {
-        "at_least": (lambda v, b: v >= b, "at least"),
-        "above": (lambda v, b: v > b, "greater than"),
-        "at_most": (lambda v, b: v <= b, "at most"),
-        "below": (lambda v, b: v < b, "less than"),
-    }
-    seen = _single(value) if isinstance(value, float) and rules.get("traced") else value
-    present = [name for name in tests if name in rules]
-    broken = any(not tests[name][0](seen, rules[name]) for name in present)  # NaN breaks every bound
-    if broken or (rules.get("finite") and not math.isfinite(seen)):
-        allowed = " and ".join(f"{tests[name][1]} {rules[name]}" for name in present)
-        rounded = f", {seen} in single precision" if seen in (0.0, math.inf) and seen != value else ""
-        finite = " and finite" if rules.get("finite") else ""
-        raise UserError(f"{path} is {value}{rounded}; it must be {allowed}{finite}")
-    if isinstance(value, int) and value > LARGEST:
-        raise UserError(f"{path} is {value}; it must be at most {LARGEST}")
-    if rules.get("odd") and value % 2 == 0:
-        raise UserError(f"{path} is {value}; it must be odd")
-
-
 def resolve(config: ConfigDict) -> Experiment:
     """The frozen, checked configuration.
 
@@ -133,7 +116,7 @@ def resolve(config: ConfigDict) -> Experiment:
         known = {field.name: field for field in dataclasses.fields(kind)}
         for name in tree:
             if name not in known:
-                raise UserError(unknown_name("config key", prefix + name, all_fields()))
+                check_key(prefix + name)
         values = {}
         for name, field in known.items():
             if name not in tree:
@@ -144,57 +127,6 @@ def resolve(config: ConfigDict) -> Experiment:
                 values[name] = check_value(prefix + name, tree[name])
         return kind(**values)
 
-    experiment: Experiment = section(Experiment, config, "")
+    experiment: Experiment = section(schema(), config, "")
     check_together(experiment)
     return experiment
-
-
-def check_task(experiment: Experiment) -> None:
-    """Checks of synthetic data, of the stop rule and of float64, which only synthetic data has.
-
-    Raises:
-      UserError: naming the field and its value.
-    """
-    name, synthetic = experiment.data.name, experiment.data.name.startswith("synthetic:")
-    if synthetic and name.removeprefix("synthetic:") not in KINDS:
-        raise UserError(f"data.name: {unknown_name('synthetic data', name, [f'synthetic:{kind}' for kind in KINDS])}")
-    if not synthetic and experiment.stop_std:
-        raise UserError(f"stop_std is {experiment.stop_std}; it must be 0 unless data.name is synthetic:...")
-    if synthetic and experiment.engine.precision not in ("float32", "float64"):
-        raise UserError(f"engine.precision is {experiment.engine.precision}; with {name} it is float32 or float64")
-    if not synthetic and experiment.engine.precision == "float64":
-        raise UserError("engine.precision is float64; it must be another unless data.name is synthetic:...")
-
-
-def check_together(experiment: Experiment) -> None:
-    """Checks what one field alone cannot tell.
-
-    Raises:
-      UserError: naming the fields and their values.
-    """
-    network, data = experiment.network, experiment.data
-    if network.num_mobile > network.num_clients and not network.graph:
-        raise UserError(
-            f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
-            f"which is {network.num_clients}"
-        )
-    if network.graph:
-        check_graph(experiment)
-    else:
-        check_world(network, experiment.motion)
-        check_trace(experiment)
-    check_task(experiment)
-    check_pretrained(experiment)
-    check_algorithm(experiment.algorithm)
-    check_server(experiment)
-    if experiment.rounds % experiment.eval_every:
-        raise UserError(
-            f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
-        )
-    if experiment.model.name in ("cnn", "gn_lenet") and not experiment.model.widths:
-        raise UserError(f"model.widths is (); model.name {experiment.model.name} needs one width or more")
-    name = experiment.name
-    if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
-        raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")
-    if not data.name:
-        raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.metrics import Metrics
-
-GROUPS = ("mobile", "other")
+from mdfl_jax.metrics.declare import GROUPS
+from mdfl_jax.metrics.history import Metrics
 
 
 def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -35,17 +34,17 @@ def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def by_group(values: np.ndarray, is_mobile: np.ndarray) -> dict[str, np.ndarray]:
-    """`group_mean` of both groups, by the names of `GROUPS`."""
+    """`group_mean` of both groups, by the names of `mdfl_jax.metrics.declare.GROUPS`."""
     return {name: group_mean(values, members) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
 
 
 def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
     """What a line of metrics.jsonl says of the groups, of the e-th evaluation: keys such as 'accuracy_mobile'."""
-    fields = {"accuracy": metrics.accuracy[e], "num_neighbours": metrics.num_neighbours[e]}
     return {
-        f"{field}_{name}": float(mean)
-        for field, values in fields.items()
-        for name, mean in by_group(values, is_mobile).items()
+        f"{metric.in_files}_{name}": float(mean)
+        for metric in metrics.declared
+        if metric.by_group
+        for name, mean in by_group(metric.on_host(metrics[metric.name][e]), is_mobile).items()
     }
 
 

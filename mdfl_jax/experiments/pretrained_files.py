@@ -8,10 +8,13 @@ import numpy as np
 
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.build_task import SYNTHETIC, build_model
+from mdfl_jax.experiments.build_task import build_model
+from mdfl_jax.experiments.families import task_of
 from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import TWINS, Report, match
 from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.numbers import from_values
 
 
 class Pretrained(NamedTuple):
@@ -42,12 +45,13 @@ def check_pretrained(experiment: Experiment) -> None:
     if not model.pretrained:
         return
     given = f"model.pretrained is {model.pretrained!r}"
-    if experiment.data.name.startswith(SYNTHETIC):
+    if not task_of(experiment).of_datasets:
         raise UserError(f"{given}; it must be empty with data.name {experiment.data.name}")
     if model.name not in TWINS:
         raise UserError(f"{given}; model.name is {model.name}, and there are weights of {', '.join(TWINS)}")
-    if model.norm != "batch":
-        raise UserError(f"{given}; model.norm is {model.norm}, and the weights are of networks with batch")
+    norm = from_values(MODELS.numbers(model.name), vars(model)).norm
+    if norm != "batch":
+        raise UserError(f"{given}; model.norm is {norm}, and the weights are of networks with batch")
 
 
 class PretrainedFiles:

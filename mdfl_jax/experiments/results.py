@@ -15,7 +15,8 @@ from scipy import stats
 from mdfl_jax.exchange.meter import total_bits
 from mdfl_jax.experiments.groups import group_line, group_summary
 from mdfl_jax.experiments.select import select
-from mdfl_jax.metrics import Metrics
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import RunFacts
 
 SCHEMA = 1
@@ -54,14 +55,25 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
 
 
-def with_seeds(values: np.ndarray) -> dict[str, Any]:
+def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     """`interval` and the values themselves."""
     return interval(values) | {"per_seed": [float(v) for v in values]}
 
 
-def _where_measured(values: np.ndarray) -> dict[str, Any] | None:
-    """Statistics of the last of [S, E] values; None where the task has none, not even before the first round."""
-    return None if np.isnan(values[:, 0]).all() else with_seeds(values[:, -1])
+def _unmeasured(values: np.ndarray) -> bool:
+    """Whether there are no values [S, E, ...], not even before the first round."""
+    return bool(np.isnan(values[:, 0]).all())
+
+
+def _at_end(metrics: Metrics) -> dict[str, Any]:
+    """What summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    entries: dict[str, Any] = {}
+    for metric in metrics.declared:
+        if metric.summary and not metric.by_round:
+            values = metric.on_host(metrics[metric.name])  # [S, E, ...]
+            measured = not (metric.optional and _unmeasured(values))
+            entries[metric.in_files] = with_seeds([metric.number(v) for v in values[:, -1]]) if measured else None
+    return entries
 
 
 def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
@@ -83,7 +95,7 @@ def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -
     """The first evaluated round at which a seed's models were no longer finite, by seed."""
     metrics = history.metrics
     broken = ~(np.isfinite(metrics.consensus_distance) & np.isfinite(metrics.mean_model_loss))
-    if not np.isnan(metrics.objective[:, 0]).all():
+    if not _unmeasured(metrics.objective):
         broken |= ~np.isfinite(metrics.objective)
     return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
 
@@ -97,17 +109,13 @@ def summarize_point(
     accuracy = of_clients if judged == "clients" else metrics.mean_model_accuracy.astype(np.float64)
     bits = total_bits(metrics.bits)  # [S, E, N]
     messages = metrics.messages.astype(np.float64)
-    mobile = history.facts.is_mobile
+    worst, mobile = metrics.accuracy.min(axis=2), history.facts.is_mobile
     moved = metrics.distance_moved[:, -1][mobile]
     return {
         "final_accuracy": with_seeds(accuracy[:, -1]),
         "best_accuracy": with_seeds(accuracy.max(axis=1)),
-        "worst_client_accuracy": _where_measured(metrics.accuracy.min(axis=2)),
-        "mean_model_accuracy": with_seeds(metrics.mean_model_accuracy[:, -1]),
-        "mean_model_loss": with_seeds(metrics.mean_model_loss[:, -1]),
-        "validation_loss": _where_measured(metrics.validation_loss),
-        "objective": _where_measured(metrics.objective),
-        "rounds_done": with_seeds(metrics.rounds_done[:, -1]),
+        "worst_client_accuracy": None if _unmeasured(worst) else with_seeds(worst[:, -1]),
+        **_at_end(metrics),
         "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
         "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
         "bits_to_target": _at_first(bits.mean(axis=(0, 2)), accuracy.mean(axis=0), target),
@@ -157,13 +165,9 @@ def summarize(
             difference = interval(np.subtract(*pair))
             entry["difference_to_baseline"] = {"mean": difference["mean"], "ci95": difference["ci95"]}
     selected = {"selected": select(entries, select_by)} if select_by else {}
-    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries} | selected
-
-
-def _mean_of_known(values: np.ndarray) -> float:
-    """Mean of the values that are not NaN; NaN where there is none."""
-    known = values[~np.isnan(values)]
-    return float(known.mean(dtype=np.float64)) if len(known) else math.nan
+    own = {metric.name: metric for h in histories for metric in h.metrics.declared if metric not in BUILT_IN}
+    described = {"metrics": [metric.described._asdict() for metric in own.values()]} if own else {}
+    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries} | selected | described
 
 
 def metric_lines(
@@ -171,49 +175,26 @@ def metric_lines(
 ) -> Iterator[dict[str, Any]]:
     """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...], ``is_mobile`` is [N]."""
     for e in range(len(metrics.round)):
-        accuracy = np.asarray(metrics.accuracy[e], np.float64)
-        decile = max(len(accuracy) // 10, 1)
-        yield {
-            "schema": SCHEMA,
-            "point": point,
-            "seed": seed,
-            "round": int(metrics.round[e]),
-            "accuracy": accuracy.mean(),
-            "accuracy_min": accuracy.min(),
-            "accuracy_max": accuracy.max(),
-            "accuracy_std": accuracy.std(),
-            "accuracy_worst_decile": np.sort(accuracy)[:decile].mean(),
-            "loss": metrics.loss[e].mean(dtype=np.float64),
-            "train_loss": _mean_of_known(metrics.train_loss[e]),
-            "mean_model_accuracy": metrics.mean_model_accuracy[e],
-            "mean_model_loss": metrics.mean_model_loss[e],
-            "validation_loss": metrics.validation_loss[e],
-            "objective": metrics.objective[e],
-            "rounds_done": int(metrics.rounds_done[e]),
-            "consensus_distance": metrics.consensus_distance[e],
-            "messages": metrics.messages[e].mean(dtype=np.float64),
-            "bits_sent": total_bits(metrics.bits[e]).mean(),
-            "double_bits": _times(metrics.messages[e].mean(dtype=np.float64), double_bits),
-            "distance_moved": metrics.distance_moved[e].mean(dtype=np.float64),
-            "num_neighbours": metrics.num_neighbours[e].mean(dtype=np.float64),
-            "lambda_2": metrics.lambda_2[e],
-            **group_line(metrics, e, is_mobile),
-        }
+        line: dict[str, Any] = {"schema": SCHEMA, "point": point, "seed": seed, "round": int(metrics.round[e])}
+        for metric in metrics.declared:
+            if metric.by_round:
+                continue
+            values = metric.on_host(metrics[metric.name][e])
+            line[metric.in_files] = metric.number(values)
+            line |= {f"{metric.in_files}_{name}": of(values) for name, of in metric.more.items()}
+            if metric.name == "bits":  # PaME's own count stands beside ours
+                line["double_bits"] = _times(line["messages"], double_bits)
+        yield line | group_line(metrics, e, is_mobile)
 
 
 def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
-    """The arrays of history.npz: 'rounds' [E], and 'p/...' [S, E, N] (or as named in `Metrics`) for the p-th point."""
+    """The arrays of history.npz: 'rounds' [E], and 'p/KEY' [S, E, ...] of each metric for the p-th point."""
     arrays: dict[str, np.ndarray] = {"rounds": histories[0].metrics.round[0]}
     for p, history in enumerate(histories):
-        metrics = history.metrics._asdict()
-        del metrics["round"]
-        metrics["bits_sent"] = total_bits(metrics.pop("bits"))
-        if metrics["position"].shape[1] == 0:
-            del metrics["position"]
-        for name in ("validation_loss", "objective"):
-            if np.isnan(metrics[name][:, 0]).all():  # not measured
-                del metrics[name]
-        arrays |= {f"{p}/{name}": value for name, value in metrics.items()}
+        for metric in history.metrics.declared:
+            values = history.metrics[metric.name]
+            if values.shape[1] and not (metric.optional and _unmeasured(values)):
+                arrays[f"{p}/{metric.in_files}"] = metric.on_host(values)
         arrays |= {f"{p}/{name}": value for name, value in history.facts._asdict().items()}
     return arrays
 

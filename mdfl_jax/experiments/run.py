@@ -15,6 +15,7 @@ from mdfl_jax.experiments import workdir as workdirs
 from mdfl_jax.experiments.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays, unreached
 from mdfl_jax.experiments.channel import Arrays
 from mdfl_jax.experiments.checkpoint import Checkpoints, number_of, state_name
+from mdfl_jax.experiments.families import effective
 from mdfl_jax.experiments.follow import shares
 from mdfl_jax.experiments.hosts import Interrupted, Lead
 from mdfl_jax.experiments.lines import OrderedLines
@@ -29,7 +30,7 @@ from mdfl_jax.experiments.results import (
     write_json,
 )
 from mdfl_jax.experiments.study import Run, Study, set_precision
-from mdfl_jax.metrics import Metrics
+from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import RunFacts
 
 
@@ -62,7 +63,8 @@ class _Runner:
         ):
             self.lines = OrderedLines(file)
             for name in progress.finished:
-                batch, result = self.batches[number_of(name)], from_arrays(self.checkpoints.load(name))
+                batch = self.batches[number_of(name)]
+                result = from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics)
                 self._write_lines(batch, result.metrics, result.facts)
                 self._finish(batch, result)
             self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
@@ -126,7 +128,8 @@ class _Runner:
             if message.kind == "state":
                 self.states[message.fields["number"]] = message.fields["evaluations"], message.arrays
             elif message.kind == "result":
-                batch, result = self.batches[message.fields["number"]], from_arrays(message.arrays)
+                batch = self.batches[message.fields["number"]]
+                result = from_arrays(message.arrays, batch.group.simulation.metrics)
                 for line in unreached(self.study, batch.runs, result.facts):
                     self.log(line)
                 self._write_lines(batch, result.metrics, result.facts)
@@ -170,7 +173,7 @@ class _Runner:
             metric_lines(
                 self.study.points[run.point].id,
                 run.seed,
-                Metrics(*(leaf[i] for leaf in metrics)),
+                jax.tree.map(lambda leaf, i=i: leaf[i], metrics),
                 facts.is_mobile[i],
                 batch.group.double_bits(run.point),
             )
@@ -238,7 +241,10 @@ def run_study(
         "title": experiment.title,
         "status": "running",
         "config": study.config,
-        "points": [{"id": point.id, "overrides": point.overrides} for point in study.points],
+        "points": [
+            {"id": point.id, "overrides": point.overrides, "numbers": effective(point.experiment)}
+            for point in study.points
+        ],
         "seeds": study.seeds,
         "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],

@@ -1,7 +1,8 @@
-"""The sections of a configuration: every field with its default, its bounds and what it means.
+"""The sections of a configuration: every field that is no member's number, with its default, bounds and meaning.
 
-A field marked ``traced`` is a number that sweep points may differ in without compiling again. The checks are in
-`mdfl_jax.experiments.config`.
+The numbers of the members (mobility rules, algorithms, ...) are fields of the same sections, and are declared by the
+members: `schema` is the whole. A field marked ``traced`` is a number that sweep points may differ in without compiling
+again. The checks are in `mdfl_jax.experiments.config`.
 """
 
 import dataclasses
@@ -16,7 +17,6 @@ from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
-from mdfl_jax.models.norm import NORMS
 from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
@@ -26,14 +26,13 @@ from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
 X_AXES = ("bits", "messages", "rounds")
-SERVER_PATTERNS = (*PATTERNS, "roadside")
-SLOTS = 10**6  # of a gap or a search interval; sums of a few stay far below NEVER
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 
 
 def _field(default: Any, doc: str, **rules: Any) -> Any:
-    """A field with its rules: at_least, above, at_most, below, odd, finite, names (those known), traced."""
+    """A field with its rules: at_least, above, at_most, below, odd, finite, names (those known, or a function to them),
+    traced."""
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
 
 
@@ -42,31 +41,15 @@ class DataConfig:
     """Which samples, and who holds them."""
 
     name: str = _field(
-        "digits", "digits, the name of an .npz in dir, tfds:<name>, synthetic:linear or synthetic:logistic"
+        "digits", "digits, the name of an .npz in dir, tfds:<name>, or a task that draws its data, as synthetic:linear"
     )
     dir: str = _field("", "data directory; empty: the environment variable MDFL_DATA_DIR")
     limit_train: int = _field(0, "use so many training samples, 0: all", at_least=0)
     limit_test: int = _field(0, "use so many test samples, 0: all", at_least=0)
     partition: str = _field("dirichlet", "how samples are divided", names=PARTITIONS)
-    alpha: float = _field(0.05, "concentration of the Dirichlet partition", above=0, finite=True, traced=True)
-    classes_per_client: int = _field(2, "of the partition of that name", at_least=1)
-    shards_per_client: int = _field(2, "of the partition 'shards'", at_least=1)
     validation: int = _field(0, "training samples held out, to choose step sizes by", at_least=0)
     crop: int = _field(0, "training images are moved at random by up to so many pixels", at_least=0, at_most=64)
     flip: bool = _field(False, "training images are mirrored with probability one half")
-    dimension: int = _field(1000, "synthetic: coordinates of the model, n", at_least=1)
-    samples_per_client: int = _field(100, "synthetic: samples of each client", at_least=1)
-    shift: float = _field(
-        0.0, "synthetic: deviation of each client's truth from the common one", at_least=0, finite=True, traced=True
-    )
-    truth_share: float = _field(
-        0.0,
-        "synthetic: share of the truth's coordinates that are not zero, 0: PaME's",
-        at_least=0,
-        at_most=1,
-        traced=True,
-    )
-    l2: float = _field(0.0, "synthetic: weight of the penalty l2 / 2 ||w||^2", at_least=0, finite=True, traced=True)
 
 
 @dataclass(frozen=True)
@@ -74,11 +57,6 @@ class ModelConfig:
     """What every client learns."""
 
     name: str = _field("cnn", "model", names=MODELS)
-    widths: tuple[int, ...] = _field((16, 32), "channels of the convolutions (cnn) or hidden widths (mlp)", at_least=1)
-    kernel: int = _field(3, "size of the convolutions' kernels", at_least=1, odd=True)
-    hidden: int = _field(64, "width of the dense layer behind the convolutions", at_least=1)
-    base_width: int = _field(0, "resnets: channels of the first stage, 0: the paper's", at_least=0)
-    norm: str = _field("batch", "resnets: normalisation", names=NORMS)
     pretrained: str = _field("", "weights file of a ResNet-18 or -50 (.safetensors, .npz, .pth); empty: random")
 
 
@@ -88,7 +66,9 @@ class NetworkConfig:
 
     num_clients: int = _field(20, "N", at_least=1, at_most=1_000_000)
     graph: str = _field(
-        "", "who hears whom: a graph, or 'file'; empty: clients in space, as mobility says", names=("", *GRAPHS, "file")
+        "",
+        "who hears whom: a graph, or 'file'; empty: clients in space, as mobility says",
+        names=lambda: ("", *GRAPHS, "file"),
     )
     num_mobile: int = _field(5, "M of the N clients move; under trace all do", at_least=0, traced=True)
     grid_size: int = _field(18, "G of the G x G grid", at_least=1, at_most=46_340)
@@ -102,10 +82,6 @@ class NetworkConfig:
     mobility: str = _field(
         "random_movement", "how the mobile clients move; not looked at under a graph", names=MOBILITIES
     )
-    warm_up_met: float = _field(
-        0.5, "dam_met, dcm_met: share of the static clients met at random first", at_least=0, at_most=1, traced=True
-    )
-    tell_met: bool = _field(False, "dam_met, dcm_met: mobile clients in range tell whom they met", traced=True)
     contact: str = _field(
         "disc", "in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
@@ -116,7 +92,6 @@ class NetworkConfig:
         0.0, "probability added to it at the edge of the radius", at_least=0, at_most=1, traced=True
     )
     mixing: str = _field("metropolis_hastings", "weights of the averaging", names=MIXINGS)
-    ratio: float = _field(0.5, "weight of the speeds in the mixing speed_aware", at_least=0, at_most=1, traced=True)
 
 
 def _metres(default: float, doc: str, **rules: Any) -> Any:
@@ -125,41 +100,13 @@ def _metres(default: float, doc: str, **rules: Any) -> Any:
 
 @dataclass(frozen=True)
 class MotionConfig:
-    """The plane [0, width] x [0, height] and how clients move in it: metres, seconds, metres a second."""
+    """The plane [0, width] x [0, height], in metres and seconds, and the numbers of the mobility rules."""
 
     width: float = _metres(500.0, "of the rectangle", above=0)
     height: float = _metres(500.0, "of the rectangle", above=0)
     dt: float = _metres(1.0, "seconds of a round", above=0)
     boundary: str = _field("reflect", "what a wall does to a leg", names=BOUNDARIES, traced=True)
     warm_up: int = _field(0, "rounds moved before the first one", at_least=0, traced=True)
-    speed_min: float = _metres(1.0, "smallest speed drawn", at_least=0)
-    speed_max: float = _metres(50.0, "largest speed drawn; of the slow clients under random_walk", at_least=0)
-    beta: float = _metres(1.75, "random_walk: fast clients have beta to 2 beta times speed_max", at_least=0)
-    up: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
-    down: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
-    left: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
-    right: float = _field(0.25, "random_walk: probability of this direction", at_least=0, at_most=1, traced=True)
-    pause_min: float = _metres(0.0, "shortest pause between legs", at_least=0)
-    pause_max: float = _metres(0.0, "longest pause between legs, 0: none", at_least=0)
-    steady_start: bool = _field(True, "random_waypoint, group: start in the stationary law", traced=True)
-    leg_time: float = _metres(10.0, "random_direction: mean seconds of a leg", above=0)
-    alpha: float = _field(
-        0.75, "gauss_markov: memory of the velocity from round to round", at_least=0, at_most=1, traced=True
-    )
-    mean_speed: float = _metres(0.0, "gauss_markov: speed of the mean velocity", at_least=0)
-    mean_direction: float = _metres(
-        0.0, "gauss_markov: its direction, degrees counterclockwise from east", at_least=-360, at_most=360
-    )
-    speed_std: float = _metres(10.0, "gauss_markov: deviation of each component of the velocity", at_least=0)
-    block: float = _metres(100.0, "manhattan: metres between two streets", above=0)
-    turn: float = _field(0.5, "manhattan: probability of turning off at a crossing", at_least=0, at_most=1, traced=True)
-    flight_exponent: float = _metres(1.0, "levy_walk: density of flight lengths is l^-(1 + exponent)", above=0)
-    flight_min: float = _metres(10.0, "levy_walk: shortest flight", above=0)
-    flight_max: float = _metres(500.0, "levy_walk: longest flight", above=0)
-    pause_exponent: float = _metres(1.0, "levy_walk: density of pauses is t^-(1 + exponent)", above=0)
-    groups: int = _field(4, "group: how many groups", at_least=1, traced=True)
-    group_radius: float = _metres(50.0, "group: farthest of a member from its reference point", at_least=0)
-    loop: str = _field("50,50; 450,50; 450,450; 50,450", "patrol: waypoints 'x,y; x,y; ...' in metres")
 
 
 @dataclass(frozen=True)
@@ -191,13 +138,6 @@ class TraceConfig:
 class GraphConfig:
     """The graph that network.graph names; its weights are those of network.mixing."""
 
-    degree: int = _field(
-        4, "links of a client: random_regular, small_world (even), erdos_renyi (the mean)", at_least=1, traced=True
-    )
-    probability: float = _field(0.0, "erdos_renyi: of a link, 0: by the degree", at_least=0, at_most=1, traced=True)
-    rewire: float = _field(
-        0.1, "small_world: probability that a link is led elsewhere", at_least=0, at_most=1, traced=True
-    )
     file: str = _field("", "edge list i,j or matrix (.npy, .npz, text); an array [T, N, N] is one a round, cycled")
     directed: bool = _field(False, "of a file: i,j says only that i hears j")
     allow_disconnected: bool = _field(False, "random graphs and files need not be connected", traced=True)
@@ -211,14 +151,7 @@ class ServerConfig:
     pairs, and network's places, contact and mixing are not looked at.
     """
 
-    pattern: str = _field("", "when clients meet it; empty: there is none", names=("", *SERVER_PATTERNS))
-    interval: int = _field(50, "fixed: client i meets it at i + interval * n", at_least=1, at_most=SLOTS, traced=True)
-    gap_min: int = _field(30, "random: shortest gap between two meetings", at_least=1, at_most=SLOTS, traced=True)
-    gap_max: int = _field(50, "random: longest gap", at_least=1, at_most=SLOTS, traced=True)
-    mean_gap: float = _field(
-        30.0, "exponential: mean of the gaps before they are truncated", above=0, at_most=SLOTS, traced=True
-    )
-    gap_limit: int = _field(80, "exponential: longest gap", at_least=1, at_most=SLOTS, traced=True)
+    pattern: str = _field("", "when clients meet it; empty: there is none", names=lambda: ("", *PATTERNS, "roadside"))
     file: str = _field("", "table: file of lines client,slot")
     pairs: float = _field(
         0.5,
@@ -233,58 +166,19 @@ class ServerConfig:
     one_at_a_time: bool = _field(True, "roadside: a client talks to one other in a slot, or to all in range")
 
 
-def _slots(default: int, doc: str) -> Any:
-    return _field(default, f"fedmobile: {doc}", at_least=0, at_most=SLOTS, traced=True)
-
-
-def _own(doc: str, **rules: Any) -> Any:
-    return _field(0.0, f"{doc}; 0: the algorithm's own", at_least=0, finite=True, traced=True, **rules)
-
-
-def _own_count(doc: str, **rules: Any) -> Any:
-    return _field(0, f"{doc}; 0: the algorithm's own", at_least=0, traced=True, **rules)
-
-
 @dataclass(frozen=True)
 class AlgorithmConfig:
     """What is done in a round."""
 
     name: str = _field("dpsgd", "algorithm", names=ALGORITHMS)
     optimizer: str = _field("sgd", "local optimiser", names=OPTIMIZERS)
-    lr: float = _field(0.1, "learning rate", above=0, finite=True, traced=True)
-    momentum: float = _field(
-        0.0, "of SGD; squarm_sgd and dfedavgm take 0.9 where it is 0", at_least=0, below=1, traced=True
-    )
-    weight_decay: float = _field(0.0, "weight decay", at_least=0, finite=True, traced=True)
     lr_schedule: str = _field("constant", "learning rate over the local steps", names=LR_SCHEDULES)
     lr_final: float = _field(0.0, "last factor of the cosine, floor of the exponential", at_least=0, at_most=1)
     lr_decay: float = _field(0.99, "factor a step of the exponential", above=0, below=1)
     batch_size: int = _field(0, "samples of a minibatch, 0: full batch", at_least=0)
     local_steps: int = _field(1, "E, optimiser steps between exchanges", at_least=1)
     statistics: str = _field("mixed", "batch statistics: exchanged with the parameters, or each client's", names=KEPT)
-    compressor: str = _field("", "of the messages; empty: the algorithm's own", names=("", *COMPRESSORS))
-    participation: float = _own("share of the neighbours that a communication takes, nu (PaME V-D)", at_most=1)
-    period_min: int = _own_count(
-        "smallest period in rounds, kappa; drawn per client by pame, else one for all", at_most=10**9
-    )
-    period_max: int = _own_count("largest period; one for all is the middle of the two", at_most=10**9)
-    transmission: float = _own("share of the coordinates in a message, s / n: pame, random_k, top_k", at_most=1)
-    penalty_growth: float = _own("pame: factor a round of the penalty, gamma")
-    consensus_lr: float = _own("beer, choco, squarm_sgd: step of the compressed gossip, gamma", at_most=1)
-    rho: float = _own("dfedsam: radius of the perturbation")
-    levels: int = _own_count("quantiser qsgd: levels, s", at_most=65_535)
-    eta: float = _own("quantiser anq: absolute error")
-    omega: float = _own("quantiser anq: relative error", below=1)
-    eta_decay: float = _own("anq_nids: factor a round of eta", at_most=1)
-    noise: float = _own("compressor gaussian_noise: standard deviation")
-    trigger: float = _own("squarm_sgd: threshold of the event that sends")
-    num_peers: int = _own_count("epidemic: receivers that a client draws")
-    upload_from: int = _slots(10, "slots after a meeting from which updates may be relayed, theta")
-    upload_until: int = _slots(40, "slots after a meeting until which they may be, and must arrive, Theta")
-    download_from: int = _slots(5, "slots before the next meeting until which models may be relayed, omega")
-    download_until: int = _slots(25, "slots before it from which they may be, and must be of, Omega")
-    max_upload: int = _slots(1, "uploads by relay between two meetings, K")
-    max_download: int = _slots(1, "downloads by relay between two meetings, K")
+    compressor: str = _field("", "of the messages; empty: the algorithm's own", names=lambda: ("", *COMPRESSORS))
 
 
 @dataclass(frozen=True)
@@ -304,7 +198,7 @@ class EngineConfig:
     mapping: str = _field("chunk", "blocks computed together: all, a tile's worth, or one", names=MAPPINGS)
     precision: str = _field(
         "float32",
-        "of the models' arithmetic; float64, of synthetic data, is that of weights too",
+        "of the models' arithmetic; float64, of the tasks that have it, is that of weights too",
         names=(*PRECISIONS, "float64"),
     )
     convolution: str = _field("auto", "form of the convolutions", names=("auto", *FORMS))
@@ -338,7 +232,7 @@ class Experiment:
     )
     stop_std: float = _field(
         0.0,
-        "synthetic: a run ends where the objective's deviation over three rounds is below this, 0: never",
+        "of tasks with an objective: a run ends where its deviation over three rounds is below this, 0: never",
         at_least=0,
         finite=True,
     )

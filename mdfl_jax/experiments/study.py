@@ -11,16 +11,17 @@ from ml_collections import ConfigDict
 from mdfl_jax import target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.algorithm_checks import notes
+from mdfl_jax.experiments import families
 from mdfl_jax.experiments.build import build_simulation, hparams_of
-from mdfl_jax.experiments.build_task import SYNTHETIC, load_dataset
+from mdfl_jax.experiments.build_task import load_dataset
+from mdfl_jax.experiments.checks import check_graph_used, notes
 from mdfl_jax.experiments.config import resolve
-from mdfl_jax.experiments.graph_points import check_graph_used
+from mdfl_jax.experiments.families import has_momentum, numbers_in, task_of
 from mdfl_jax.experiments.pretrained_files import Pretrained, PretrainedFiles
 from mdfl_jax.experiments.sections import DataConfig, Experiment
-from mdfl_jax.experiments.server_checks import notes as server_notes
-from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points
+from mdfl_jax.experiments.sweep import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.experiments.trace_files import TraceFiles, check_used
+from mdfl_jax.models import MODELS
 from mdfl_jax.sharding import client_mesh, size
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
@@ -115,8 +116,7 @@ def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
     """The mesh of a batch of runs: as many columns as are set, or all devices where runs are fewer than these.
 
-    Without that none: each device has runs of its own. Synthetic regressions, whose rounds take microseconds, share a
-    run only where columns are set.
+    Without that none: each device has runs of its own. Light tasks share a run only where columns are set.
 
     Raises:
       UserError: for columns that do not fit the devices.
@@ -127,7 +127,7 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
         allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
         number = f"the {len(devices)} devices" if len(devices) > 1 else "the one device"
         raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
-    few = num_runs < len(devices) and not experiment.data.name.startswith(SYNTHETIC)
+    few = num_runs < len(devices) and not task_of(experiment).is_light
     return client_mesh(devices, wanted or (len(devices) if few else 1))
 
 
@@ -162,40 +162,21 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
     for indices in group_points(all_points):
         members = [all_points[i].experiment for i in indices]
         patterns = list(dict.fromkeys(member.network.mobility for member in members))
-        # Only what names the samples matters to loading.
-        source = dataclasses.replace(
-            members[0].data, alpha=1.0, shards_per_client=1, shift=0.0, l2=0.0, truth_share=0.0
-        )
+        source = static_key(members[0]).data  # what names the samples; points differ in traced numbers
         if source not in datasets:
             datasets[source] = load_dataset(source)
-        check_images(members[0], datasets[source])
+        dataset = datasets[source]
+        if dataset is not None:
+            model = members[0].model.name
+            numbers_in(members[0], MODELS, model).check_image(dataset.x_train.shape[1:3], model, dataset.name)
         num_runs = runs_per_batch(members[0], len(members), processes)
-        pretrained = weight_files.weights(members[0], datasets[source])
+        pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
-        simulation = build_simulation(members[0], datasets[source], patterns, mesh, tree)
+        simulation = build_simulation(members[0], dataset, patterns, mesh, tree)
         hparams = [hparams_of(member, patterns, files.params(member, patterns)) for member in members]
-        groups.append(Group(indices, simulation, hparams, num_runs, patterns, datasets[source], pretrained))
+        groups.append(Group(indices, simulation, hparams, num_runs, patterns, dataset, pretrained))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)
-
-
-def check_images(experiment: Experiment, dataset: Dataset | None) -> None:
-    """Checks that a model's poolings, each halving the image, leave something of it.
-
-    Raises:
-      UserError: naming the field, its value and how many convolutions there may be.
-    """
-    if dataset is None:
-        return
-    model, shape = experiment.model, dataset.x_train.shape[1:3]
-    most = min(shape).bit_length() - 1
-    if model.name == "resnet9" and min(shape) < 8:
-        raise UserError(f"model.name is resnet9; it needs images of 8 x 8 at least, and {dataset.name} has {shape}")
-    if model.name in ("cnn", "gn_lenet") and len(model.widths) > most:
-        raise UserError(
-            f"model.widths is {model.widths}; each stage of {model.name} halves the image, so with the {shape[0]} x "
-            f"{shape[1]} images of {dataset.name} there must be at most {most}"
-        )
 
 
 def plan(study: Study, processes: int = 1) -> str:
@@ -217,7 +198,7 @@ def plan(study: Study, processes: int = 1) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *server_notes(p.experiment)))
+    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
     lines += [f"  note: {line}" for line in (*told, *study.pretrained)]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
@@ -234,7 +215,7 @@ def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
     Models are counted as parameters, gradients, the mixed copy, and momentum or Adam's moments where there are any.
     """
     member = study.points[group.points[0]].experiment
-    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(member.algorithm.momentum > 0))
+    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
     num_clients = member.network.num_clients
     models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
     data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))

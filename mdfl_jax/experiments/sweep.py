@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config import all_fields, check_key, check_together, check_value
-from mdfl_jax.experiments.participation_points import is_thinned
+from mdfl_jax.experiments.families import has_momentum, schema, task_of
 from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.experiments.worlds import is_thinned
 from mdfl_jax.mobility import MOBILITIES
 
 # What a study has once: points under other values could not be compared round by round and seed by seed.
@@ -206,8 +207,8 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
         raise UserError(
             f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
         )
-    for data in {point.experiment.data for point in all_points}:
-        if not data.validation and not data.name.startswith("synthetic:"):
+    for point in all_points:
+        if not point.experiment.data.validation and task_of(point.experiment).of_datasets:
             raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
     if experiment.baseline:
         raise UserError(f"baseline is {experiment.baseline!r}; it must be empty where select chooses points")
@@ -217,19 +218,19 @@ def static_key(experiment: Experiment) -> Experiment:
     """The configuration less what is traced: points with equal keys share one compiled program."""
     key = experiment
     for path, field in all_fields().items():
-        if field.metadata.get("traced"):
+        if field.metadata.get("traced") and "read" not in field.metadata:  # arrays have a shape
             key = replace(key, path, field.default)
     # Without momentum its memory and arithmetic are left out, which is a matter of the program.
-    if experiment.algorithm.momentum > 0:
+    if has_momentum(experiment):
         key = replace(key, "algorithm.momentum", 0.5)
     # So are the draws of links that never fail.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
     # And a network of which all is used.
-    if is_thinned(experiment.algorithm):
+    if is_thinned(experiment):
         key = replace(key, "algorithm.participation", 0.5)
     if experiment.network.graph:  # places are not looked at
-        plain = Experiment()
+        plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
         return replace(replace(key, "network.mobility", ""), "network.contact", "")
     # Rules of one world stand in one program. Contact lists are of many lengths.

@@ -10,9 +10,21 @@ import jax.numpy as jnp
 from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import Numbers, number
 
 
-@MOBILITIES.register("gauss_markov")
+class GaussMarkovNumbers(Numbers):
+    """Of Gauss-Markov movement."""
+
+    alpha: float = number(0.75, "memory of the velocity from round to round, 0 none, 1 constant", at_least=0, at_most=1)
+    mean_speed: float = number(0.0, "speed of the mean velocity", at_least=0, unit="m/s")
+    mean_direction: float = number(
+        0.0, "its direction, counterclockwise from east", at_least=-360, at_most=360, unit="degrees"
+    )
+    speed_std: float = number(10.0, "standard deviation of each component of the velocity", at_least=0, unit="m/s")
+
+
+@MOBILITIES.register("gauss_markov", GaussMarkovNumbers)
 def gauss_markov() -> Mobility:
     """v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w standard normal, once a round.
 
@@ -22,15 +34,15 @@ def gauss_markov() -> Mobility:
     """
 
     def mean(world: PlaneWorld) -> jax.Array:
-        return world.motion.mean_speed * unit(jnp.deg2rad(world.motion.mean_direction))
+        return world.numbers.mean_speed * unit(jnp.deg2rad(world.numbers.mean_direction))
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
-        return client._replace(memory=mean(world) + world.motion.speed_std * jax.random.normal(key, (2,)))
+        return client._replace(memory=mean(world) + world.numbers.speed_std * jax.random.normal(key, (2,)))
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
-        alpha, noise = world.motion.alpha, world.motion.speed_std * jax.random.normal(key, (2,))
+        alpha, noise = world.numbers.alpha, world.numbers.speed_std * jax.random.normal(key, (2,))
         free = alpha * client.memory + (1 - alpha) * mean(world) + jnp.sqrt(1 - alpha**2) * noise
         return client._replace(velocity=client.facing * free, memory=free)
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from mdfl_jax.geometry import squared_reach, within
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
+from mdfl_jax.rows import where_rows
 from mdfl_jax.target import backend
 
 LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU looks at together
@@ -30,8 +31,7 @@ class GridWorld(NamedTuple):
       label_counts: [N, C] int32 samples of each label that each client holds.
       radius: communication radius Rc.
       max_step: largest distance moved in a round, Rm; ``inf`` is unconstrained.
-      warm_up_met: share of the static clients that a mobile one meets before it moves by what it knows (`met`).
-      tell_met: whether mobile clients in range tell each other whom they have met (`met`).
+      numbers: those of the rule that looks, typed; of the class that it is registered with.
     """
 
     grid: jax.Array
@@ -40,8 +40,7 @@ class GridWorld(NamedTuple):
     label_counts: jax.Array
     radius: jax.Array
     max_step: jax.Array
-    warm_up_met: jax.Array | float = 0.5
-    tell_met: jax.Array | bool = False
+    numbers: Any = None
 
 
 class GridClient(NamedTuple):
@@ -148,8 +147,7 @@ def _over_clients(
 
 def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> GridClient:
     """All clients after a round: the mobile ones moved, the others as they were."""
-    stay_or_move = lambda old, new: jnp.where(world.is_mobile.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
-    return jax.tree.map(stay_or_move, before, moved)
+    return where_rows(world.is_mobile, moved, before)
 
 
 def grid_mobility(

@@ -7,20 +7,28 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, plane_mobility, travel, unit
-from mdfl_jax.mobility.random_waypoint import waypoint_start, waypoint_turn
+from mdfl_jax.mobility.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import per_client
 
 
 def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
     """A place drawn uniformly in the disc of the group around its centre; outside the world it is moved to the wall."""
     key_angle, key_distance = jax.random.split(key)
-    distance = world.motion.group_radius * jnp.sqrt(jax.random.uniform(key_distance))
+    distance = world.numbers.group_radius * jnp.sqrt(jax.random.uniform(key_distance))
     return jnp.clip(centre + distance * unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi)), 0, world.size)
 
 
-@MOBILITIES.register("group")
+class GroupNumbers(WaypointNumbers):
+    """Of group mobility; speeds and pauses are those of the reference points."""
+
+    groups: int = number(4, "how many groups", at_least=1)
+    group_radius: float = number(50.0, "farthest of a member from its reference point", at_least=0, unit="m")
+
+
+@MOBILITIES.register("group", GroupNumbers)
 def group() -> Mobility:
     """``groups`` reference points under random waypoint; a member aims at a new place near its own each round.
 
@@ -48,7 +56,7 @@ def group() -> Mobility:
         return travel(key, points, turn_point, moves, world.size, motion.dt, motion.boundary, MAX_EVENTS)[0]
 
     def reference(client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> jax.Array:
-        return points.position[client.id % world.motion.groups]
+        return points.position[client.id % world.numbers.groups]
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, points: PlaneClient) -> PlaneClient:
         place = _near(key, reference(client, world, points), world)

@@ -7,9 +7,11 @@ Rhee, Shin, Hong, Lee, Kim and Chong, "On the Levy-walk nature of human mobility
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility, unit
+from mdfl_jax.errors import UserError
+from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, ordered, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import Setting, number
 
 
 def truncated_pareto(key: jax.Array, exponent: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
@@ -19,7 +21,23 @@ def truncated_pareto(key: jax.Array, exponent: jax.Array, low: jax.Array, high: 
     return jnp.clip(drawn, low, high)
 
 
-@MOBILITIES.register("levy_walk")
+class LevyNumbers(PauseNumbers):
+    """Of the Levy walk."""
+
+    flight_exponent: float = number(1.0, "density of flight lengths is l^-(1 + exponent)", above=0)
+    flight_min: float = number(10.0, "shortest flight", above=0, unit="m")
+    flight_max: float = number(500.0, "longest flight", above=0, unit="m")
+    pause_exponent: float = number(1.0, "density of pauses is t^-(1 + exponent)", above=0)
+
+    def check(self, setting: Setting) -> None:
+        """Flights in order, and pauses that have a density."""
+        super().check(setting)
+        ordered(self, "flight_min", "flight_max")
+        if self.pause_max > 0 and self.pause_min == 0:
+            raise UserError("motion.pause_min is 0.0; with pauses, levy_walk needs it greater than 0")
+
+
+@MOBILITIES.register("levy_walk", LevyNumbers)
 def levy_walk() -> Mobility:
     """Flights in [flight_min, flight_max] metres at a speed U(speed_min, speed_max), pauses in [pause_min, pause_max].
 
@@ -32,14 +50,14 @@ def levy_walk() -> Mobility:
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
-        motion = world.motion
+        numbers = world.numbers
         key_angle, key_speed, key_length, key_pause = jax.random.split(key, 4)
-        pauses = client.memory & (motion.pause_max > 0)
-        speed = between(key_speed, motion.speed_min, motion.speed_max)
-        length = truncated_pareto(key_length, motion.flight_exponent, motion.flight_min, motion.flight_max)
-        longest = jnp.where(motion.pause_max > 0, motion.pause_max, 1.0)
-        shortest = jnp.where(motion.pause_min > 0, motion.pause_min, longest)
-        pause = truncated_pareto(key_pause, motion.pause_exponent, shortest, longest)
+        pauses = client.memory & (numbers.pause_max > 0)
+        speed = between(key_speed, numbers.speed_min, numbers.speed_max)
+        length = truncated_pareto(key_length, numbers.flight_exponent, numbers.flight_min, numbers.flight_max)
+        longest = jnp.where(numbers.pause_max > 0, numbers.pause_max, 1.0)
+        shortest = jnp.where(numbers.pause_min > 0, numbers.pause_min, longest)
+        pause = truncated_pareto(key_pause, numbers.pause_exponent, shortest, longest)
         velocity = jnp.where(pauses, 0.0, speed) * unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi))
         return client._replace(velocity=velocity, time_left=jnp.where(pauses, pause, length / speed), memory=~pauses)
 

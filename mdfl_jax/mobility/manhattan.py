@@ -4,21 +4,47 @@ ETSI TR 101 112 (UMTS 30.03), "Selection procedures for the choice of radio tran
 Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility", IEEE INFOCOM 2003.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.grid import sample_index
-from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility
+from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, SpeedNumbers, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import Setting, number
 
 
 def num_blocks(world: PlaneWorld) -> jax.Array:
     """[2] whole blocks along width and height; the streets are at 0, block, ..., num_blocks * block."""
-    return jnp.floor(world.size / world.motion.block + 1e-4)
+    return jnp.floor(world.size / world.numbers.block + 1e-4)
 
 
-@MOBILITIES.register("manhattan")
+class ManhattanNumbers(SpeedNumbers):
+    """Of the streets."""
+
+    block: float = number(100.0, "distance between two streets", above=0, unit="m")
+    turn: float = number(0.5, "probability of turning off at a crossing", at_least=0, at_most=1)
+
+    def check(self, setting: Setting) -> None:
+        """A block inside the rectangle, and not too many crossings a round."""
+        super().check(setting)
+        if self.block > min(setting.width, setting.height):
+            raise UserError(
+                f"motion.block is {self.block:g}; it must be at most motion.width and motion.height, "
+                f"which are {setting.width:g} and {setting.height:g}"
+            )
+        crossings = math.ceil(self.speed_max * setting.dt / self.block)
+        if crossings >= MAX_EVENTS:
+            raise UserError(
+                f"motion.speed_max is {self.speed_max:g}; the fastest client would pass {crossings} crossings a "
+                f"round, and it must be at most {MAX_EVENTS - 1}"
+            )
+
+
+@MOBILITIES.register("manhattan", ManhattanNumbers)
 def manhattan() -> Mobility:
     """Streets ``block`` metres apart; at a crossing left or right with probability ``turn`` / 2 each, else straight on.
 
@@ -29,7 +55,7 @@ def manhattan() -> Mobility:
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
         key_axis, key_street, key_along, key_way, key_speed = jax.random.split(key, 5)
-        blocks, block = num_blocks(world), world.motion.block
+        blocks, block = num_blocks(world), world.numbers.block
         # Streets along x: blocks[1] + 1 of them, each blocks[0] long; and the other way round.
         length = blocks * (blocks[::-1] + 1)
         axis = sample_index(key_axis, length)
@@ -39,7 +65,7 @@ def manhattan() -> Mobility:
         is_along = jnp.arange(2) == axis
         heading = jnp.where(is_along, way, 0.0)
         rest = jnp.where(way > 0, jnp.floor(along) + 1 - along, along - jnp.floor(along))
-        speed = between(key_speed, world.motion.speed_min, world.motion.speed_max)
+        speed = between(key_speed, world.numbers.speed_min, world.numbers.speed_max)
         return client._replace(
             position=jnp.where(is_along, along, street) * block,
             velocity=speed * heading,
@@ -50,19 +76,19 @@ def manhattan() -> Mobility:
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
         key_way, key_speed = jax.random.split(key)
-        crossing, heading = jnp.round(client.position / world.motion.block), client.memory
+        crossing, heading = jnp.round(client.position / world.numbers.block), client.memory
         left = jnp.array([-1.0, 1.0]) * heading[::-1]
         ways = jnp.stack([heading, left, -left, -heading])
-        side = world.motion.turn / 2
+        side = world.numbers.turn / 2
         inside = jnp.all((crossing + ways >= 0) & (crossing + ways <= num_blocks(world)), axis=1)
         weight = jnp.where(inside, jnp.stack([1 - side * 2, side, side, jnp.zeros(())]), 0.0)
         weight = jnp.where(jnp.sum(weight) > 0, weight, jnp.array([0.0, 0.0, 0.0, 1.0]))
         heading = ways[sample_index(key_way, weight)]
-        speed = between(key_speed, world.motion.speed_min, world.motion.speed_max)
+        speed = between(key_speed, world.numbers.speed_min, world.numbers.speed_max)
         return client._replace(
-            position=crossing * world.motion.block,  # legs end at crossings, up to rounding
+            position=crossing * world.numbers.block,  # legs end at crossings, up to rounding
             velocity=speed * heading,
-            time_left=world.motion.block / speed,
+            time_left=world.numbers.block / speed,
             memory=heading,
         )
 

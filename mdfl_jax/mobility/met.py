@@ -24,7 +24,15 @@ from mdfl_jax.mobility.grid import GridClient, GridWorld, only_mobile
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.rng import per_client
+
+
+class MetNumbers(Numbers):
+    """Of movement by what a client has met."""
+
+    warm_up_met: float = number(0.5, "share of the static clients met at random first", at_least=0, at_most=1)
+    tell_met: bool = number(False, "mobile clients in range tell whom they met")
 
 
 class Centres(NamedTuple):
@@ -69,7 +77,7 @@ def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
     place = world.grid[location]
     near = within(place, place, world.radius) & world.is_mobile[:, None]  # static clients are at their first places
     met = met | (near & ~world.is_mobile[None, :])
-    hears = near & world.is_mobile[None, :] & world.tell_met
+    hears = near & world.is_mobile[None, :] & world.numbers.tell_met
     told = jnp.matmul(hears.astype(jnp.float32), met.astype(jnp.float32), precision="highest")
     return met | (told > 0)
 
@@ -80,7 +88,7 @@ def warmed_up(world: GridWorld, met: jax.Array) -> jax.Array:
     One that is left with no static client to meet has met enough.
     """
     num_static = jnp.sum(~world.is_mobile)
-    share = world.warm_up_met * num_static * (1 - 1e-6)  # 0.2 of 15 are 3, not a little more
+    share = world.numbers.warm_up_met * num_static * (1 - 1e-6)  # 0.2 of 15 are 3, not a little more
     return jnp.sum(met, axis=1) >= jnp.maximum(share, jnp.minimum(num_static, 1))
 
 
@@ -161,13 +169,13 @@ def met_mobility(by_centres: bool) -> Mobility:
     return Mobility(init, step, position, world="grid")
 
 
-@MOBILITIES.register("dam_met")
+@MOBILITIES.register("dam_met", MetNumbers)
 def dam_met() -> Mobility:
     """DAM by the static clients met: random movement first, then over all grid points (MADFL eqs. 9 to 12)."""
     return met_mobility(by_centres=False)
 
 
-@MOBILITIES.register("dcm_met")
+@MOBILITIES.register("dcm_met", MetNumbers)
 def dcm_met() -> Mobility:
     """DCM by the static clients met: random movement first, then over their cluster centres (MADFL eq. 13, alg. 3)."""
     return met_mobility(by_centres=True)

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.rule import Mobility, Path
+from mdfl_jax.numbers import Numbers, Setting, number
 from mdfl_jax.rng import per_client
+from mdfl_jax.rows import where_rows
 
 BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)
@@ -22,7 +25,7 @@ SHORTEST = 1e-4  # share of a round; what is left of a leg below it is dropped
 
 
 class Motion(NamedTuple):
-    """The numbers of the plane and of its models, traced. Metres, seconds, metres a second.
+    """The numbers of the plane, traced. Metres and seconds.
 
     Attributes:
       width: of the rectangle [0, width] x [0, height].
@@ -30,27 +33,6 @@ class Motion(NamedTuple):
       dt: duration of a round.
       boundary: index into `BOUNDARIES`.
       warm_up: rounds moved before the first one.
-      speed_min: smallest speed drawn.
-      speed_max: largest speed drawn.
-      beta: random_walk: the mobile clients' speeds are in [beta, 2 beta] speed_max.
-      directions: [4] random_walk: probabilities of up, down, left, right.
-      pause_min: shortest pause between two legs.
-      pause_max: longest pause.
-      steady_start: random_waypoint and group: whether the start is drawn from the stationary law.
-      leg_time: random_direction: mean duration of a leg.
-      alpha: gauss_markov: memory of the velocity from round to round, 0 none, 1 constant.
-      mean_speed: gauss_markov: speed of the mean velocity.
-      mean_direction: gauss_markov: its direction, degrees counterclockwise from east.
-      speed_std: gauss_markov: standard deviation of each component of the velocity.
-      block: manhattan: distance between two parallel streets.
-      turn: manhattan: probability of turning off at a crossing.
-      flight_exponent: levy_walk: of the density of flight lengths, l^-(1 + exponent).
-      flight_min: levy_walk: shortest flight.
-      flight_max: levy_walk: longest flight.
-      pause_exponent: levy_walk: of the density of pauses.
-      groups: group: how many.
-      group_radius: group: farthest that a member is from its reference point.
-      loop: [P, 2] patrol: the waypoints, metres.
     """
 
     width: Any = 500.0
@@ -58,27 +40,44 @@ class Motion(NamedTuple):
     dt: Any = 1.0
     boundary: Any = REFLECT
     warm_up: Any = 0
-    speed_min: Any = 1.0
-    speed_max: Any = 50.0
-    beta: Any = 1.75
-    directions: Any = (0.25, 0.25, 0.25, 0.25)
-    pause_min: Any = 0.0
-    pause_max: Any = 0.0
-    steady_start: Any = True
-    leg_time: Any = 10.0
-    alpha: Any = 0.75
-    mean_speed: Any = 0.0
-    mean_direction: Any = 0.0
-    speed_std: Any = 10.0
-    block: Any = 100.0
-    turn: Any = 0.5
-    flight_exponent: Any = 1.0
-    flight_min: Any = 10.0
-    flight_max: Any = 500.0
-    pause_exponent: Any = 1.0
-    groups: Any = 4
-    group_radius: Any = 50.0
-    loop: Any = ((50.0, 50.0), (450.0, 50.0), (450.0, 450.0), (50.0, 450.0))
+
+
+def ordered(numbers: Numbers, low: str, high: str) -> None:
+    """Checks that one number of a mobility rule is at most another.
+
+    Raises:
+      UserError: naming both.
+    """
+    least, most = getattr(numbers, low), getattr(numbers, high)
+    if least > most:
+        raise UserError(f"motion.{low} is {least}; it must be at most motion.{high}, which is {most}")
+
+
+class SpeedNumbers(Numbers):
+    """Of rules that draw speeds uniformly."""
+
+    speed_min: float = number(1.0, "smallest speed drawn", at_least=0, unit="m/s")
+    speed_max: float = number(50.0, "largest speed drawn", at_least=0, unit="m/s")
+
+    def check(self, setting: Setting) -> None:
+        """Speeds in order, and none of zero."""
+        ordered(self, "speed_min", "speed_max")
+        if self.speed_min == 0:
+            raise UserError(
+                f"motion.speed_min is 0.0; {setting.member} needs it greater than 0, or legs of speed 0 never end"
+            )
+
+
+class PauseNumbers(SpeedNumbers):
+    """Of rules whose clients pause between legs."""
+
+    pause_min: float = number(0.0, "shortest pause between legs", at_least=0, unit="s")
+    pause_max: float = number(0.0, "longest pause between legs, 0: none", at_least=0, unit="s")
+
+    def check(self, setting: Setting) -> None:
+        """Pauses in order too."""
+        super().check(setting)
+        ordered(self, "pause_min", "pause_max")
 
 
 class PlaneWorld(NamedTuple):
@@ -90,7 +89,8 @@ class PlaneWorld(NamedTuple):
       is_mobile: [N] bool.
       label_counts: [N, C] int32 samples of each label that each client holds.
       radius: communication radius, metres.
-      motion: all numbers, typed; ``motion.dt`` is the duration of a round.
+      motion: the numbers of the plane, typed; ``motion.dt`` is the duration of a round.
+      numbers: those of the rule that looks, typed; of the class that it is registered with.
       trace: the `mdfl_jax.mobility.trace.Tracks` of the rules that follow a trace, if any.
     """
 
@@ -100,6 +100,7 @@ class PlaneWorld(NamedTuple):
     label_counts: jax.Array
     radius: jax.Array
     motion: Motion
+    numbers: Any = None
     trace: Any = None
 
 
@@ -165,11 +166,6 @@ def fold(boundary: jax.Array, size: jax.Array, place: jax.Array) -> tuple[jax.Ar
     return ended, jnp.where(beyond & (boundary == REFLECT), mirrored, 1.0)
 
 
-def _where(mask: jax.Array, new: Any, old: Any) -> Any:
-    """Leaf by leaf of two trees stacked over clients, the new one where the client is in the mask."""
-    return jax.tree.map(lambda n, o: jnp.where(mask.reshape(-1, *[1] * (o.ndim - 1)), n, o), new, old)
-
-
 def _write(path: Path, mask: jax.Array, slot: jax.Array, time: jax.Array, place: jax.Array) -> Path:
     """The paths with a point at each client's slot, where the client is in the mask."""
     here = mask[:, None] & (jnp.arange(path.times.shape[1]) == slot[:, None])
@@ -215,7 +211,7 @@ def travel(
     def one_event(r: _Round) -> _Round:
         active = r.left > 0
         keys = per_client(jax.random.fold_in(key, r.event), num_clients)
-        client = _where(active & (r.clients.time_left <= 0), jax.vmap(turn)(keys, r.clients), r.clients)
+        client = where_rows(active & (r.clients.time_left <= 0), jax.vmap(turn)(keys, r.clients), r.clients)
         velocity, place = client.velocity, client.position
 
         outwards = ((place <= 0) & (velocity < 0)) | ((place >= size) & (velocity > 0))
@@ -245,7 +241,7 @@ def travel(
         new = client._replace(position=moved, velocity=velocity * sign, facing=facing * sign, time_left=rest)
         return _Round(
             event=r.event + 1,
-            clients=_where(active, new, client),
+            clients=where_rows(active, new, client),
             left=jnp.where(active, left, r.left),
             path=path,
             last=jnp.where(active, slot, r.last),

@@ -8,12 +8,19 @@ another model: its clients crowd at the walls.)
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility, unit
+from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import number
 
 
-@MOBILITIES.register("random_direction")
+class DirectionNumbers(PauseNumbers):
+    """Of random direction."""
+
+    leg_time: float = number(10.0, "mean duration of a leg", above=0, unit="s")
+
+
+@MOBILITIES.register("random_direction", DirectionNumbers)
 def random_direction() -> Mobility:
     """Legs at a speed U(speed_min, speed_max) for an exponential time of mean ``leg_time``, with pauses in between.
 
@@ -26,13 +33,13 @@ def random_direction() -> Mobility:
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
-        motion = world.motion
+        numbers = world.numbers
         key_angle, key_speed, key_time, key_pause = jax.random.split(key, 4)
         heading = unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi))
-        pauses = client.memory & (motion.pause_max > 0)
-        speed = jnp.where(pauses, 0.0, between(key_speed, motion.speed_min, motion.speed_max))
-        time = jax.random.exponential(key_time) * motion.leg_time
-        pause = between(key_pause, motion.pause_min, motion.pause_max)
+        pauses = client.memory & (numbers.pause_max > 0)
+        speed = jnp.where(pauses, 0.0, between(key_speed, numbers.speed_min, numbers.speed_max))
+        time = jax.random.exponential(key_time) * numbers.leg_time
+        pause = between(key_pause, numbers.pause_min, numbers.pause_max)
         return client._replace(velocity=speed * heading, time_left=jnp.where(pauses, pause, time), memory=~pauses)
 
     return plane_mobility(turn, start)

@@ -14,6 +14,7 @@ from mdfl_jax.mobility.grid import sample_index
 from mdfl_jax.mobility.plane import REFLECT, PlaneClient, PlaneWorld, between, plane_mobility, travel
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import Numbers, Setting, number
 
 MAX_BOUNCES = 15  # in a round of the model, and of `bounce` where it is traced
 LARGEST_BOUNCES = 1000
@@ -80,27 +81,54 @@ def bounce(
     return path.times, path.points
 
 
-@MOBILITIES.register("random_walk")
+class RandomWalkNumbers(Numbers):
+    """Of the thesis's random walk."""
+
+    speed_max: float = number(50.0, "largest speed drawn of the slow clients", at_least=0, unit="m/s")
+    beta: float = number(1.75, "fast clients have beta to 2 beta times speed_max", at_least=0, source="thesis 4")
+    up: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
+    down: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
+    left: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
+    right: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
+
+    def check(self, setting: Setting) -> None:
+        """Probabilities that sum to one, and not too many walls a round."""
+        directions = {name: getattr(self, name) for name in ("up", "down", "left", "right")}
+        total = sum(directions.values())
+        if abs(total - 1) > 1e-6:
+            each = ", ".join(f"{name} {value:g}" for name, value in directions.items())
+            raise UserError(f"motion.up, down, left and right sum to {total:g} ({each}); probabilities must sum to 1")
+        fastest = max(self.speed_max, 2 * self.beta * self.speed_max if setting.num_mobile else 0.0)
+        walls = math.ceil(fastest * setting.dt / min(setting.width, setting.height))
+        if walls > MAX_BOUNCES:
+            raise UserError(
+                f"motion.speed_max is {self.speed_max:g}; the fastest client would meet {walls} walls a round, "
+                f"and it must be at most {MAX_BOUNCES}"
+            )
+
+
+@MOBILITIES.register("random_walk", RandomWalkNumbers)
 def random_walk() -> Mobility:
     """The thesis's random walk (section 4): everybody moves; the mobile clients are the fast ones.
 
     Speeds are constant, U(0, speed_max) for the low-mobility clients and U(beta speed_max, 2 beta speed_max) for the
-    mobile ones. Directions up, down, left, right are drawn each round with the probabilities ``directions``. With equal
+    mobile ones. Directions up, down, left, right are drawn each round with the probabilities of these names. With equal
     probabilities and reflecting or wrapping walls the places stay uniform.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
-        motion = world.motion
-        fast = motion.beta * motion.speed_max
+        numbers = world.numbers
+        fast = numbers.beta * numbers.speed_max
         low = jnp.where(world.is_mobile[client.id], fast, 0.0)
-        high = jnp.where(world.is_mobile[client.id], 2 * fast, motion.speed_max)
+        high = jnp.where(world.is_mobile[client.id], 2 * fast, numbers.speed_max)
         return client._replace(memory=between(key, low, high))
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
+        numbers = world.numbers
         direction = jnp.array([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])
-        heading = direction[sample_index(key, world.motion.directions)]
+        heading = direction[sample_index(key, jnp.stack([numbers.up, numbers.down, numbers.left, numbers.right]))]
         return client._replace(velocity=client.memory * heading)
 
     return plane_mobility(turn, start, everyone=True, each_round=True, max_events=MAX_BOUNCES + 1)

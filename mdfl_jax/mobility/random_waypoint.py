@@ -7,9 +7,10 @@ Camp, "Stationary distributions for the random waypoint mobility model", IEEE Tr
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, between, plane_mobility
+from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.numbers import number
 
 
 def mean_distance(size: jax.Array) -> jax.Array:
@@ -33,14 +34,14 @@ def _towards(client: PlaneClient, target: jax.Array, speed: jax.Array) -> PlaneC
 def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
     """At a waypoint a pause, if there are any; after it the next waypoint. ``memory`` is whether the client moves."""
     del plan
-    motion = world.motion
+    numbers = world.numbers
     key_target, key_speed, key_pause = jax.random.split(key, 3)
     target = jax.random.uniform(key_target, (2,)) * world.size
-    goes = _towards(client, target, between(key_speed, motion.speed_min, motion.speed_max))
+    goes = _towards(client, target, between(key_speed, numbers.speed_min, numbers.speed_max))
     goes = goes._replace(memory=jnp.bool_(True))
-    pause = between(key_pause, motion.pause_min, motion.pause_max)
+    pause = between(key_pause, numbers.pause_min, numbers.pause_max)
     stays = client._replace(velocity=jnp.zeros(2), time_left=pause, memory=jnp.bool_(False))
-    return jax.tree.map(lambda a, b: jnp.where(client.memory & (motion.pause_max > 0), a, b), stays, goes)
+    return jax.tree.map(lambda a, b: jnp.where(client.memory & (numbers.pause_max > 0), a, b), stays, goes)
 
 
 def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
@@ -65,28 +66,34 @@ def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan:
     The share of pausing ones is E[pause] / (E[pause] + E[distance] E[1 / v]).
     """
     del plan
-    motion = world.motion
+    numbers = world.numbers
     key_moves, key_way, key_on, key_speed, key_pause, key_left = jax.random.split(key, 6)
-    low, high = motion.speed_min, motion.speed_max
+    low, high = numbers.speed_min, numbers.speed_max
     span = jnp.where(high > low, high - low, 1.0)
     per_speed = jnp.where(high > low, jnp.log(high / low) / span, 1 / low)
-    travel, pause = mean_distance(world.size) * per_speed, (motion.pause_min + motion.pause_max) / 2
+    travel, pause = mean_distance(world.size) * per_speed, (numbers.pause_min + numbers.pause_max) / 2
     moves = jax.random.uniform(key_moves) * (travel + pause) < travel
 
     begin, end = _long_way(key_way, world.size)
     place = begin + jax.random.uniform(key_on) * (end - begin)
     speed = low * (high / low) ** jax.random.uniform(key_speed)
     moving = _towards(client._replace(position=place), end, speed)
-    square = between(key_pause, motion.pause_min**2, motion.pause_max**2)  # a pause met is drawn by its length
+    square = between(key_pause, numbers.pause_min**2, numbers.pause_max**2)  # a pause met is drawn by its length
     left = jnp.sqrt(square) * jax.random.uniform(key_left)
     pausing = client._replace(time_left=left)
     steady = jax.tree.map(lambda a, b: jnp.where(moves, a, b), moving, pausing)
-    steady = jax.tree.map(lambda a, b: jnp.where(motion.steady_start, a, b), steady, client)
+    steady = jax.tree.map(lambda a, b: jnp.where(numbers.steady_start, a, b), steady, client)
     start = jax.tree.map(lambda a, b: jnp.where(world.is_mobile[client.id], a, b), steady, client)
-    return start._replace(memory=moves & motion.steady_start)
+    return start._replace(memory=moves & numbers.steady_start)
 
 
-@MOBILITIES.register("random_waypoint")
+class WaypointNumbers(PauseNumbers):
+    """Of random waypoint."""
+
+    steady_start: bool = number(True, "start in the stationary law")
+
+
+@MOBILITIES.register("random_waypoint", WaypointNumbers)
 def random_waypoint() -> Mobility:
     """Random waypoint: speeds U(speed_min, speed_max) with speed_min > 0, pauses U(pause_min, pause_max).
 

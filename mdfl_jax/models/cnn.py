@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.models.conv import Conv, max_pool
 from mdfl_jax.models.norm import GroupNorm
-from mdfl_jax.models.registry import MODELS, ModelSettings
+from mdfl_jax.models.registry import MODELS, ModelSettings, StageNumbers
+from mdfl_jax.numbers import number
 
 
 class Stage(nn.Module):
@@ -38,7 +39,7 @@ class ConvNet(nn.Module):
     """Stages, then dense layers.
 
     Attributes:
-      settings: widths of the stages, kernel size, hidden width, classes, form, rematerialisation.
+      settings: of the model.
       groups: of the group normalisations; 0 leaves them out.
       hidden: width of a dense layer before the logits; 0 leaves it out.
     """
@@ -53,29 +54,51 @@ class ConvNet(nn.Module):
         settings = self.settings
         stage = nn.remat(Stage) if settings.remat else Stage
         x = jnp.transpose(images, (3, 1, 2, 0))
-        for i, width in enumerate(settings.widths):
-            x = stage(width, settings.kernel, self.groups, settings.convolution, name=f"stage_{i}")(x)
+        for i, width in enumerate(settings.numbers.widths):
+            x = stage(width, settings.numbers.kernel, self.groups, settings.convolution, name=f"stage_{i}")(x)
         x = x.reshape(-1, x.shape[-1]).T
         if self.hidden:
             x = nn.relu(nn.Dense(self.hidden)(x))
         return nn.Dense(settings.num_classes)(x)
 
 
-@MODELS.register("cnn")
+class CNNNumbers(StageNumbers):
+    """Of the CNN."""
+
+    hidden: int = number(64, "width of the dense layer behind the convolutions", static=True, at_least=1)
+
+
+@MODELS.register("cnn", CNNNumbers)
 def cnn(settings: ModelSettings) -> nn.Module:
     """The CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
-    return ConvNet(settings, groups=0, hidden=settings.hidden)
+    return ConvNet(settings, groups=0, hidden=settings.numbers.hidden)
 
 
-@MODELS.register("gn_lenet")
+class GNLeNetNumbers(StageNumbers):
+    """Of the thesis's CIFAR-10 studies."""
+
+    widths: tuple[int, ...] = number((32, 32, 64), "channels of the convolutions, even", static=True, at_least=1)
+    kernel: int = number(5, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
+
+    def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
+        """Widths that two groups divide."""
+        super().check_image(shape, model, dataset)
+        _check_even(self.widths)
+
+
+@MODELS.register("gn_lenet", GNLeNetNumbers)
 def gn_lenet(settings: ModelSettings) -> nn.Module:
     """GN-LeNet, of THESIS's CIFAR-10 studies: 5x5 stages of 32, 32 and 64 channels in two groups, and the logits.
 
-    With those widths it has 89,834 parameters on CIFAR-10.
+    It has 89,834 parameters on CIFAR-10.
 
     Raises:
       UserError: for an odd width, which two groups do not divide.
     """
-    if any(width % 2 for width in settings.widths):
-        raise UserError(f"model.widths is {settings.widths}; gn_lenet normalises in two groups: widths must be even")
+    _check_even(settings.numbers.widths)
     return ConvNet(settings, groups=2, hidden=0)
+
+
+def _check_even(widths: tuple[int, ...]) -> None:
+    if any(width % 2 for width in widths):
+        raise UserError(f"model.widths is {widths}; gn_lenet normalises in two groups: widths must be even")

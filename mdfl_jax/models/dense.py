@@ -3,7 +3,8 @@
 import flax.linen as nn
 import jax
 
-from mdfl_jax.models.registry import MODELS, ModelSettings
+from mdfl_jax.models.registry import MODELS, ModelNumbers, ModelSettings
+from mdfl_jax.numbers import number
 
 
 class MLP(nn.Module):
@@ -32,7 +33,13 @@ def linear(settings: ModelSettings) -> nn.Module:
     return MLP((), settings.num_classes)
 
 
-@MODELS.register("mlp")
+class MLPNumbers(ModelNumbers):
+    """Of the multilayer perceptron."""
+
+    widths: tuple[int, ...] = number((16, 32), "widths of the hidden layers", static=True, at_least=1)
+
+
+@MODELS.register("mlp", MLPNumbers)
 def mlp(settings: ModelSettings) -> nn.Module:
     """Multilayer perceptron with hidden layers of the given widths."""
-    return MLP(settings.widths, settings.num_classes)
+    return MLP(settings.numbers.widths, settings.num_classes)

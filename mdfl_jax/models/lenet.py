@@ -39,7 +39,6 @@ class LeNet(nn.Module):
 def lenet(settings: ModelSettings) -> nn.Module:
     """LeNet-5 with ReLU and maximum pools: 61,706 parameters on 28 x 28 grey images and ten classes.
 
-    The second convolution has no padding, except on images below 12 pixels, of which it would leave nothing. Widths,
-    kernel and hidden width of the settings are not looked at.
+    The second convolution has no padding, except on images below 12 pixels, of which it would leave nothing.
     """
     return LeNet(settings)

@@ -13,9 +13,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.models.conv import Conv, max_pool
-from mdfl_jax.models.norm import Norm, check_norm
-from mdfl_jax.models.registry import MODELS, ModelSettings
+from mdfl_jax.models.norm import NORMS, Norm, check_norm
+from mdfl_jax.models.registry import MODELS, ModelNumbers, ModelSettings
+from mdfl_jax.numbers import number
 
 HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as torchvision's
 
@@ -61,10 +63,10 @@ class Layer(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
         """Applies the layer to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
-        plain, form = self.settings.norm == "none", self.settings.convolution
+        plain, form = self.settings.numbers.norm == "none", self.settings.convolution
         start = nn.initializers.zeros_init() if plain and self.last else HE
         x = Conv(self.features, self.size, form, self.stride, use_bias=plain, kernel_init=start, name="conv")(x)
-        return Norm(self.settings.norm, self.groups, name="norm")(x, mask)
+        return Norm(self.settings.numbers.norm, self.groups, name="norm")(x, mask)
 
 
 class Block(nn.Module):
@@ -126,34 +128,60 @@ class ResNet(nn.Module):
         return nn.Dense(self.settings.num_classes, name="fc")(jnp.mean(x, axis=(1, 2)).T)
 
 
-def _resnet(settings: ModelSettings, base_width: int, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:
-    base = settings.base_width or base_width
+class ResNetNumbers(ModelNumbers):
+    """Of the residual networks; the paper's for ImageNet."""
+
+    base_width: int = number(
+        64, "channels of the first stage; each further one has twice as many", static=True, at_least=1
+    )
+    norm: str = number("batch", "normalisation", static=True, names=NORMS)
+
+
+class SmallResNetNumbers(ResNetNumbers):
+    """Of the residual networks for images of 32 x 32."""
+
+    base_width: int = number(
+        16, "channels of the first stage; each further one has twice as many", static=True, at_least=1
+    )
+
+
+class ResNet9Numbers(ResNetNumbers):
+    """Of FedMobile's network."""
+
+    def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
+        """Three pools of two, and something left for the last."""
+        if min(shape) < 8:
+            raise UserError(f"model.name is {model}; it needs images of 8 x 8 at least, and {dataset} has {shape}")
+
+
+def _resnet(settings: ModelSettings, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:
+    base = settings.numbers.base_width
     widths = tuple(base * 2**stage for stage in range(len(blocks)))
     small = len(blocks) == 3  # the paper's networks for CIFAR-10
     shape = Shape(widths, blocks, bottleneck, projected=not small, groups=8 if small else 32)
-    check_norm(settings.norm, widths, shape.groups)
+    check_norm(settings.numbers.norm, widths, shape.groups)
     return ResNet(shape, settings)
 
 
-@MODELS.register("resnet18")
+@MODELS.register("resnet18", ResNetNumbers)
 def resnet18(settings: ModelSettings) -> nn.Module:
     """ResNet-18 (He et al., CVPR 2016) with MADFL's change: the first convolution is 3x3 of stride 1, no maximum pool.
 
-    11,173,962 parameters on CIFAR-10. ``base_width`` is 64 in the paper; batch statistics where ``norm`` is batch.
+    11,173,962 parameters on CIFAR-10; batch statistics where ``norm`` is batch.
     """
-    return _resnet(settings, 64, (2, 2, 2, 2), bottleneck=False)
+    return _resnet(settings, (2, 2, 2, 2), bottleneck=False)
 
 
-@MODELS.register("resnet50")
+@MODELS.register("resnet50", ResNetNumbers)
 def resnet50(settings: ModelSettings) -> nn.Module:
     """ResNet-50 with DADFL's change, as `resnet18`: 23,520,842 parameters on CIFAR-10."""
-    return _resnet(settings, 64, (3, 4, 6, 3), bottleneck=True)
+    return _resnet(settings, (3, 4, 6, 3), bottleneck=True)
 
 
-@MODELS.register("resnet20")
+@MODELS.register("resnet20", SmallResNetNumbers)
 def resnet20(settings: ModelSettings) -> nn.Module:
     """ResNet-20 for images of 32 x 32 (He et al., 4.2): 16, 32 and 64 channels, shortcuts without parameters."""
-    return _resnet(settings, 16, (3, 3, 3), bottleneck=False)
+    return _resnet(settings, (3, 3, 3), bottleneck=False)
 
 
 class ResNet9(nn.Module):
@@ -184,14 +212,14 @@ class ResNet9(nn.Module):
         return nn.Dense(self.settings.num_classes, name="fc")(jnp.max(x, axis=(1, 2)).T)
 
 
-@MODELS.register("resnet9")
+@MODELS.register("resnet9", ResNet9Numbers)
 def resnet9(settings: ModelSettings) -> nn.Module:
-    """ResNet-9 of FedMobile's table 4: ``base_width`` 64 in the paper.
+    """ResNet-9 of FedMobile's table 4.
 
     The last pool, 4 x 4 on CIFAR-10, takes all that is left. The table shows neither the residual connections nor a
     normalisation: here they are around convolutions 3 and 4, and 7 and 8.
     """
-    base = settings.base_width or 64
+    base = settings.numbers.base_width
     widths = tuple(base * 2**k for k in range(4))
-    check_norm(settings.norm, widths, 32)
+    check_norm(settings.numbers.norm, widths, 32)
     return ResNet9(settings, widths)

@@ -36,7 +36,7 @@ def _init(graph: Graph, num_clients: int) -> Any:
 
 def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> Network:
     """The network of a graph whose weights a rule of `MIXINGS` gives."""
-    weigh = MIXINGS[weights]
+    weigh, own = MIXINGS[weights], MIXINGS.numbers(weights)()
     symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular)
     promises = {SYMMETRIC: symmetric and not graph.directed, FIXED: graph.fixed}
 
@@ -47,8 +47,8 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
         adjacency = contact
         if links_fail:
             adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure)
-        at_rest, everywhere, zero = jnp.zeros(num_clients), jnp.array(jnp.inf), jnp.array(0.0)
-        heard = Heard(adjacency, contact, clients.num_samples, at_rest, everywhere, zero)
+        at_rest, everywhere = jnp.zeros(num_clients), jnp.array(jnp.inf)
+        heard = Heard(adjacency, contact, clients.num_samples, at_rest, everywhere, (params.mixing or own).typed())
         return state, Links(adjacency, weigh(heard))
 
     return Network(
@@ -76,9 +76,10 @@ def fixed_graph(
     Raises:
       UserError: for an unknown name, or an N that has no such graph.
     """
-    rule = GRAPHS[graph]
+    rule, own = GRAPHS[graph], GRAPHS.numbers(graph)()
     rule.check_size(num_clients)
-    return _weighed(rule, num_clients, weights, links_fail)
+    draw = lambda params, key, n: rule.draw(params._replace(numbers=(params.numbers or own).typed()), key, n)  # noqa: E731
+    return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail)
 
 
 def at_round(matrices: Any, round_index: jax.Array) -> jax.Array:

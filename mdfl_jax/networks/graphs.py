@@ -16,20 +16,18 @@ from mdfl_jax.registry import Registry
 
 
 class GraphParams(NamedTuple):
-    """Traced numbers of a graph; each reads its own.
+    """What a network of a graph is given, traced.
 
     Attributes:
-      degree: links of a client (random_regular), before rewiring (small_world), in the mean (erdos_renyi).
-      probability: of a link (erdos_renyi); 0: degree / (N - 1).
-      rewire: probability that a link of small_world is led elsewhere.
+      numbers: of the graph, of the class that it is registered with; None: its own.
+      mixing: the numbers of the weights; None: their own.
       allow_disconnected: a random graph is taken as it is first drawn.
       link_failure: probability that a link fails, a round and a direction.
       matrices: [T, N, N] of `mdfl_jax.networks.fixed.given`, in place of those that it was made with.
     """
 
-    degree: Any = 4
-    probability: Any = 0.0
-    rewire: Any = 0.1
+    numbers: Any = None
+    mixing: Any = None
     allow_disconnected: Any = False
     link_failure: Any = 0.0
     matrices: Any = None
@@ -39,21 +37,17 @@ def _any_size(num_clients: int) -> None:
     del num_clients
 
 
-def _any_numbers(num_clients: int, params: GraphParams) -> None:
-    del num_clients, params
-
-
 class Graph(NamedTuple):
     """A family of graphs, as pure functions.
 
     Attributes:
-      draw: (params, key, N) -> what a seed draws, [N, N] bool as a rule; [i, j] where i hears j, no self loops.
+      draw: (params, key, N) -> what a seed draws, [N, N] bool as a rule; [i, j] where i hears j, no self loops. The
+        graph's numbers are ``params.numbers``.
       at: (what was drawn, round, N) -> adjacency [N, N] bool of a round.
       directed: links may be of one direction.
       fixed: the same links in every round.
       regular: all clients have as many links, so that uniform weights are symmetric.
       check_size: (N), a `UserError` for an N that has no such graph.
-      check_numbers: (N, params of Python numbers), a `UserError` for numbers that fit no such graph.
     """
 
     draw: Callable[[GraphParams, jax.Array, int], Any]
@@ -62,7 +56,6 @@ class Graph(NamedTuple):
     fixed: bool = True
     regular: bool = False
     check_size: Callable[[int], None] = _any_size
-    check_numbers: Callable[[int, GraphParams], None] = _any_numbers
 
 
 GRAPHS: Registry[Graph] = Registry("graph")
@@ -149,29 +142,30 @@ def _one_peer(drawn: None, round_index: jax.Array, num_clients: int) -> jax.Arra
     return (apart == hop) & (apart > 0)
 
 
-GRAPHS.register("ring")(Graph(lambda params, key, n: on_ring(n) == 1, regular=True))
-"""Each hears the one before and the one after: degree 2."""
+GRAPHS.register("ring", doc="Each hears the one before and the one after: degree 2.")(
+    Graph(lambda params, key, n: on_ring(n) == 1, regular=True)
+)
 
-GRAPHS.register("torus")(Graph(_torus, regular=True, check_size=_check_torus))
-"""A grid of rows x columns = N, the most square, closed at its edges: degree 4."""
+GRAPHS.register("torus", doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.")(
+    Graph(_torus, regular=True, check_size=_check_torus)
+)
 
-GRAPHS.register("star")(Graph(_star))
-"""Client 0 hears everybody, the others hear client 0 only."""
+GRAPHS.register("star", doc="Client 0 hears everybody, the others hear client 0 only.")(Graph(_star))
 
-GRAPHS.register("complete")(Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True))
-"""Everybody hears everybody."""
+GRAPHS.register("complete", doc="Everybody hears everybody.")(
+    Graph(lambda params, key, n: ~jnp.eye(n, dtype=bool), regular=True)
+)
 
-GRAPHS.register("barbell")(Graph(_barbell, check_size=_check_barbell))
-"""Two cliques of N / 2 (the second has one more where N is odd), joined by one link."""
+GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more where N is odd), joined by one link.")(
+    Graph(_barbell, check_size=_check_barbell)
+)
 
-GRAPHS.register("exponential")(Graph(_exponential, directed=True, regular=True))
-"""Static exponential graph (Ying et al., NeurIPS 2021): i hears i - 2^k mod N, k < tau = ceil(log2 N).
+# Of degree tau in both directions: metropolis_hastings, uniform and max_degree all give the paper's weights
+# 1 / (tau + 1), which are doubly stochastic but not symmetric.
+GRAPHS.register(
+    "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
+)(Graph(_exponential, directed=True, regular=True))
 
-Of degree tau in both directions: metropolis_hastings, uniform and max_degree all give the paper's weights
-1 / (tau + 1), which are doubly stochastic but not symmetric.
-"""
-
-GRAPHS.register("one_peer_exponential")(
+GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
     Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True)
 )
-"""One-peer exponential graph (Ying et al., 2021): in round t only the hop 2^(t mod tau), at weights 1/2."""

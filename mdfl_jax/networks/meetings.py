@@ -7,36 +7,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.server import expected_next, observed_mean, pair_links, random_pairs
+from mdfl_jax.numbers import Numbers, Setting, number
+from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
+SLOTS = 10**6  # of a gap; sums of a few stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
 
 
 class MeetingsParams(NamedTuple):
-    """Traced numbers of a network of meetings; each pattern reads its own.
+    """What a network of meetings is given, traced.
 
     Attributes:
       pairs: rho in [0, 1], share of the clients that have a partner in a slot.
       known_next: whether clients know their next meeting, or expect it a mean gap after the last.
-      interval: fixed: slots between two meetings.
-      gap_min: random: shortest gap in slots.
-      gap_max: random: longest gap.
-      mean_gap: exponential: mean of the exponential, in slots, before it is truncated.
-      gap_limit: exponential: longest gap, at which it is truncated.
+      numbers: of the pattern, of the class that it is registered with; None: its own.
       table: table: [N, K] int32 slots of each client's meetings, increasing, filled up with `NEVER` (`meeting_table`).
     """
 
     pairs: Any = 0.5
     known_next: Any = True
-    interval: Any = 50
-    gap_min: Any = 30
-    gap_max: Any = 50
-    mean_gap: Any = 30.0
-    gap_limit: Any = 80
+    numbers: Any = None
     table: Any = None
 
 
@@ -45,7 +40,7 @@ class Pattern(NamedTuple):
 
     Attributes:
       following: (params, key, last [N], met [N]) -> [N] int32 slot of the meeting after ``last``, of which there were
-        ``met`` so far; ``last`` is -1 before the first.
+        ``met`` so far; ``last`` is -1 before the first. The pattern's numbers are ``params.numbers``.
       mean: (params) -> mean gap in slots, or None where only what is observed tells.
     """
 
@@ -55,14 +50,14 @@ class Pattern(NamedTuple):
 
 def _fixed(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
     """Client i at the slots i + interval * n (that are not negative: beyond ``interval`` clients, some share slots)."""
-    first = jnp.arange(last.shape[0]) % params.interval
-    return jnp.where(met == 0, first, last + params.interval)
+    first = jnp.arange(last.shape[0]) % params.numbers.interval
+    return jnp.where(met == 0, first, last + params.numbers.interval)
 
 
 def _random(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
     """Client i first at i (modulo gap_max), then gaps of U{gap_min .. gap_max}."""
-    first = jnp.arange(last.shape[0]) % params.gap_max
-    gap = jax.random.randint(key, last.shape, params.gap_min, params.gap_max + 1)
+    first = jnp.arange(last.shape[0]) % params.numbers.gap_max
+    gap = jax.random.randint(key, last.shape, params.numbers.gap_min, params.numbers.gap_max + 1)
     return jnp.where(met == 0, first, last + gap)
 
 
@@ -71,7 +66,7 @@ def _exponential(params: MeetingsParams, key: jax.Array, last: jax.Array, met: j
 
     The inverse of the truncated distribution, -m log(1 - u (1 - exp(-limit / m))).
     """
-    mean, limit = jnp.asarray(params.mean_gap, jnp.float32), jnp.asarray(params.gap_limit, jnp.int32)
+    mean, limit = jnp.asarray(params.numbers.mean_gap, jnp.float32), jnp.asarray(params.numbers.gap_limit, jnp.int32)
     u = jax.random.uniform(key, last.shape, jnp.float32)
     gap = jnp.ceil(-mean * jnp.log1p(u * jnp.expm1(-limit / mean))).astype(jnp.int32)
     return last + jnp.clip(gap, 1, limit)
@@ -87,12 +82,60 @@ def _table(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Arr
     return jnp.where(met < table.shape[1], slot, NEVER)
 
 
-PATTERNS: dict[str, Pattern] = {
-    "fixed": Pattern(_fixed, lambda params: params.interval),
-    "random": Pattern(_random, lambda params: (params.gap_min + params.gap_max) / 2),
-    "exponential": Pattern(_exponential, lambda params: params.mean_gap),
-    "table": Pattern(_table, None),
-}
+def _slots(default: int, doc: str) -> Any:
+    return number(default, doc, at_least=1, at_most=SLOTS, unit="slots")
+
+
+class FixedNumbers(Numbers):
+    """Of fixed meetings."""
+
+    interval: int = _slots(50, "slots between two meetings; client i meets the server at i + interval * n")
+
+    def largest_gap(self) -> int | None:
+        """The longest gap between two meetings, in slots; None where only a run tells."""
+        return self.interval
+
+
+class RandomNumbers(Numbers):
+    """Of uniform gaps."""
+
+    gap_min: int = _slots(30, "shortest gap between two meetings")
+    gap_max: int = _slots(50, "longest gap")
+
+    def check(self, setting: Setting) -> None:
+        """Gaps in order."""
+        if self.gap_min > self.gap_max:
+            raise UserError(
+                f"server.gap_min is {self.gap_min}; it must be at most server.gap_max, which is {self.gap_max}"
+            )
+
+    def largest_gap(self) -> int | None:
+        """As of `FixedNumbers`."""
+        return self.gap_max
+
+
+class ExponentialNumbers(Numbers):
+    """Of exponential gaps."""
+
+    mean_gap: float = number(30.0, "mean of the gaps before they are truncated", above=0, at_most=SLOTS, unit="slots")
+    gap_limit: int = _slots(80, "longest gap, at which the exponential is truncated")
+
+    def largest_gap(self) -> int | None:
+        """As of `FixedNumbers`."""
+        return self.gap_limit
+
+
+PATTERNS: Registry[Pattern] = Registry("server pattern")
+PATTERNS.register("fixed", FixedNumbers, "Client i meets the server at the slots i + interval * n.")(
+    Pattern(_fixed, lambda params: params.numbers.interval)
+)
+PATTERNS.register("random", RandomNumbers, "Gaps between meetings are uniform in gap_min .. gap_max.")(
+    Pattern(_random, lambda params: (params.numbers.gap_min + params.numbers.gap_max) / 2)
+)
+PATTERNS.register("exponential", ExponentialNumbers, "Gaps are exponential, truncated at gap_limit.")(
+    Pattern(_exponential, lambda params: params.numbers.mean_gap)
+)
+PATTERNS.register("table", doc="Meetings as a table of client, slot says.")(Pattern(_table, None))
 
 
 def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:
@@ -150,11 +193,13 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
     Raises:
       UserError: for an unknown pattern.
     """
-    if pattern not in PATTERNS:
-        raise UserError(unknown_name("server pattern", pattern, PATTERNS))
-    rule = PATTERNS[pattern]
+    rule, own = PATTERNS[pattern], PATTERNS.numbers(pattern)()
+
+    def seen(params: MeetingsParams) -> MeetingsParams:
+        return params._replace(numbers=(params.numbers or own).typed())
 
     def init(params: MeetingsParams, key: jax.Array, clients: Clients) -> MeetingsState:
+        params = seen(params)
         none = jnp.zeros(num_clients, jnp.int32)
         first = rule.following(params, stream(key, "placement"), none + BEFORE, none)
         return MeetingsState(none + BEFORE, first.astype(jnp.int32), none)
@@ -162,6 +207,7 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
     def step(
         params: MeetingsParams, key: jax.Array, slot: jax.Array, state: MeetingsState, clients: Clients
     ) -> tuple[MeetingsState, Links]:
+        params = seen(params)
         key_gap, key_pairs = jax.random.split(stream_at(key, "link", slot))
         at_server = state.following == slot
         last = jnp.where(at_server, slot, state.last).astype(jnp.int32)

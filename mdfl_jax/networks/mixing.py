@@ -11,11 +11,12 @@ regular graphs (uniform), or never.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
 
 
@@ -28,7 +29,7 @@ class Heard(NamedTuple):
       num_samples: [N] samples that each client holds.
       speed: [N] distance that each client moved in the last round.
       radius: communication radius in the unit of the speed, one for all or [N].
-      ratio: in [0, 1], weight of the speeds in speed_aware.
+      numbers: of the rule, of the class that it is registered with.
     """
 
     adjacency: jax.Array
@@ -36,7 +37,7 @@ class Heard(NamedTuple):
     num_samples: jax.Array
     speed: jax.Array
     radius: jax.Array
-    ratio: jax.Array
+    numbers: Any = None
 
 
 MixingRule = Callable[[Heard], jax.Array]
@@ -221,9 +222,15 @@ def _uniform(heard: Heard) -> jax.Array:
     return uniform(heard.adjacency)
 
 
-@MIXINGS.register("speed_aware")
+class SpeedAwareNumbers(Numbers):
+    """Of speed-aware weights."""
+
+    ratio: float = number(0.5, "weight of the speeds, a", at_least=0, at_most=1, source="thesis 5.4")
+
+
+@MIXINGS.register("speed_aware", SpeedAwareNumbers)
 def _speed_aware(heard: Heard) -> jax.Array:
-    return speed_aware(heard.adjacency, heard.speed, heard.ratio)
+    return speed_aware(heard.adjacency, heard.speed, heard.numbers.ratio)
 
 
 @MIXINGS.register("speed_aware_auto")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.partial import random_neighbours
+from mdfl_jax.metrics.registry import of_inner
 from mdfl_jax.networks.connected import until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream, stream_at
@@ -104,4 +105,5 @@ def thinned(network: Network, stay: bool = False) -> Network:
         init=init,
         step=step,
         places=lambda state: network.places(state.inner),
+        metrics=of_inner(network, lambda state: state.inner),
     )

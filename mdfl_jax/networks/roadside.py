@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
+from mdfl_jax.metrics.registry import of_inner
 from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
@@ -166,4 +167,5 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     gives = inner.gives | SERVER_FIELDS
     if one_at_a_time:  # pairs are drawn anew in every slot, also of clients that stay
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
-    return Network(num_clients, frozenset(gives), init, step, places, lambda s: s.reached)
+    own = of_inner(inner, lambda state: state.spatial)
+    return Network(num_clients, frozenset(gives), init, step, places, lambda state: state.reached, own)

@@ -18,6 +18,7 @@ from mdfl_jax.networks.contact_list import links_at
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, Heard
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
+from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
@@ -35,10 +36,9 @@ class SpatialParams(NamedTuple):
       radius_spread: radii are drawn in [1 - spread, 1 + spread] times ``radius``, before the first round.
       link_failure: probability that a link fails, a round and a direction.
       link_fading: what is added to it at the edge of the radius, growing with the squared distance.
-      ratio: of the mixing speed_aware.
+      mixing: the numbers of the mixing; None: its own.
       motion: the numbers of the plane; the grid has none.
-      warm_up_met: share of the static clients that dam_met and dcm_met meet at random.
-      tell_met: whether they tell each other whom they have met.
+      rules: the numbers of each of the network's mobility rules, in their order (`rule_numbers`); empty: their own.
       trace: what a trace says: a `mdfl_jax.mobility.trace.Tracks` for the rules trace and static_trace, a
         `mdfl_jax.networks.contact_list.ContactList` for contacts.
     """
@@ -50,10 +50,9 @@ class SpatialParams(NamedTuple):
     radius_spread: Any = 0.0
     link_failure: Any = 0.0
     link_fading: Any = 0.0
-    ratio: Any = 0.5
+    mixing: Any = None
     motion: Any = Motion()
-    warm_up_met: Any = 0.5
-    tell_met: Any = False
+    rules: tuple[Any, ...] = ()
     trace: Any = None
 
 
@@ -77,6 +76,16 @@ class SpatialState(NamedTuple):
     speed: jax.Array
     path: Path | None
     there: jax.Array | None
+
+
+def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
+    """The numbers of mobility rules, for `SpatialParams.rules`.
+
+    Args:
+      mobility: their names.
+      **values: numbers by name; each rule takes those that it has, and its own where none is given.
+    """
+    return tuple(from_values(MOBILITIES.numbers(name), values) for name in mobility)
 
 
 def spatial(
@@ -109,9 +118,14 @@ def spatial(
     kind, weigh = world_of(rules, mobility), MIXINGS[mixing]
     sweeps, some_absent = contact == "swept" and kind != "contacts", any(rule.presence for rule in rules)
 
-    def seen(params: SpatialParams, world: Any) -> Any:
-        """The world with what is not carried from round to round, the trace."""
-        return world._replace(trace=params.trace) if kind == "plane" else world
+    own = rule_numbers(mobility)
+
+    def seen(params: SpatialParams, world: Any, k: int) -> Any:
+        """The world as a rule sees it, with what is not carried from round to round: its numbers and the trace."""
+        if kind == "contacts":
+            return world
+        numbers = (params.rules or own)[k].typed()
+        return world._replace(numbers=numbers, **({"trace": params.trace} if kind == "plane" else {}))
 
     def there(rule: Mobility, world: Any, state: Any) -> jax.Array:
         if rule.presence is None:
@@ -122,14 +136,15 @@ def spatial(
     def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
         key_start, key_plan = jax.random.split(stream(key, "placement"))
         start = make_world(kind, params, key_start, clients, num_clients, grid_size)
-        world = seen(params, start)
-        states = tuple(rule.init(key_plan, world) for rule in rules)
-        position = jnp.stack([rule.position(world, state) for rule, state in zip(rules, states)])[params.pattern]
-        paths = [rule.path(world, state) for rule, state in zip(rules, states) if rule.path]
+        worlds = [seen(params, start, k) for k in range(len(rules))]
+        states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
+        each = list(zip(rules, worlds, states))
+        position = jnp.stack([rule.position(world, state) for rule, world, state in each])[params.pattern]
+        paths = [rule.path(world, state) for rule, world, state in each if rule.path]
         still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
         zero = jnp.zeros(num_clients)
-        mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule in rules])
-        present = [there(rule, world, state) for rule, state in zip(rules, states)]
+        mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule, world, _ in each])
+        present = [there(rule, world, state) for rule, world, state in each]
         return SpatialState(
             world=start,
             rules=states,
@@ -143,11 +158,9 @@ def spatial(
         )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
-        world = seen(params, state.world)
-
         def use(k: int) -> Any:
             def step(states: tuple[Any, ...]) -> tuple[Any, ...]:
-                rule = rules[k]
+                rule, world = rules[k], seen(params, state.world, k)
                 moved = rule.step(key, world, states[k])
                 position = rule.position(world, moved)
                 walked = rule.path(world, moved) if rule.path else straight(state.places.position, position)
@@ -188,9 +201,8 @@ def spatial(
             fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
         contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may know one direction only
-        heard = Heard(
-            adjacency, contact, clients.num_samples, state.speed, state.radius, jnp.asarray(params.ratio, jnp.float32)
-        )
+        weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
+        heard = Heard(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
         return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
 
     # The radius of a pair is the smaller one and its distance that of both, so contact has no direction.

@@ -15,7 +15,7 @@ from mdfl_jax.mobility.rule import Mobility, WorldKind
 from mdfl_jax.types import Clients
 
 WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
-INTEGERS = ("boundary", "warm_up", "groups")
+INTEGERS = ("boundary", "warm_up")
 
 
 def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
@@ -37,9 +37,7 @@ def typed(motion: Motion) -> Motion:
     """The numbers as arrays of fixed types."""
     return Motion(
         **{
-            name: jnp.asarray(
-                value, jnp.int32 if name in INTEGERS else jnp.bool_ if name == "steady_start" else jnp.float32
-            )
+            name: jnp.asarray(value, jnp.int32 if name in INTEGERS else jnp.float32)
             for name, value in motion._asdict().items()
         }
     )
@@ -72,8 +70,6 @@ def make_world(
             grid=grid,
             start=start,
             max_step=jnp.asarray(params.max_step, jnp.float32),
-            warm_up_met=jnp.asarray(params.warm_up_met, jnp.float32),
-            tell_met=jnp.asarray(params.tell_met, jnp.bool_),
             **shared,
         )
     motion = typed(params.motion)

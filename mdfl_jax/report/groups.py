@@ -1,7 +1,6 @@
 """The figure of the two groups, mobile clients and the others: accuracy, lead and contacts against rounds."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,9 +8,8 @@ from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
 from mdfl_jax.report.read import Curve, Run
-
-if TYPE_CHECKING:
-    from mdfl_jax.report.figures import Look
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import looks, main_axis
 
 MAX_POINTS = 7  # colours of the palette
 INK = "#333333"
@@ -23,9 +21,8 @@ def shown_points(run: Run) -> list[int]:
 
     Of several varying settings the first differs (the mobility, where it varies), and the others are the first point's.
     """
-    axes = run.axes
-    main = next((axis for axis in axes if axis.path == "network.mobility"), axes[0] if axes else None)
-    others = [axis for axis in axes if axis != main]
+    main = main_axis(run)
+    others = [axis for axis in run.axes if axis != main]
     return [
         p
         for p, point in enumerate(run.points)
@@ -41,21 +38,35 @@ def contacts(curve: Curve, name: str) -> np.ndarray:
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
 
 
-def groups(run: Run, looks: Sequence["Look"]) -> Figure | None:
-    """Accuracy of both groups, the lead of the mobile clients with its 95 % interval, and contacts since the start.
-
-    Returns:
-      The figure; None where no point has both groups, or metrics.jsonl does not tell them apart.
-    """
+def caption(run: Run) -> str:
+    """What the figure shows, with the mean leads."""
     shown = shown_points(run)
-    if not shown:
-        return None
-    figure = Figure(figsize=(9.6, 3.6))
-    accuracy, lead, met = figure.subplots(1, 3)
+    fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
+    who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
+    some = " These are some of the points." if len(shown) < len(run.points) else ""
+    leads = []
+    for p in shown:
+        lead = run.points[p].get("group_gap", {}).get("mean", {})
+        if lead.get("mean") is not None:
+            half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
+            leads.append(f"{run.points[p]['id']}: {100 * lead['mean']:+.2f}{half}")
+    means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
+    return (
+        f"{who} clients: their test accuracy, the mobile ones' lead, and how many neighbours a client has met since the"
+        f" start, those met again counted again; means over the seeds.{means}{some}"
+    )
+
+
+@figure("groups", caption=caption, applies=lambda run: bool(shown_points(run)), place=30)
+def groups(run: Run) -> Figure:
+    """Accuracy of both groups, the lead of the mobile clients with its 95 % interval, and contacts since the start."""
+    shown, styles = shown_points(run), looks(run)
+    drawn = Figure(figsize=(9.6, 3.6))
+    accuracy, lead, met = drawn.subplots(1, 3)
     lead.axhline(0, color=INK, linewidth=0.9)
     handles: list[Any] = []
     for p in shown:
-        look, curve = looks[p], run.curves[run.points[p]["id"]]
+        look, curve = styles[p], run.curves[run.points[p]["id"]]
         for name, dashes in (("mobile", "-"), ("other", OTHERS_DASHES)):
             style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
             accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)
@@ -77,29 +88,8 @@ def groups(run: Run, looks: Sequence["Look"]) -> Figure | None:
         Line2D([], [], color=INK, label="mobile clients"),
         Line2D([], [], color=INK, linestyle=OTHERS_DASHES, label="the others"),
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
-    return figure
-
-
-def caption(run: Run) -> str:
-    """What the figure shows, with the mean leads; empty where there is none."""
-    shown = shown_points(run)
-    if not shown:
-        return ""
-    fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
-    who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
-    some = " These are some of the points." if len(shown) < len(run.points) else ""
-    leads = []
-    for p in shown:
-        lead = run.points[p].get("group_gap", {}).get("mean", {})
-        if lead.get("mean") is not None:
-            half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
-            leads.append(f"{run.points[p]['id']}: {100 * lead['mean']:+.2f}{half}")
-    means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
-    return (
-        f"{who} clients: their test accuracy, the mobile ones' lead, and how many neighbours a client has met since the"
-        f" start, those met again counted again; means over the seeds.{means}{some}"
-    )
+    drawn.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
+    return drawn
 
 
 def _of(run: Run, p: int, key: str) -> np.ndarray:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.report import figures, groups, tables
-from mdfl_jax.report.read import Run, read_workdir, show
+from mdfl_jax.report import figures, tables
+from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.report.settings import show
+from mdfl_jax.report.world import in_plane
 
 _CSS = """
 :root { --ink: #1d2126; --soft: #5d6670; --rule: #d9dde2; --paper: #ffffff; --shade: #f5f6f8; }
@@ -51,19 +54,21 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
 
     Args:
       workdir: folder that holds config.json, summary.json, metrics.jsonl and history.npz.
-      x_axis: of the curves, rounds, messages or bits; empty: what the study's config says.
+      x_axis: of the curves: rounds, or a metric declared to be an axis, such as messages and bits; empty: what the
+        study's config says.
 
     Returns:
       The path of report.html.
 
     Raises:
-      UserError: a file is absent, unreadable or of another schema, or the folder cannot be written to.
+      UserError: a file is absent, unreadable or of another schema, the folder cannot be written to, or there is no such
+        axis.
     """
-    run = read_workdir(Path(workdir))
+    run = read_workdir(Path(workdir), x_axis)
     path = run.workdir / "report.html"
     try:
         tables.write(run)
-        path.write_text(render(run, figures.write(run, x_axis)), encoding="utf-8")
+        path.write_text(render(run, figures.write(run)), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename or run.workdir}: cannot be written: {error.strerror}") from None
     return path
@@ -72,8 +77,7 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
 def render(run: Run, pictures: Mapping[str, Path]) -> str:
     """The page as HTML, with the PNG files of `pictures` inside it; every text of the run is escaped."""
     title = str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name)
-    said = captions(run)
-    shown = "\n".join(_figure(name, path, said[name]) for name, path in pictures.items())
+    shown = "\n".join(_figure(name, path, FIGURES[name].caption(run)) for name, path in pictures.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -122,7 +126,7 @@ def setting(run: Run) -> str:
     who = clause("{} clients", "network.num_clients") or "The clients"
     on_graph, met = everywhere("network.graph"), everywhere("server.pattern")
     paired = met and everywhere("server.pattern", lambda pattern: pattern != "roadside")
-    drawn = everywhere("data.name", lambda name: str(name).startswith("synthetic:"))
+    drawn = everywhere("data.dimension", lambda dimension: dimension is not None)
     who += "" if on_graph or met else clause(", {} of them mobile,", "network.num_mobile")
     task = "" if drawn else clause(" train {}", "model.name")
     task += clause(" learn {}" if drawn else " on {}", "data.name") + clause(" with {}", "algorithm.name")
@@ -130,7 +134,7 @@ def setting(run: Run) -> str:
         split = clause("Each draws {} samples", "data.samples_per_client") + clause(" of {} features", "data.dimension")
     else:
         split = clause("The data are split by {}", "data.partition") + clause(" (alpha {})", "data.alpha")
-    plane = figures.in_plane(run.array(0, "position"))
+    plane = in_plane(run.array(0, "position"))
     if paired:
         place = clause("Clients meet a server by the pattern {}", "server.pattern")
         place += clause(", and each other in random pairs, {} of them a slot", "server.pairs")
@@ -151,49 +155,6 @@ def setting(run: Run) -> str:
     others = [f"{_spaced(axis.name)}: {value(path)}" for path, axis in axes.items() if path not in told]
     varied = f"Varied are {'; '.join(others)}" if others else ""
     return " ".join(f"{text.strip()}." for text in (who + task, split, place, mixing, length, varied) if text)
-
-
-def captions(run: Run) -> dict[str, str]:
-    """What each figure shows, in words and numbers of the run."""
-    seeds, labels = len(run.manifest["seeds"]), [look.label for look in figures.looks(run)]
-    over = f"mean over {seeds} seeds" if seeds > 1 else "one seed, hence no interval"
-    means = [point["final_accuracy"].get("mean") for point in run.points]
-    ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
-    highest = f" Highest at the end: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
-    whose = "of the global model" if run.config.get("judged") == "global" else "averaged over the clients"
-    accuracy = f"Test accuracy, {whose}, against rounds: {over}"
-    accuracy += "; band: 95 % Student-t interval over the seeds." if seeds > 1 else "."
-    if run.config.get("target") is not None:
-        accuracy += f" Dashed: the target of {100 * run.config['target']:g} %."
-    final = f"Test accuracy at the end: {over}"
-    final += " (large dot) with its 95 % Student-t interval; small dots: the seeds." if seeds > 1 else "."
-    said = {"accuracy": accuracy + highest, "final_accuracy": final, "groups": groups.caption(run)}
-    first_seed = f"seed {run.manifest['seeds'][0]}" if seeds else "the first seed"
-    counts, mobile = run.array(0, "label_counts"), run.array(0, "is_mobile")
-    if counts is not None:
-        sizes = counts.sum(1)
-        said["label_counts"] = (
-            f"Samples of each class that each client holds ({first_seed}, {labels[0]}); blank: none; the shade is"
-            f" logarithmic. A client holds {sizes.min():.0f} to {sizes.max():.0f} samples in all"
-            + (f"; the {mobile.sum()} mobile clients are dark." if mobile is not None and mobile.any() else ".")
-        )
-    placed = [
-        p
-        for p in range(len(run.points))
-        if run.array(p, "position") is not None and run.value(p, "server.pattern") in (None, "", "roadside")
-    ]
-    if run.value(0, "server.pattern") == "roadside":
-        said["roadside"] = (
-            f"Road-side units and the clients that pass them ({first_seed}, {labels[0]}): a client meets the server in"
-            " the slots in which it is in the range of a unit; those of the routes shown have their colours."
-        )
-    if placed:
-        part = f" Shown are the first {figures.MAX_MAPS} of {len(placed)}." if len(placed) > figures.MAX_MAPS else ""
-        said["map"] = (
-            f"Where the clients of {first_seed} start (numbered), and how the mobile ones move in the first"
-            f" {figures.path_rounds(run)} rounds, to the squares. A disc is the reach of a client that stays.{part}"
-        )
-    return said
 
 
 def _figure(name: str, path: Path, caption: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads the workdir of a finished run, checked against schema 1, and finds the settings in which its points differ."""
+"""Reads the workdir of a finished run, checked against schema 1."""
 
 import dataclasses
 import json
@@ -12,25 +12,14 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
+from mdfl_jax.metrics.declare import GROUPS, Shown
+from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
 SCHEMA = 1
-X_KEYS = {"messages": "messages", "bits": "bits_sent"}  # x axis -> key of metrics.jsonl, per client
-GROUP_KEYS = ("accuracy_mobile", "accuracy_other", "num_neighbours_mobile", "num_neighbours_other")
+ROUNDS = "rounds"  # the x axis where nothing else is asked for
+GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One setting that differs between the points of a sweep."""
-
-    path: str  # "network.mobility"
-    name: str  # "mobility"
-    values: tuple[Any, ...]  # one a point
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The values as they are printed, one a point."""
-        return tuple(show(value) for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -40,19 +29,19 @@ class Curve:
     rounds: np.ndarray  # [E]
     accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
     groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN where a group is empty, no entry in runs without them
-    sent: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by the values of X_KEYS
+    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by metric, of those shown
 
     def along(self, x_axis: str) -> np.ndarray:
-        """What the curve is drawn against, [E]: the rounds, or the mean over clients and seeds of what was sent.
+        """What the curve is drawn against, [E]: the rounds, or the mean over seeds of a metric.
 
         Raises:
           UserError: where the run has not recorded it.
         """
-        if x_axis == "rounds":
+        if x_axis == ROUNDS:
             return self.rounds
-        if X_KEYS.get(x_axis) not in self.sent:
-            raise UserError(f"the x axis is {x_axis!r}; this run has rounds, {', '.join(self.sent)}")
-        return self.sent[X_KEYS[x_axis]].mean(axis=0)
+        if x_axis not in self.measured:
+            raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *self.measured])}")
+        return self.measured[x_axis].mean(axis=0)
 
 
 @dataclass(frozen=True)
@@ -64,6 +53,7 @@ class Run:
     summary: dict[str, Any]  # summary.json
     curves: dict[str, Curve]  # point id -> curve
     first_seed: dict[str, np.ndarray]  # "0/position" [R+1, N, 2], "0/label_counts" [N, C], "0/is_mobile" [N], ...
+    x_axis: str = ROUNDS  # of the accuracy's curves: these, or the name of a metric
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -80,20 +70,48 @@ class Run:
         """The settings that differ between the points, but for the one of which each has its best value."""
         return [axis for axis in sweep_axes(self.points, self.config) if axis.path != self.config.get("select")]
 
+    @property
+    def x_title(self) -> str:
+        """The text at the x axis."""
+        return "round" if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].title
+
+    @property
+    def x_scale(self) -> float:
+        """What the values along the x axis are divided by."""
+        return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
+
     def value(self, point: int, path: str) -> Any:
         """The value that a point has for a dotted path of the configuration; None if it has none."""
-        return _value(self.points[point], path, self.config)
+        found, name = value_of(self.points[point], path, self.config), self.points[point]["id"]
+        if found is not None:
+            return found
+        numbers = (given.get("numbers", {}) for given in self.manifest.get("points", ()) if given.get("id") == name)
+        return next(numbers, {}).get(path)
 
     def array(self, point: int, name: str) -> np.ndarray | None:
         """The first seed of an array of history.npz, or None where it was not recorded."""
         return self.first_seed.get(f"{point}/{name}")
 
 
-def read_workdir(workdir: Path) -> Run:
+def declared(summary: Mapping[str, Any]) -> list[Shown]:
+    """The metrics of a run: those of every run, and its own."""
+    return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
+
+
+def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
+    """The metrics that curves can be drawn against, by name."""
+    return {metric.name: metric for metric in declared(summary) if AXIS in metric.where}
+
+
+def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     """Reads config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
+    Args:
+      workdir: of a finished run.
+      x_axis: of the curves: rounds, or a metric declared to be an axis; empty: what the study's config says.
+
     Raises:
-      UserError: a file is absent, unreadable or of another schema; the line names the file.
+      UserError: a file is absent, unreadable or of another schema; the line names the file. Or there is no such axis.
     """
     if not workdir.is_dir():
         raise UserError(f"{workdir}: no such directory")
@@ -105,12 +123,16 @@ def read_workdir(workdir: Path) -> Run:
         _require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     ids = [point["id"] for point in summary["points"]]
     judged = "mean_model_accuracy" if manifest["config"].get("judged") == "global" else "accuracy"
-    curves = _read_curves(workdir / "metrics.jsonl", ids, judged)
+    x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
+    if x_axis not in (ROUNDS, *axes_of(summary)):
+        raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
+    shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
+    curves = _read_curves(workdir / "metrics.jsonl", ids, judged, shown)
     arrays = _read_first_seed(workdir / "history.npz")
-    shown = chosen(summary)
-    at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(shown["points"])}
+    best = chosen(summary)
+    at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(best["points"])}
     kept = {f"{at[p]}/{name}": arrays[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in arrays) if p in at}
-    return Run(workdir, manifest, shown, {point["id"]: curves[point["id"]] for point in shown["points"]}, kept)
+    return Run(workdir, manifest, best, {point["id"]: curves[point["id"]] for point in best["points"]}, kept, x_axis)
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,66 +140,6 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
     points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
     return {**summary, "points": points}
-
-
-def show(value: Any) -> str:
-    """A configuration value as printed in tables and legends.
-
-    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
-    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value or value != value else repr(value)
-    return json.dumps(value)
-
-
-def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
-    """The overrides that differ between points, named by the last component of their path.
-
-    A last component that two axes share is written with the one before it; of `algorithm.name`, `algorithm` is kept,
-    since "name" alone says nothing. A point without an override has the value of `config`.
-
-    >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
-    >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
-    [('radius', ('3', '5'))]
-    """
-    paths = dict.fromkeys(path for point in points for path in point["overrides"])
-    varying = {path: tuple(_value(point, path, config or {}) for point in points) for path in paths}
-    varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
-    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
-    taken = list(short.values())
-    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
-    return [Axis(path, names[path], values) for path, values in varying.items()]
-
-
-def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
-    """One label a point: a name stands for itself, a number is written `radius = 3`; the id where nothing differs."""
-    if not axes:
-        return [str(point["id"]) for point in points]
-    parts = [
-        [
-            text if isinstance(value, str) and value != "inf" else f"{axis.name} = {text}"
-            for value, text in zip(axis.values, axis.texts)
-        ]
-        for axis in axes
-    ]
-    return [", ".join(label) for label in zip(*parts)]
-
-
-def _value(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
-    if path in point["overrides"]:
-        return point["overrides"][path]
-    node: Any = config
-    for part in path.split("."):
-        if not isinstance(node, Mapping) or part not in node:
-            return None
-        node = node[part]
-    return node
 
 
 def _read_text(path: Path) -> str:
@@ -213,8 +175,15 @@ def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def _read_curves(path: Path, ids: Sequence[str], judged: str) -> dict[str, Curve]:
-    """Curves by point, of the accuracy ``judged``; of two lines for one point, seed and round the later counts."""
+def _read_curves(path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
+    """Curves by point; of two lines for one point, seed and round the later counts.
+
+    Args:
+      path: of metrics.jsonl.
+      ids: of the points.
+      judged: key of the accuracy.
+      shown: key -> name of the further metrics to read.
+    """
     values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
         if not line.strip():
@@ -222,7 +191,7 @@ def _read_curves(path: Path, ids: Sequence[str], judged: str) -> dict[str, Curve
         row = _parse(line, f"{path}:{number}")
         _require(row, ("point", "seed", "round", judged), path)
         if row["point"] in values:
-            kept = {key: row[key] for key in (judged, *GROUP_KEYS, *X_KEYS.values()) if key in row}
+            kept = {key: row[key] for key in (judged, *GROUP_KEYS, *shown) if key in row}
             values[row["point"]][row["seed"], row["round"]] = kept
     curves = {}
     for name, by_key in values.items():
@@ -234,8 +203,9 @@ def _read_curves(path: Path, ids: Sequence[str], judged: str) -> dict[str, Curve
         for (seed, at_round), kept in by_key.items():
             for key, value in kept.items():
                 arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
-        sent = {key: arrays.pop(key) for key in X_KEYS.values() if key in arrays}
-        curves[name] = Curve(np.array(list(rounds)), arrays.pop(judged), arrays, sent)
+        measured = {of: arrays[key] for key, of in shown.items() if key in arrays}
+        groups = {key: arrays[key] for key in GROUP_KEYS if key in arrays}
+        curves[name] = Curve(np.array(list(rounds)), arrays[judged], groups, measured)
     return curves
 
 

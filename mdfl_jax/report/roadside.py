@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.report.read import Run
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import first_seed, looks
 
 ROUTES = 6  # of clients; more hide the units
 UNIT, INK, FAINT = "#D55E00", "#333333", "#c9c9c9"
@@ -25,24 +27,34 @@ def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarra
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
 
-def roadside(run: Run) -> Figure | None:
+def _applies(run: Run) -> bool:
+    """Whether there are units, and places were recorded."""
+    recorded = run.array(0, "position") is not None and bool(run.value(0, "server.units"))
+    return recorded and run.value(0, "server.pattern") == "roadside"
+
+
+def _caption(run: Run) -> str:
+    return (
+        f"Road-side units and the clients that pass them ({first_seed(run)}, {looks(run)[0].label}): a client meets the"
+        " server in the slots in which it is in the range of a unit; those of the routes shown have their colours."
+    )
+
+
+@figure("roadside", caption=_caption, applies=_applies, place=50)
+def roadside(run: Run) -> Figure:
     """Units with their ranges and some routes of the first seed; beside them each client's slots in range of a unit.
 
     Clients are those of the first point; the routes are those that meet a unit most often, evenly over the others.
-
-    Returns:
-      The figure; None where there are no units, or places were not recorded.
     """
     path, text = run.array(0, "position"), run.value(0, "server.units")
-    if run.value(0, "server.pattern") != "roadside" or path is None or not text:
-        return None
+    assert path is not None
     units, reach = units_of(text), float(run.value(0, "server.unit_range"))
     met = at_unit(path[:-1].astype(float), units, reach)  # a slot's meetings are those of its beginning
     slots, clients = met.shape
     order = np.argsort(-met.sum(axis=0), kind="stable")
     shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]
-    figure = Figure(figsize=(9.6, 4.4))
-    world, raster = figure.subplots(1, 2, width_ratios=[1, 1.15])
+    drawn = Figure(figsize=(9.6, 4.4))
+    world, raster = drawn.subplots(1, 2, width_ratios=[1, 1.15])
     across = np.full(len(units), 2 * reach)
     options: dict[str, Any] = {"units": "xy", "offsets": units, "offset_transform": world.transData}
     options |= {"facecolor": f"{UNIT}22", "edgecolor": UNIT, "linewidth": 0.9}
@@ -78,5 +90,5 @@ def roadside(run: Run) -> Figure | None:
         Line2D([], [], marker="o", color=INK, markersize=5, label="a client's first place", **dot),
         Line2D([], [], color=INK, label="its route"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    return figure
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3)
+    return drawn

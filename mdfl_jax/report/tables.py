@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.report.read import Run, chosen, sweep_axes
+from mdfl_jax.metrics import TABLE
+from mdfl_jax.report.read import Run, chosen, declared
+from mdfl_jax.report.settings import sweep_axes
 
 MISSING = "-"
 BITS_PER_MEGABYTE = 8e6
@@ -21,11 +23,11 @@ class Column(NamedTuple):
     divisor: float = 1.0
 
 
-EXTRAS = (
-    Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE),
-    Column("objective", "objective"),
-    Column("validation_loss", "validation loss"),
-)
+def _columns(summary: Mapping[str, Any]) -> list[Column]:
+    """The columns behind the usual ones: megabytes to the target, then the metrics that say so, by header."""
+    shown = [metric for metric in declared(summary) if TABLE in metric.where]
+    metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown]
+    return [Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 
 def table(
@@ -44,7 +46,9 @@ def table(
     summary = chosen(summary)
     names, settings = _settings(summary, config)
     extras = [
-        column for column in EXTRAS if any(_mean(point.get(column.key)) is not None for point in summary["points"])
+        column
+        for column in _columns(summary)
+        if any(_mean(point.get(column.key)) is not None for point in summary["points"])
     ]
     header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
     header += ["rounds to target", "MB sent/client", "distance/mobile"]
@@ -77,7 +81,8 @@ def raw_table(
     header = ["point"] if names == ["point"] else ["point", *names]
     header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
     header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
-    header += [column.key for column in EXTRAS]
+    extras = _columns(summary)
+    header += [column.key for column in extras]
     rows = []
     for cells, point in zip(settings, summary["points"]):
         row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
@@ -85,7 +90,7 @@ def raw_table(
             statistic = point.get(key) or {}
             row += [statistic.get("mean"), statistic.get("ci95")]
         row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
-        row += [_mean(point.get(column.key)) for column in EXTRAS]
+        row += [_mean(point.get(column.key)) for column in extras]
         rows.append(row)
     return header, rows
 

@@ -86,6 +86,13 @@ def test_a_schedule_tells_seconds(images):
 
 
 @needs("tpu")
+def test_a_few_runs_mapped_together_compile(images):
+    found = compiled("digits.py", "tpu-v5e", images, "--effort=least", "--config.sweep=", "--config.seeds=3")
+    assert "failure" not in found, found["failure"]
+    assert found["runs_on_a_device"] == 3
+
+
+@needs("tpu")
 def test_chips_that_share_a_run_send_models_once_a_round(images):
     arguments = ("--config.engine.client_devices=4", "--config.model.name=linear", "--config.seeds=1")
     found = compiled("digits.py", "tpu-v5e:2x2", images, *arguments)

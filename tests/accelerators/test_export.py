@@ -11,12 +11,13 @@ from small import toy_dataset, toy_task
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings
+from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
 from mdfl_jax.gradients import Tiling
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.models.conv import Conv, default_form
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
@@ -24,7 +25,7 @@ from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import build
 from mdfl_jax.target import Target, aimed_at
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 
 N = 4
 BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by JAX's names of the platforms
@@ -76,7 +77,8 @@ def built(platform, make_task, name, network, params):
     """The simulation of one round as a platform has it, and its arguments before the state."""
     with aimed(platform):
         simulation = build(make_task(), network, ALGORITHMS[name](Settings()), Schedule(1, 1))
-    return simulation, (simulation.data, typed(Hparams(PartitionParams(), params, numbers_of(name))), jax.random.key(0))
+    hparams = Hparams(DirichletNumbers(1.0), params, numbers_of(name))
+    return simulation, (simulation.data, typed(hparams), jax.random.key(0))
 
 
 @functools.cache
@@ -118,7 +120,7 @@ def test_a_round_among_moving_clients(world, platform):
 
 def convolutional_run(platform, precision):
     """(function, arguments) of a full-batch round with all around it, from the partition to the last evaluation."""
-    model = MODELS["cnn"](ModelSettings(3, widths=(2, 4), hidden=4))
+    model = make_model("cnn", 3, widths=(2, 4), hidden=4)
     make_task = lambda: classification(toy_dataset(), model, N, "iid", precision=precision)  # noqa: E731
     simulation, arguments = built(platform, make_task, "dpsgd", *GRAPH)
 
@@ -160,10 +162,14 @@ def test_a_convolution_has_the_form_that_the_backend_takes(platform):
 @for_each_accelerator
 def test_every_compressor(platform):
     def compressed(numbers, key, x):
-        messages = {name: COMPRESSORS[name].compress(numbers, key, x) for name in COMPRESSORS}
-        return {name: (message.value, COMPRESSORS[name].bits(numbers, message)) for name, message in messages.items()}
+        found = {}
+        for name in COMPRESSORS:
+            message = COMPRESSORS[name].compress(numbers[name], key, x)
+            found[name] = message.value, COMPRESSORS[name].bits(numbers[name], message)
+        return found
 
-    arguments = typed(AlgorithmParams()), jax.random.key(0), np.zeros((N, 20), np.float32)
+    numbers = {name: COMPRESSORS.numbers(name)() for name in COMPRESSORS}
+    arguments = typed(numbers), jax.random.key(0), np.zeros((N, 20), np.float32)
     lowered(platform, compressed, arguments, on_cpu(compressed, arguments))
 
 

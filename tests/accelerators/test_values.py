@@ -10,7 +10,7 @@ from mdfl_jax import Schedule, gradients, target
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.gradients import Tiling, Work, cut
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.sharding import client_mesh
@@ -30,7 +30,7 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
     """Metrics of a short run with everything as that backend has it by default; several devices share it."""
     with aim(backend, devices=devices):
         settings = {"widths": (3, 4), "hidden": 5} | settings
-        made = MODELS[model](ModelSettings(3, **settings))
+        made = make_model(model, 3, **settings)
         task = classification(toy_dataset(side=8), made, N, batch_size=batch_size, mesh=client_mesh())
         simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
         mc = monte_carlo(simulation, 2)
@@ -104,7 +104,7 @@ def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
 
     def gradient(backend):
         with aim(backend):
-            model = MODELS["resnet20"](ModelSettings(3, norm="batch", base_width=2))
+            model = make_model("resnet20", 3, norm="batch", base_width=2)
             shown = Augmentation(crop=1, flip=True)
             task = classification(data, model, N, batch_size=6, augmentation=shown)
             assert task.alone == (backend == "tpu")

@@ -10,14 +10,14 @@ from oracles import mixing as oracle_mixing
 from small import PATTERNS, leaves_equal, toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
-from mdfl_jax.data.partition import dirichlet
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
+from mdfl_jax.data.partition import DirichletNumbers, dirichlet
 from mdfl_jax.exchange.meter import total_bits, words
 from mdfl_jax.gradients import Tiling
+from mdfl_jax.models import make_model
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import stream
-from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import Links
 
 COMPILE_QUICKLY = True
@@ -82,7 +82,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
     """The CNN's blocked gradient equals autodiff of the plain mean loss over a client's own samples."""
     data, key = toy_dataset(side=6), jax.random.key(2)
     task = toy_task(N, "cnn", tiling=Tiling(4, 8), dataset=data, widths=(3, 4), hidden=5)
-    clients = task.partition(task.data, PartitionParams(jnp.float32(0.1)), key)
+    clients = task.partition(task.data, DirichletNumbers(jnp.float32(0.1)), key)
     keys = jax.random.split(jax.random.key(0), N)
     params = jax.vmap(lambda key: task.init(task.data, key))(keys)  # a model of its own for each client
     loss, gradients = jax.jit(lambda p: task.gradient(task.data, clients, p, key))(params)
@@ -90,9 +90,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
     held = clients.held
     for i in range(N):
         owner[np.asarray(held.sample)[int(held.first[i]) : int(held.first[i] + held.num_samples[i])]] = i
-    from mdfl_jax.models import MODELS, ModelSettings
-
-    model = MODELS["cnn"](ModelSettings(3, (3, 4), 3, 5))
+    model = make_model("cnn", 3, widths=(3, 4), kernel=3, hidden=5)
 
     def mean_loss(p, images, labels):
         logits = model.apply({"params": p}, (images.astype(jnp.float32) - task.data.mean) / task.data.std)
@@ -111,7 +109,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
 def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
     data, key = toy_dataset(), jax.random.key(5)
     full, mini = toy_task(N, dataset=data), toy_task(N, dataset=data, batch_size=8)
-    alpha = PartitionParams(jnp.float32(0.05))
+    alpha = DirichletNumbers(jnp.float32(0.05))
     at_full, at_mini = (t.partition(t.data, alpha, stream(key, "partition")) for t in (full, mini))
     params = jax.tree.map(lambda p: jnp.broadcast_to(p, (N, *p.shape)), full.init(full.data, key))
     _, exact = full.gradient(full.data, at_full, params, key)
@@ -154,7 +152,7 @@ def test_local_steps_are_rounds_without_mixing():
 def test_optimizer_state_is_of_one_client():
     """A rule that looks at the whole gradient (clipping by its norm) sees one client's, not everybody's."""
 
-    def clipped(params: AlgorithmParams):
+    def clipped(params: LocalNumbers):
         return optax.chain(optax.clip_by_global_norm(1e-3), optax.scale_by_learning_rate(params.lr))
 
     models, _ = run(
@@ -168,10 +166,10 @@ def test_optimizer_state_is_of_one_client():
 def test_learning_rate_schedule_counts_local_steps():
     """Factors 1, 1/2, 1/4 of a halving schedule: the sum of plain steps scaled so, on a constant gradient."""
     halving = dpsgd(Settings(sgd(optax.exponential_decay(1.0, 1, 0.5), momentum=False), num_local_steps=3))
-    state = halving.init(AlgorithmParams(1.0, 0.0, 0.0), {"w": jnp.zeros((2, 1))})
+    state = halving.init(LocalNumbers(lr=1.0), {"w": jnp.zeros((2, 1))})
     links = Links(jnp.zeros((2, 2), bool), jnp.eye(2))
     constant = lambda params, key: (jnp.zeros(2), {"w": jnp.ones((2, 1))})  # noqa: E731
-    state, _ = halving.round(AlgorithmParams(1.0, 0.0, 0.0), jax.random.key(0), state, links, constant)
+    state, _ = halving.round(LocalNumbers(lr=1.0), jax.random.key(0), state, links, constant)
     assert state.params["w"].ravel().tolist() == [-1.75, -1.75]
 
 

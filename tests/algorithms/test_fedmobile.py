@@ -1,5 +1,7 @@
 """FedMobile against the loop of the paper, and that nothing is lost or delivered twice, over random schedules."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +13,12 @@ from oracles import fedmobile as oracle
 from small import toy_task
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.exchange.meter import total_bits, words
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.networks.meetings import ExponentialNumbers, MeetingsParams, RandomNumbers, meetings
 from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import Hparams, Links
 
 N, SLOTS = 6, 40
@@ -72,8 +75,9 @@ def quadratic(params, key):
 
 
 def numbers(k=1, window=(1, 6, 1, 6), lr=0.1, **others):
+    """Of all variants; each takes those that it has (`as_array`)."""
     low, high, d_low, d_high = window
-    return AlgorithmParams(
+    return SimpleNamespace(
         lr=lr, upload_from=low, upload_until=high, download_from=d_low, download_until=d_high, max_upload=k,
         max_download=k, **others,
     )  # fmt: skip
@@ -82,8 +86,8 @@ def numbers(k=1, window=(1, 6, 1, 6), lr=0.1, **others):
 DECAY = 0.9
 
 
-def as_array(hparams):
-    return AlgorithmParams(*(np.int32(v) if isinstance(v, int) else np.float32(v) for v in hparams))
+def as_array(name, hparams, compressor=""):
+    return resolved(name, compressor, vars(hparams)).traced()
 
 
 _programs = {}
@@ -114,7 +118,7 @@ def run(name, hparams, schedule, graphs=None, compressor="", seed=0, gradient=No
     program = _programs.setdefault(kind, jax.jit(whole))
     adjacency = np.zeros((len(schedule[0]), N, N), bool) if graphs is None else graphs
     slots = (np.arange(len(schedule[0]), dtype=np.int32), *schedule, adjacency)
-    return program(as_array(hparams), slots, jax.random.key(seed))
+    return program(as_array(name, hparams, compressor), slots, jax.random.key(seed))
 
 
 def start_model():
@@ -237,7 +241,7 @@ def test_no_step_is_delivered_twice(name):
     delivered_late = 0
     for seed in range(10):
         schedule = random_schedule(np.random.default_rng(seed), slots=slots)
-        hparams = as_array(numbers(k=1 + seed % 3, window=(0, 9, 0, 9), lr=1.0))
+        hparams = as_array(name, numbers(k=1 + seed % 3, window=(0, 9, 0, 9), lr=1.0))
         server, held = whole(hparams, (np.arange(slots, dtype=np.int32), *schedule))
         delivered, kept = -N * np.asarray(server[:, 0]), np.asarray(held)
         assert np.allclose(np.minimum(abs(delivered), abs(delivered - 1)), 0, atol=1e-5)
@@ -324,9 +328,9 @@ def test_double_precision_loses_nothing_at_all(name):
     """In float64 every model stays float64, over a network of meetings too, and the balance holds to 1e-12."""
     network = meetings(N, "random")
     with jax.enable_x64(True):
-        params = MeetingsParams(pairs=0.9, gap_min=3, gap_max=9)
+        params = MeetingsParams(pairs=0.9, numbers=RandomNumbers(gap_min=3, gap_max=9))
         algorithm = ALGORITHMS[name](Settings(sgd(momentum=False), compressor="qsgd"))
-        hparams = numbers(k=2, window=(0, 9, 0, 9), lr=0.3)
+        hparams = resolved(name, "qsgd", vars(numbers(k=2, window=(0, 9, 0, 9), lr=0.3)))
         start = jax.tree.map(lambda s: jnp.broadcast_to(s, (N, *s.shape)).astype(jnp.float64), start_model())
 
         def step(carry, slot):
@@ -360,9 +364,9 @@ def test_seeds_together_are_seeds_alone():
 
     def hparams(rate):
         return Hparams(
-            PartitionParams(jnp.float32(1.0)),
-            MeetingsParams(pairs=rate, mean_gap=jnp.float32(4.0), gap_limit=jnp.int32(6)),
-            as_array(numbers(k=2)),
+            PartitionNumbers(),
+            MeetingsParams(pairs=rate, numbers=ExponentialNumbers(jnp.float32(4.0), jnp.int32(6))),
+            as_array("fedmobile_auto", numbers(k=2), "qsgd"),
         )
 
     rates, keys = jnp.array([0.4, 1.0, 1.0], jnp.float32), jax.vmap(jax.random.key)(jnp.array([0, 0, 5]))

@@ -9,7 +9,7 @@ from oracles import innovations as oracle
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.algorithms.registry import numbers_of, resolved
 from mdfl_jax.types import FIXED, SYMMETRIC, Links
 
 RIVALS = ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd")
@@ -39,7 +39,7 @@ def check_counts(messages, bits, links, each, start=0, factor=1):
 
 @pytest.mark.parametrize("links", [ALWAYS, EVERY_OTHER], ids=["always", "every other round"])
 def test_beer_equals_the_loop(links):
-    problem, hparams = Problem(), numbers_of("beer")._replace(lr=0.0625, consensus_lr=0.375, transmission=0.4)
+    problem, hparams = Problem(), numbers_of("beer", lr=0.0625, consensus_lr=0.375, transmission=0.4)
     models, messages, bits, _ = run(ALGORITHMS["beer"](Settings()), hparams, problem, links)
     expected = oracle.beer(problem.start, problem.gradient_of, mixes_of(links), 0.0625, 0.375, oracle.top_k(0.4))
     np.testing.assert_allclose(models, expected, rtol=1e-10, atol=1e-10)
@@ -50,8 +50,9 @@ def test_beer_equals_the_loop(links):
 
 @pytest.mark.parametrize("links", [ALWAYS, EVERY_OTHER], ids=["always", "every other round"])
 def test_choco_equals_the_loop(links):
-    problem, hparams = Problem(), numbers_of("choco")._replace(lr=0.125, consensus_lr=0.375)
+    problem = Problem()
     for name, compress, bits_each in (("sign", oracle.scaled_sign, 6 + 64), ("", oracle.top_k(0.2), 2 * 64 + 6)):
+        hparams = numbers_of("choco", name, lr=0.125, consensus_lr=0.375)
         models, messages, bits, _ = run(ALGORITHMS["choco"](Settings(compressor=name)), hparams, problem, links)
         expected = oracle.choco(problem.start, problem.gradient_of, mixes_of(links), 0.125, 0.375, compress)
         np.testing.assert_allclose(models, expected, rtol=1e-10, atol=1e-10)
@@ -60,7 +61,7 @@ def test_choco_equals_the_loop(links):
 
 def test_dcd_equals_the_loop_with_a_copy_at_each_neighbour():
     """From a common start, as the paper has it."""
-    problem, hparams = Problem(), numbers_of("dcd_psgd")._replace(lr=0.125)
+    problem, hparams = Problem(), numbers_of("dcd_psgd", "sign", lr=0.125)
     start = np.tile(problem.start[:1], (5, 1))
     algorithm = ALGORITHMS["dcd_psgd"](Settings(compressor="sign"))
     models, messages, bits, state = run(algorithm, hparams, problem, ALWAYS, start)
@@ -74,9 +75,7 @@ def test_dcd_equals_the_loop_with_a_copy_at_each_neighbour():
 def test_squarm_equals_the_loop(links):
     """Three local steps with momentum, and a trigger that fires for some only."""
     problem, trigger = Problem(), 2000.0
-    hparams = numbers_of("squarm_sgd")._replace(
-        lr=0.0625, consensus_lr=0.375, momentum=0.5, transmission=0.5, trigger=trigger
-    )
+    hparams = numbers_of("squarm_sgd", lr=0.0625, consensus_lr=0.375, momentum=0.5, transmission=0.5, trigger=trigger)
     settings = Settings(num_local_steps=3, schedule=lambda k: 0.5 ** (k // 3))  # halved from round to round
     models, messages, bits, _ = run(ALGORITHMS["squarm_sgd"](settings), hparams, problem, links)
     lrs = [0.0625 * 0.5**t for t in range(len(links))]
@@ -92,7 +91,7 @@ def test_squarm_equals_the_loop(links):
 
 @pytest.mark.parametrize("links", [ALWAYS, EVERY_OTHER], ids=["always", "every other round"])
 def test_anq_nids_equals_the_loop(links):
-    problem, hparams = Problem(), numbers_of("anq_nids")._replace(lr=0.125, eta=0.25, omega=0.125, eta_decay=0.5)
+    problem, hparams = Problem(), numbers_of("anq_nids", lr=0.125, eta=0.25, omega=0.125, eta_decay=0.5)
     models, messages, bits, _ = run(ALGORITHMS["anq_nids"](Settings()), hparams, problem, links)
     steps = np.cumsum([adjacency.any() for adjacency, _ in links])  # it waits where nobody has a link
     heard = [w for w, (adjacency, _) in zip(mixes_of(links), links) if adjacency.any()]
@@ -108,7 +107,7 @@ def test_anq_nids_equals_the_loop(links):
 
 def test_exact_messages_make_nids_of_anq_nids():
     problem, (adjacency, mix) = Problem(), graph()
-    hparams = numbers_of("anq_nids")._replace(lr=0.125)
+    hparams = numbers_of("anq_nids", "identity", lr=0.125)
     algorithm = ALGORITHMS["anq_nids"](Settings(compressor="identity"))
     models = run(algorithm, hparams, problem, [(adjacency, mix)] * 10)[0]
     expected = oracle.nids(problem.start, problem.gradient_of, mix, 0.125, 10)
@@ -118,7 +117,7 @@ def test_exact_messages_make_nids_of_anq_nids():
 @pytest.mark.parametrize("name", RIVALS)
 def test_without_links_nothing_is_sent_and_clients_learn_alone_or_wait(name):
     """Plain descent, with the weight decay in the gradient, and momentum where the recursion has one."""
-    problem, hparams = Problem(), numbers_of(name)._replace(lr=0.125, weight_decay=0.25, momentum=0.0)
+    problem, hparams = Problem(), resolved(name, "", {"lr": 0.125, "weight_decay": 0.25, "momentum": 0.0})
     models, messages, bits, _ = run(ALGORITHMS[name](Settings()), hparams, problem, [NO_LINKS] * 4)
     w = problem.start.copy()
     for _ in range(0 if name == "anq_nids" else 4):  # NIDS waits
@@ -133,7 +132,7 @@ def test_what_they_take_for_granted(name):
     assert algorithm.needs == {"adjacency", "mix", SYMMETRIC, FIXED}
     assert not algorithm.participates
     sparse = ALGORITHMS[name](Settings(compressor="top_k"))
-    assert sparse.double_bits(numbers_of(name), 1000) == 63 * 200 + 1000
+    assert sparse.double_bits(numbers_of(name, "top_k"), 1000) == 63 * 200 + 1000
     assert ALGORITHMS[name](Settings(compressor="sign")).double_bits is None
 
 
@@ -145,9 +144,9 @@ def test_beer_and_anq_nids_converge_to_the_common_solution_of_unlike_clients():
     problem, links = Problem(), graph()
     alone = [np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(problem.a, problem.b)]
     assert farthest(np.stack(alone), problem) > 0.5  # it is not theirs
-    beer = numbers_of("beer")._replace(lr=0.03125, consensus_lr=0.25, transmission=0.5)
+    beer = numbers_of("beer", lr=0.03125, consensus_lr=0.25, transmission=0.5)
     assert farthest(run_long(ALGORITHMS["beer"](Settings()), beer, problem, links, 4000), problem) < 1e-6
-    nids = numbers_of("anq_nids")._replace(lr=0.125, eta=0.1, omega=0.1, eta_decay=0.97)
+    nids = numbers_of("anq_nids", lr=0.125, eta=0.1, omega=0.1, eta_decay=0.97)
     assert farthest(run_long(ALGORITHMS["anq_nids"](Settings()), nids, problem, links, 2000), problem) < 1e-6
 
 
@@ -162,9 +161,9 @@ def test_beer_and_anq_nids_converge_to_the_common_solution_of_unlike_clients():
 def test_the_others_come_nearer_as_the_step_shrinks(name, lr, numbers):
     """A sixteenth of the step, sixteen times the rounds: less than a fifth of the distance."""
     problem, links, start = Problem(), graph(), np.zeros((5, 6))
-    algorithm, hparams = ALGORITHMS[name](Settings()), numbers_of(name)._replace(**numbers)
+    algorithm, hparams = ALGORITHMS[name](Settings()), numbers_of(name, **numbers)
     far, near = (
-        farthest(run_long(algorithm, hparams._replace(lr=lr / part), problem, links, 1000 * part, start), problem)
+        farthest(run_long(algorithm, hparams.replace(lr=lr / part), problem, links, 1000 * part, start), problem)
         for part in (1, 16)
     )
     assert far > 0.005

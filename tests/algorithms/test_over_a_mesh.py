@@ -10,11 +10,12 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.models import make_model
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 from mdfl_jax.types import FIXED, SYMMETRIC, Links, Network, Places
 
 N = 8
@@ -31,11 +32,11 @@ def ring():
 
 def outcome(name, num_devices, compressor):
     mesh = client_mesh(jax.devices()[:num_devices])
-    module = MODELS["linear"](ModelSettings(3))
+    module = make_model("linear", 3)
     task = classification(toy_dataset(), module, N, "iid", batch_size=10, mesh=mesh)
     simulation = build(task, ring(), ALGORITHMS[name](Settings(compressor=compressor)), Schedule(4, 4))
-    numbers = numbers_of(name)._replace(lr=np.float32(0.05), period_min=1, period_max=2)
-    hparams, key = Hparams(PartitionParams(np.float32(1.0)), (), numbers), jax.random.key(1)
+    numbers = numbers_of(name, compressor, lr=np.float32(0.05), period_min=1, period_max=2)
+    hparams, key = Hparams(PartitionNumbers(), (), numbers), jax.random.key(1)
 
     @jax.jit
     def whole():

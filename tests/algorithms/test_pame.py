@@ -49,7 +49,7 @@ def test_iterations_messages_and_bits_equal_the_loop(participation, transmission
     problem, (adjacency, mix) = Problem(), graph()
     adjacency[4] = adjacency[:, 4] = False  # nobody near
     numbers = {"participation": participation, "transmission": transmission, "penalty_growth": growth}
-    hparams = PAME._replace(lr=0.25, period_min=2, period_max=4, **numbers)
+    hparams = PAME.replace(lr=0.25, period_min=2, period_max=4, **numbers)
     count = int(np.ceil(transmission * 6 - 1e-9))
     periods, neighbours, coordinates = drawn(hparams, problem, adjacency, count)
     assert set(periods) <= {2, 3, 4}
@@ -67,7 +67,7 @@ def test_iterations_messages_and_bits_equal_the_loop(participation, transmission
 
 def test_full_exchange_in_every_round_is_the_mean_of_the_open_neighbourhood():
     problem, (adjacency, mix) = Problem(), graph()
-    hparams = PAME._replace(participation=1, transmission=1, period_min=1, period_max=1, lr=0.125, penalty_growth=1.0)
+    hparams = PAME.replace(participation=1, transmission=1, period_min=1, period_max=1, lr=0.125, penalty_growth=1.0)
     models, messages, bits, _ = run(pame(), hparams, problem, [(adjacency, mix)] * 3)
     degree = adjacency.sum(axis=1)
     for before, after in itertools.pairwise(models):
@@ -80,7 +80,7 @@ def test_full_exchange_in_every_round_is_the_mean_of_the_open_neighbourhood():
 
 def test_without_links_it_is_gradient_descent_and_nothing_is_sent():
     problem = Problem()
-    models, messages, bits, _ = run(pame(), PAME._replace(lr=0.125, penalty_growth=1.0), problem, [NO_LINKS] * 3)
+    models, messages, bits, _ = run(pame(), PAME.replace(lr=0.125, penalty_growth=1.0), problem, [NO_LINKS] * 3)
     w = problem.start.copy()
     for _ in range(3):
         w = w - 0.125 * np.stack([problem.gradient_of(i, w[i]) for i in range(5)])
@@ -91,7 +91,7 @@ def test_without_links_it_is_gradient_descent_and_nothing_is_sent():
 def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():
     """Alone and with a penalty that grows: each update is the optimiser's, divided by the growth."""
     problem = Problem()
-    hparams = PAME._replace(lr=0.125, momentum=0.9, weight_decay=0.0625, penalty_growth=2.0)
+    hparams = PAME.replace(lr=0.125, momentum=0.9, weight_decay=0.0625, penalty_growth=2.0)
     settings = Settings(optimizer=sgd(optax.exponential_decay(1.0, 1, 0.5)))
     models = run(pame(settings), hparams, problem, [NO_LINKS] * 4)[0]
     w, velocity = problem.start.copy(), 0.0
@@ -103,7 +103,7 @@ def test_the_optimiser_steps_with_its_momentum_decay_and_schedule():
 
 def test_the_number_heard_is_kept_between_communications():
     problem, (adjacency, mix) = Problem(), graph()
-    hparams = PAME._replace(participation=1.0, period_min=3, period_max=3, lr=0.125)
+    hparams = PAME.replace(participation=1.0, period_min=3, period_max=3, lr=0.125)
     state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS])[3]
     assert state.heard.tolist() == adjacency.sum(axis=1).tolist()  # it was its turn in round 0 only
     state = run(pame(), hparams, problem, [(adjacency, mix), NO_LINKS, NO_LINKS, NO_LINKS])[3]
@@ -113,8 +113,8 @@ def test_the_number_heard_is_kept_between_communications():
 def test_it_comes_near_the_common_solution():
     """Unlike clients, a fifth of the coordinates of a fifth of the neighbours: far nearer than learning alone."""
     problem, links = Problem(spread=0.5), graph([(i, j) for i in range(5) for j in range(i)])
-    found = run_long(pame(), PAME._replace(lr=0.25), problem, links, 1500, np.zeros((5, 6)))
-    alone = run_long(pame(), PAME._replace(lr=0.25), problem, NO_LINKS, 1500, np.zeros((5, 6)))
+    found = run_long(pame(), PAME.replace(lr=0.25), problem, links, 1500, np.zeros((5, 6)))
+    alone = run_long(pame(), PAME.replace(lr=0.25), problem, NO_LINKS, 1500, np.zeros((5, 6)))
     distance = lambda w: np.linalg.norm(w - problem.solution, axis=1).mean()  # noqa: E731
     assert distance(found) < 0.3 * distance(alone)
 
@@ -124,7 +124,7 @@ def test_what_it_says_of_itself():
     algorithm = pame()
     assert algorithm.participates
     assert algorithm.needs == {"adjacency"}
-    assert algorithm.double_bits(PAME._replace(transmission=np.float32(0.01)), 10_000) == 63 * 100 + 10_000  # (8)
+    assert algorithm.double_bits(PAME.replace(transmission=np.float32(0.01)), 10_000) == 63 * 100 + 10_000  # (8)
     assert (PAME.participation, PAME.transmission, PAME.period_min, PAME.period_max) == (0.2, 0.2, 3, 7)
 
 

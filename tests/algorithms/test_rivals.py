@@ -53,7 +53,7 @@ def steps_of(lr, count):
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_nids_equals_the_loop(links, decay):
     problem = Problem()
-    hparams = numbers_of("nids")._replace(lr=0.2, weight_decay=decay)
+    hparams = numbers_of("nids", lr=0.2, weight_decay=decay)
     models, messages, bits, _ = run(nids(Settings(schedule=halving)), hparams, problem, links)
     etas = steps_of(0.2, 7)
     gradient = lambda i, w: problem.gradient_of(i, w) + decay * w  # noqa: E731
@@ -70,7 +70,7 @@ def test_nids_equals_the_loop(links, decay):
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_gradient_tracking_equals_the_loop(links, decay):
     problem = Problem()
-    hparams = numbers_of("gradient_tracking")._replace(lr=0.1, weight_decay=decay)
+    hparams = numbers_of("gradient_tracking", lr=0.1, weight_decay=decay)
     models, messages, bits, state = run(gradient_tracking(Settings(schedule=halving)), hparams, problem, links)
     etas = steps_of(0.1, 7)
     gradient = lambda i, w: problem.gradient_of(i, w) + decay * w  # noqa: E731
@@ -89,7 +89,7 @@ def test_gradient_tracking_equals_the_loop(links, decay):
 def test_exact_algorithms_reach_the_common_solution(name, lr):
     """Unlike clients, constant step: every model within 1e-6 of the minimiser of the mean of all objectives."""
     problem = Problem(spread=3.0)
-    models = run_long(ALGORITHMS[name](Settings()), numbers_of(name)._replace(lr=lr), problem, graph(), 4000)
+    models = run_long(ALGORITHMS[name](Settings()), numbers_of(name, lr=lr), problem, graph(), 4000)
     assert np.abs(models - problem.solution).max() < 1e-6
 
 
@@ -97,9 +97,7 @@ def test_dpsgd_stays_in_a_neighbourhood_that_shrinks_with_the_step():
     problem = Problem(spread=3.0)
     errors = []
     for lr in (0.04, 0.02, 0.01):
-        models = run_long(
-            dpsgd(Settings(sgd(momentum=False))), numbers_of("dpsgd")._replace(lr=lr), problem, graph(), 8000
-        )
+        models = run_long(dpsgd(Settings(sgd(momentum=False))), numbers_of("dpsgd", lr=lr), problem, graph(), 8000)
         errors.append(np.abs(models - problem.solution).max())
     assert errors[2] > 1e-3  # never there
     for wide, narrow in itertools.pairwise(errors):
@@ -109,7 +107,7 @@ def test_dpsgd_stays_in_a_neighbourhood_that_shrinks_with_the_step():
 @pytest.mark.parametrize(("steps", "decay"), [(1, 0.0), (3, 0.1)])
 def test_dfedsam_equals_the_loop(steps, decay):
     problem = Problem()
-    hparams = numbers_of("dfedsam")._replace(lr=LR, rho=0.3, weight_decay=decay)
+    hparams = numbers_of("dfedsam", lr=LR, rho=0.3, weight_decay=decay)
     algorithm = dfedsam(Settings(sgd(momentum=False), num_local_steps=steps))
     models, messages, bits, _ = run(algorithm, hparams, problem, EVERY_OTHER)
     mixes = [w for _, w in EVERY_OTHER]
@@ -135,7 +133,7 @@ def test_perturbation_has_length_rho_one_minibatch_and_spares_a_zero_gradient():
 @pytest.mark.parametrize(("steps", "decay"), [(1, 0.0), (4, 0.1)])
 def test_dfedavgm_equals_the_loop(steps, decay):
     problem = Problem()
-    hparams = numbers_of("dfedavgm")._replace(lr=0.05, weight_decay=decay)
+    hparams = numbers_of("dfedavgm", lr=0.05, weight_decay=decay)
     algorithm = dfedavgm(Settings(num_local_steps=steps, schedule=halving))
     models, messages, bits, _ = run(algorithm, hparams, problem, EVERY_OTHER)
     etas = steps_of(0.05, 7 * steps)
@@ -149,21 +147,23 @@ def test_dfedavgm_equals_the_loop(steps, decay):
 def test_special_cases_are_dpsgd():
     """No perturbation; one step of a ball at rest; nothing picked by chance where there are two clients."""
     problem = Problem()
-    hparams = numbers_of("dpsgd")._replace(lr=LR, rho=0.0)
+    hparams = numbers_of("dpsgd", lr=LR)
     links = [graph()] * 4
     plain = Settings(sgd(momentum=False))
     expected = run(dpsgd(plain), hparams, problem, links)[0]
-    np.testing.assert_allclose(run(dfedsam(plain), hparams, problem, links)[0], expected, **CLOSE)
-    np.testing.assert_allclose(run(dfedavgm(), hparams._replace(momentum=0.9), problem, links)[0], expected, **CLOSE)
+    still = numbers_of("dfedsam", lr=LR, rho=0.0)
+    np.testing.assert_allclose(run(dfedsam(plain), still, problem, links)[0], expected, **CLOSE)
+    np.testing.assert_allclose(run(dfedavgm(), hparams.replace(momentum=0.9), problem, links)[0], expected, **CLOSE)
     two, pair = Problem(num_clients=2), [(np.array([[0, 1], [1, 0]], bool), np.full((2, 2), 0.5))] * 4
     expected = run(dpsgd(plain), hparams, two, pair)[0]
+    peers = numbers_of("epidemic", lr=LR, num_peers=2)
     for algorithm in (epidemic, epidemic_oracle):
-        np.testing.assert_allclose(run(algorithm(plain), hparams, two, pair)[0], expected, **CLOSE)
+        np.testing.assert_allclose(run(algorithm(plain), peers, two, pair)[0], expected, **CLOSE)
 
 
 def test_heavy_ball_is_what_the_optimiser_does_in_one_round():
     problem, schedule = Problem(), optax.constant_schedule(1.0)
-    hparams = numbers_of("dfedavgm")._replace(lr=LR)
+    hparams = numbers_of("dfedavgm", lr=LR)
     ours = run(dfedavgm(Settings(num_local_steps=5, schedule=schedule)), hparams, problem, [graph()])[0]
     other = run(dpsgd(Settings(sgd(), num_local_steps=5)), hparams, problem, [graph()])[0]
     np.testing.assert_allclose(ours, other, **CLOSE)
@@ -174,7 +174,7 @@ def test_heavy_ball_is_what_the_optimiser_does_in_one_round():
 def test_epidemic_equals_the_loop(name, where):
     problem = Problem()
     adjacency = ~np.eye(5, dtype=bool) if where == "complete" else graph()[0]
-    hparams = numbers_of(name)._replace(lr=LR, num_peers=2)
+    hparams = numbers_of(name, lr=LR, num_peers=2)
     draw = {"epidemic": random_receivers, "epidemic_oracle": random_regular_part}[name]
     received = [np.asarray(draw(own_draws(jax.random.key(t)), jnp.asarray(adjacency), 2)) for t in range(6)]
     settings = Settings(sgd(momentum=False), num_local_steps=2)

@@ -8,26 +8,27 @@ from small import leaves_equal, toy_dataset
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.participation import ThinnedParams, thinned
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import PartitionParams, classification
+from mdfl_jax.tasks import classification
 
 N = 8
 
 
 def outcome(name, num_devices):
     mesh = client_mesh(jax.devices()[:num_devices])
-    task = classification(toy_dataset(), MODELS["linear"](ModelSettings(3)), N, "iid", batch_size=10, mesh=mesh)
+    task = classification(toy_dataset(), make_model("linear", 3), N, "iid", batch_size=10, mesh=mesh)
     network = thinned(fixed_graph(N, "complete"))
     simulation = build(task, network, ALGORITHMS[name](Settings(num_local_steps=2)), Schedule(4, 4))
     graph = ThinnedParams(GraphParams(), np.float32(0.5), np.int32(2))
-    numbers = numbers_of(name)._replace(lr=np.float32(0.05), num_peers=np.int32(2))
-    hparams, key = Hparams(PartitionParams(np.float32(1.0)), graph, numbers), jax.random.key(1)
+    numbers = resolved(name, "", {"lr": np.float32(0.05), "num_peers": np.int32(2)})
+    hparams, key = Hparams(PartitionNumbers(), graph, numbers), jax.random.key(1)
 
     @jax.jit
     def whole():

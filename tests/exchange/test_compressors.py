@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mdfl_jax.algorithms.local import AlgorithmParams
 from mdfl_jax.exchange.compressors import COMPRESSORS, anq, elias_bits, qsgd
 from mdfl_jax.exchange.flat import ravel
+from mdfl_jax.numbers import from_values
 
 N, SIZE = 3, 40
 f32 = np.float32
-NUMBERS = AlgorithmParams(transmission=f32(0.2), levels=np.int32(5), eta=f32(0.1), omega=f32(0.1), noise=f32(0.5))
+VALUES = {"transmission": f32(0.2), "levels": np.int32(5), "eta": f32(0.1), "omega": f32(0.1), "noise": f32(0.5)}
+NUMBERS = {name: from_values(COMPRESSORS.numbers(name), VALUES) for name in COMPRESSORS}
 rows = hnp.arrays(f32, (N, SIZE), elements=st.floats(-100, 100, width=32))
 
 
@@ -31,7 +32,7 @@ def made(name):
 
 def squared_errors(name, x, draws):
     """E ||C(x) - x||^2 a row over keys, with its standard error, and ||x||^2."""
-    value = jax.vmap(lambda k: made(name)(NUMBERS, k, x)[0])(jax.random.split(jax.random.key(0), draws))
+    value = jax.vmap(lambda k: made(name)(NUMBERS[name], k, x)[0])(jax.random.split(jax.random.key(0), draws))
     errors = np.square(np.asarray(value, np.float64) - np.asarray(x)).sum(axis=2)
     return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(draws), np.square(np.asarray(x, np.float64)).sum(axis=1)
 
@@ -43,7 +44,7 @@ def test_the_family():
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 def test_messages_have_the_shape_and_type_of_what_is_sent(name):
     for kind in (jnp.float32, jnp.bfloat16):
-        value, bits = made(name)(NUMBERS, jax.random.key(0), jnp.ones((N, SIZE), kind))
+        value, bits = made(name)(NUMBERS[name], jax.random.key(0), jnp.ones((N, SIZE), kind))
         assert (value.shape, value.dtype, bits.shape, bits.dtype) == ((N, SIZE), kind, (N,), jnp.uint32)
 
 
@@ -53,7 +54,7 @@ TOP_K, SIGN = made("top_k"), made("sign")
 @settings(max_examples=50, deadline=None)
 @given(rows)
 def test_top_k_is_a_contraction_and_keeps_the_largest(x):
-    value = np.asarray(TOP_K(NUMBERS, jax.random.key(0), x)[0])
+    value = np.asarray(TOP_K(NUMBERS["top_k"], jax.random.key(0), x)[0])
     kept = 8  # of 40
     for mine, whole in zip(value.astype(np.float64), x.astype(np.float64)):
         largest = sorted(range(SIZE), key=lambda at: -abs(whole[at]))[:kept]
@@ -65,7 +66,7 @@ def test_top_k_is_a_contraction_and_keeps_the_largest(x):
 @settings(max_examples=50, deadline=None)
 @given(rows)
 def test_sign_is_a_contraction(x):
-    value, whole = np.asarray(SIGN(NUMBERS, jax.random.key(0), x)[0], np.float64), x.astype(np.float64)
+    value, whole = np.asarray(SIGN(NUMBERS["sign"], jax.random.key(0), x)[0], np.float64), x.astype(np.float64)
     norm, one_norm = np.square(whole).sum(axis=1), np.abs(whole).sum(axis=1)
     assert (np.abs(np.square(value - whole).sum(axis=1) - (norm - one_norm**2 / SIZE)) <= 1e-5 * norm + 1e-30).all()
     assert all(len(np.unique(np.abs(row))) == 1 for row in value)  # one bit a coordinate says it all
@@ -75,7 +76,7 @@ def test_random_k_contracts_in_the_mean():
     x = jax.random.normal(jax.random.key(1), (N, SIZE))
     mean, error, norm = squared_errors("random_k", x, 4000)
     assert (np.abs(mean - (1 - 0.2) * norm) < 5 * error).all()
-    value = np.asarray(made("random_k")(NUMBERS, jax.random.key(0), x)[0])
+    value = np.asarray(made("random_k")(NUMBERS["random_k"], jax.random.key(0), x)[0])
     assert (value != 0).sum(axis=1).tolist() == [8] * N
     assert ((value == np.asarray(x)) | (value == 0)).all()  # not scaled up
 
@@ -154,13 +155,13 @@ def test_bits_by_hand():
         "qsgd": 32 + 40 * (1 + 3),  # levels 0 to 5 take 3 bits
     }
     for name, bits in expected.items():
-        assert made(name)(NUMBERS, jax.random.key(0), x)[1].tolist() == [bits], name
-    few = NUMBERS._replace(transmission=f32(0.05))
+        assert made(name)(NUMBERS[name], jax.random.key(0), x)[1].tolist() == [bits], name
+    few = NUMBERS["top_k"].replace(transmission=f32(0.05))
     assert made("top_k")(few, jax.random.key(0), x)[1].tolist() == [2 * 32 + 2 * 6]  # two indices of 6 bits
     # eta 0.1, omega 0.1: points 0, 0.222, 0.494, 0.826, ...; x = 0, 0.2, -0.5, 0.8: levels 0, 1, -2, 3
     hand = jnp.array([[0.0, 0.2, -0.5, 0.8]])
     assert anq(hand, 0.1, 0.1)[0].tolist() == [[0, 1, -2, 3]]
-    assert made("anq")(NUMBERS, jax.random.key(0), hand)[1].tolist() == [1 + 3 + 5 + 5]
+    assert made("anq")(NUMBERS["anq"], jax.random.key(0), hand)[1].tolist() == [1 + 3 + 5 + 5]
 
 
 def test_the_code_of_levels_can_be_told_apart_and_grows_with_the_logarithm():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import AlgorithmParams, Settings, sgd
+from mdfl_jax.algorithms.local import Settings, sgd
+from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.exchange.relay import Meetings
 from mdfl_jax.exchange.search import automatic, best_share
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
@@ -37,7 +38,7 @@ def test_intervals_lie_about_the_middle_of_each_gap():
 def staleness(name, pattern, rate):
     """Mean steps of a client that the server lacks, and mean age of its global model, in slots."""
     network, algorithm = meetings(N, pattern), ALGORITHMS[name](Settings(sgd(momentum=False)))
-    params, hparams = MeetingsParams(pairs=rate), AlgorithmParams(lr=1.0)
+    params, hparams = MeetingsParams(pairs=rate), numbers_of(name, lr=1.0)
 
     @jax.jit
     def whole(key):

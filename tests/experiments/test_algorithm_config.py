@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.algorithm_checks import UNSET, WHY
+from mdfl_jax.experiments.checks import UNSET, WHY
 from mdfl_jax.experiments.config import resolve
 from mdfl_jax.experiments.study import plan
+from mdfl_jax.numbers import number
 
 WRONG = [
     ("dpsgd", {"compressor": "top_k"}, "algorithm.compressor is 'top_k'; dpsgd sends nothing compressed; it must be"),
@@ -23,7 +25,9 @@ WRONG = [
     ("pame", {"period_min": 5, "period_max": 4}, "algorithm.period_min is 5; it must be at most algorithm.period_max,"),
     ("pame", {"period_min": 8}, "period_min is 8; it must be at most algorithm.period_max, which is 7 (pame's own)"),
     ("pame", {"transmission": 1.5}, "algorithm.transmission is 1.5; it must be at least 0 and at most 1"),
-    ("choco", {"levels": 70_000}, "algorithm.levels is 70000; it must be at least 0 and at most 65535"),
+    ("choco", {"levels": 70_000}, "algorithm.levels is 70000; it must be at least 1 and at most 65535"),
+    ("choco", {"levels": 0}, "algorithm.levels is 0; it must be at least 1 and at most 65535"),
+    ("pame", {"period_min": 0}, "algorithm.period_min is 0; it must be at least 1 and at most 1000000000"),
     ("anq_nids", {"omega": 1.0}, "algorithm.omega is 1.0; it must be at least 0 and less than 1"),
 ]
 
@@ -52,11 +56,15 @@ def test_what_algorithms_ignore_are_fields_that_have_a_reason():
         assert ignored_by(name) <= set(WHY) == set(UNSET), name
 
 
-def test_an_algorithm_listed_without_a_word_takes_everything(tiny, monkeypatch):
-    monkeypatch.setattr(ALGORITHMS, "_members", dict(ALGORITHMS._members))
+class NumbersOfMine(LocalNumbers):
+    rho: float = number(0.5, "of mine", at_least=0)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_an_algorithm_listed_without_a_word_takes_everything(tiny):
     ALGORITHMS.register("of_my_own")(ALGORITHMS["dpsgd"])
     resolve(of(tiny, "of_my_own", compressor="top_k", momentum=0.9))
-    register("of_mine_too", ignores=("momentum",), rho=0.5)(ALGORITHMS["dpsgd"])
+    register("of_mine_too", NumbersOfMine, ignores=("momentum",))(ALGORITHMS["dpsgd"])
     assert numbers_of("of_mine_too").rho == 0.5
     with pytest.raises(UserError, match="of_mine_too has its step"):
         resolve(of(tiny, "of_mine_too", compressor="top_k", momentum=0.9))

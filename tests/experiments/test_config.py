@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import default_config, make_study, run_study
 from mdfl_jax.experiments.config import all_fields, check_value, resolve
-from mdfl_jax.experiments.sections import Experiment
+from mdfl_jax.experiments.families import schema
 
 
 def told(config):
@@ -20,12 +20,13 @@ def told(config):
 
 def test_the_defaults_are_those_of_the_dataclasses_and_locked():
     config = default_config()
-    assert resolve(config) == Experiment()
+    assert resolve(config) == schema()()
     with pytest.raises(AttributeError):
         config.network.radus = 3.0
     for path, field in all_fields().items():
         assert check_value(path, field.default) == field.default
         assert field.metadata["doc"]
+        assert (field.default is None) == ("own" in field.metadata)
 
 
 WRONG = [

@@ -8,8 +8,9 @@ import pytest
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.groups import group_mean
 from mdfl_jax.experiments.results import interval
-from mdfl_jax.report import figures, groups
+from mdfl_jax.report import groups
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES
 
 STUDY = {
     "sweep": "network.num_mobile=0,2,6",
@@ -97,7 +98,7 @@ def test_an_empty_group_has_no_numbers_and_leaves_the_other_alone(workdir, summa
 def test_the_figure_draws_points_with_both_groups_and_counts_contacts_up(workdir, summary):
     run = read_workdir(workdir)
     assert groups.shown_points(run) == [1]
-    figure = groups.groups(run, figures.looks(run))
+    figure = groups.groups(run)
     met = figure.axes[2].lines
     ends = [line.get_ydata()[-1] for line in met]
     means = [summary[1]["group_neighbours"][name]["mean"] for name in ("mobile", "other")]
@@ -114,8 +115,7 @@ def test_a_run_without_the_keys_has_no_such_figure(workdir, tmp_path):
     old = [{k: v for k, v in line.items() if not k.endswith(("_mobile", "_other"))} for line in lines]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
     run = read_workdir(tmp_path)
-    assert groups.groups(run, figures.looks(run)) is None
-    assert groups.caption(run) == ""
+    assert not FIGURES["groups"].applies(run)
 
 
 def test_group_mean_takes_values_of_another_shape():

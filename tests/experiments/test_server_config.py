@@ -7,14 +7,21 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.build import hparams_of
 from mdfl_jax.experiments.config import resolve
-from mdfl_jax.experiments.server_points import read_meetings
 from mdfl_jax.experiments.study import plan
+from mdfl_jax.experiments.worlds import read_meetings
 from mdfl_jax.networks.server import NEVER
 
 ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "server.unit_range": 1.5}
+MOBILE = {"algorithm.name": "fedmobile"}
 WRONG = [
-    ({"algorithm.upload_from": 41}, r"algorithm\.upload_from is 41; it must be at most algorithm\.upload_until, .* 40"),
-    ({"algorithm.download_from": 26}, r"algorithm\.download_from is 26; .* algorithm\.download_until, which is 25"),
+    (
+        {**MOBILE, "algorithm.upload_from": 41},
+        r"algorithm\.upload_from is 41; it must be at most algorithm\.upload_until, .* 40",
+    ),
+    (
+        {**MOBILE, "algorithm.download_from": 26},
+        r"algorithm\.download_from is 26; .* algorithm\.download_until, which is 25",
+    ),
     ({"algorithm.max_upload": -1}, r"algorithm\.max_upload is -1; it must be at least 0"),
     ({"server.pairs": 1.5}, r"server\.pairs is 1\.5; it must be at least 0 and at most 1"),
     ({"server.pairs": -0.1}, r"server\.pairs is -0\.1"),
@@ -73,12 +80,13 @@ def test_a_bad_table_is_told(tiny, tmp_path, text, expected):
 
 
 def test_zero_is_a_value_of_the_search_intervals(tiny):
-    """Where 0 means the algorithm's own elsewhere, here it is 0."""
-    experiment = resolve(tiny(**{"algorithm.upload_from": 0, "algorithm.max_download": 0}))
+    """The algorithm's own stands where nothing is said, and 0 is 0."""
+    zeros = {"algorithm.compressor": "qsgd", "algorithm.upload_from": 0, "algorithm.max_download": 0}
+    experiment = resolve(tiny(**MOBILE, **zeros))
     numbers = hparams_of(experiment, [experiment.network.mobility]).algorithm
     assert (numbers.upload_from, numbers.upload_until) == (0, 40)
     assert (numbers.max_upload, numbers.max_download) == (1, 0)
-    assert numbers.levels == 16  # 0 here is the algorithm's own
+    assert numbers.compressor.levels == 16
 
 
 def test_numbers_of_a_pattern_share_a_program(tiny):

@@ -13,7 +13,7 @@ from scipy import stats
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.distribution_aware import probabilities_from_counts
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.met import known_centres, known_counts, warmed_up
+from mdfl_jax.mobility.met import MetNumbers, known_centres, known_counts, warmed_up
 
 SIZE, MOBILE, STATIC, ROUNDS = 7, 3, 5, 25
 GRID = grid_world.square_grid(SIZE)
@@ -32,8 +32,7 @@ def world(share=0.5, tells=False, seed=0, radius=1.5, max_step=2.0, num_mobile=M
         label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
         radius=jnp.float32(radius),
         max_step=jnp.float32(max_step),
-        warm_up_met=jnp.float32(share),
-        tell_met=jnp.bool_(tells),
+        numbers=MetNumbers(warm_up_met=share, tell_met=tells).typed(),
     )
 
 

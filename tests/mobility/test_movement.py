@@ -179,6 +179,7 @@ def test_sample_index_at_the_end_of_the_interval(monkeypatch):
     assert int(sample_index(jax.random.key(0), weight)) == 200
 
 
+@pytest.mark.usefixtures("unregistered")
 def test_plans_do_not_draw_the_starting_places():
     """A rule's own draws are independent of where clients were put."""
     from small import toy_hparams, toy_task
@@ -197,10 +198,7 @@ def test_plans_do_not_draw_the_starting_places():
 
     task = toy_task(6)
     clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
-    try:
-        spatial(6, 5, ("drawing",)).init(toy_hparams(0).network, jax.random.key(0), clients)
-    finally:
-        del MOBILITIES._members["drawing"]
+    spatial(6, 5, ("drawing",)).init(toy_hparams(0).network, jax.random.key(0), clients)
     assert draws[0][0].tolist() != draws[0][1].tolist()
 
 

@@ -12,17 +12,27 @@ from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.plane import fold
 from mdfl_jax.mobility.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
+from mdfl_jax.numbers import fields_of, from_values
 
 MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane" and "trace" not in name]
 WIDTH, HEIGHT, N, ROUNDS = 200.0, 120.0, 400, 60
 SMALLEST_P = 1e-4
-BASE = Motion(
-    width=WIDTH, height=HEIGHT, speed_min=2.0, speed_max=20.0, block=40.0, flight_max=150.0,
-    loop=((10.0, 10.0), (190.0, 10.0), (190.0, 110.0)), group_radius=15.0, leg_time=4.0,
-)  # fmt: skip
+BASE = {"width": WIDTH, "height": HEIGHT}
+OWN = {  # of the models; each takes those that it has
+    "speed_min": 2.0, "speed_max": 20.0, "block": 40.0, "flight_max": 150.0, "loop": "10,10; 190,10; 190,110",
+    "group_radius": 15.0, "leg_time": 4.0,
+}  # fmt: skip
 
 
-def make_world(motion, num_mobile):
+def numbers_of(name, **changes):
+    """(those of the plane, those of the model), the changes among them."""
+    kind = MOBILITIES.numbers(name)
+    assert {*changes} <= {*Motion._fields, *fields_of(kind)}
+    motion = Motion(**{**BASE, **{key: value for key, value in changes.items() if key in Motion._fields}})
+    return motion, from_values(kind, {**OWN, **changes}).traced()
+
+
+def make_world(motion, numbers, num_mobile):
     motion = typed(motion)
     size = jnp.stack([motion.width, motion.height])
     return PlaneWorld(
@@ -32,6 +42,7 @@ def make_world(motion, num_mobile):
         label_counts=jnp.zeros((N, 2), jnp.int32),
         radius=jnp.float32(30.0),
         motion=motion,
+        numbers=numbers.typed(),
     )
 
 
@@ -41,8 +52,8 @@ def program(name):
     rule = MOBILITIES[name]()
 
     @jax.jit
-    def run(motion, num_mobile, key):
-        world = make_world(motion, num_mobile)
+    def run(motion, numbers, num_mobile, key):
+        world = make_world(motion, numbers, num_mobile)
         state = rule.init(jax.random.fold_in(key, 10**6), world)
 
         def step(state, t):
@@ -52,7 +63,7 @@ def program(name):
         return state, *jax.lax.scan(step, state, jnp.arange(ROUNDS))[1]
 
     return lambda num_mobile=N, seed=0, **changes: jax.tree.map(
-        np.asarray, run(BASE._replace(**changes), num_mobile, jax.random.key(seed))
+        np.asarray, run(*numbers_of(name, **changes), num_mobile, jax.random.key(seed))
     )
 
 
@@ -97,7 +108,7 @@ def test_walk_and_direction_stay_uniform(name, boundary):
 
 
 def test_random_walk_speeds_and_directions():
-    first, _, path, _ = program("random_walk")(num_mobile=150, directions=(0.5, 0.3, 0.2, 0.0), beta=1.5)
+    first, _, path, _ = program("random_walk")(num_mobile=150, up=0.5, down=0.3, left=0.2, right=0.0, beta=1.5)
     speed = first.clients.memory
     assert stats.kstest(speed[:150], "uniform", (30, 30)).pvalue > SMALLEST_P  # U(1.5 x 20, 3 x 20)
     assert stats.kstest(speed[150:], "uniform", (0, 20)).pvalue > SMALLEST_P
@@ -223,7 +234,7 @@ def test_patrol_comes_round_in_its_period():
     first, clients, path, _ = program("patrol")(speed_min=length / 20, speed_max=length / 20)
     np.testing.assert_allclose(clients.position[19], first.clients.position, atol=0.05)
     np.testing.assert_allclose(clients.position[20:40], clients.position[:20], atol=0.05)
-    corner = np.array(BASE.loop[1])
+    corner = np.array([190.0, 10.0])
     near = np.linalg.norm(path.points - corner, axis=-1).min((0, 2))
     assert near.max() < 1e-2  # everybody turns at the waypoint itself
     share = (first.clients.position[:, 1] < 10.01).mean()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings, conv, filtering, filtering_2d
+from mdfl_jax.models import MODELS, conv, filtering, filtering_2d, make_model
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
+from mdfl_jax.numbers import fields_of
 
 
 def reference(x, kernel, stride=1):
@@ -140,11 +141,11 @@ def test_group_norm_equals_flax():
 
 
 def test_gn_lenet_has_the_parameters_of_the_thesis_and_refuses_odd_widths():
-    model = MODELS["gn_lenet"](ModelSettings(10, widths=(32, 32, 64), kernel=5))
+    model = make_model("gn_lenet", 10)
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 89_834
     with pytest.raises(UserError, match="even"):
-        MODELS["gn_lenet"](ModelSettings(10, widths=(3, 4)))
+        make_model("gn_lenet", 10, widths=(3, 4))
 
 
 def test_convolution_of_stacked_clients():
@@ -163,7 +164,9 @@ def test_max_pool_leaves_out_an_odd_edge():
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_gives_logits(name):
-    model = MODELS[name](ModelSettings(7, widths=(2, 4), hidden=5, base_width=4))
+    small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
+    own = fields_of(MODELS.numbers(name))
+    model = make_model(name, 7, **{key: value for key, value in small.items() if key in own})
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
     variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
     assert logits.shape == (2, 7)
@@ -176,6 +179,6 @@ def test_every_model_gives_logits(name):
 
 def test_cnn_parameters_of_the_paper_benchmark():
     """5x5x16, 5x5x32, 64 on 28 x 28: 416 + 12,832 + 100,416 + 650 parameters."""
-    model = MODELS["cnn"](ModelSettings(10, widths=(16, 32), kernel=5, hidden=64))
+    model = make_model("cnn", 10, widths=(16, 32), kernel=5, hidden=64)
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 114_314

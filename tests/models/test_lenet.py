@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 
 
 def num_params(name, shape):
-    model = MODELS[name](ModelSettings(10))
+    model = make_model(name, 10)
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *shape)))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
@@ -37,7 +37,7 @@ def library_lenet(params, images):
 
 
 def test_lenet_is_lenet():
-    model = MODELS["lenet"](ModelSettings(10))
+    model = make_model("lenet", 10)
     images = jax.random.normal(jax.random.key(0), (3, 28, 28, 1))
     params = model.init(jax.random.key(1), images)["params"]
     np.testing.assert_allclose(model.apply({"params": params}, images), library_lenet(params, images), atol=1e-4)

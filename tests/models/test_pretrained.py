@@ -12,7 +12,7 @@ from oracles.resnet import logits, names_and_shapes, random_tensors
 from safetensors.numpy import save_file
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import make_model
 from mdfl_jax.models.pretrained import match, resized
 from mdfl_jax.models.weight_files import read_tensors
 
@@ -21,7 +21,7 @@ SMALL = {"width": WIDTH, "num_classes": CLASSES, "stem": 3}
 
 
 def model_of(name="resnet18", width=WIDTH, num_classes=CLASSES, **settings):
-    return MODELS[name](ModelSettings(num_classes, base_width=width, **settings))
+    return make_model(name, num_classes, base_width=width, **settings)
 
 
 @cache
@@ -54,7 +54,7 @@ def test_every_tensor_of_torchvision_has_its_place_at_full_width(name):
     names = names_and_shapes(name)
     assert len(names) == {"resnet18": 122, "resnet50": 320}[name]
     tensors = {leaf: np.broadcast_to(np.float32(0.5), shape) for leaf, shape in names.items()}
-    shapes = shapes_of(name, width=0, num_classes=1000)
+    shapes = shapes_of(name, width=None, num_classes=1000)
     given, report = match(tensors, shapes)
     assert jax.tree.map(jnp.shape, given) == jax.tree.map(jnp.shape, shapes)
     assert report.resized == ("conv1.weight",)

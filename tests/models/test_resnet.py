@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings
-from mdfl_jax.models.resnet import ResNet, Shape
+from mdfl_jax.models import ModelSettings, make_model
+from mdfl_jax.models.resnet import ResNet, ResNetNumbers, Shape
 
 COMPILE_QUICKLY = True
 
@@ -36,15 +36,15 @@ def library_resnet20(params, images):
 
 
 def test_resnet20_is_resnet20():
-    model = MODELS["resnet20"](ModelSettings(10, norm="group"))
+    model = make_model("resnet20", 10, norm="group")
     images = jax.random.normal(jax.random.key(0), (2, 16, 16, 3))
     params = jax.jit(model.init)(jax.random.key(1), images)["params"]
     logits = jax.jit(lambda p: model.apply({"params": p}, images))(params)
     np.testing.assert_allclose(logits, library_resnet20(params, images), atol=1e-4)
 
 
-def sizes(name, **settings):
-    model = MODELS[name](ModelSettings(10, **settings))
+def sizes(name, **numbers):
+    model = make_model(name, 10, **numbers)
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
     return {kind: sum(leaf.size for leaf in jax.tree.leaves(tree)) for kind, tree in shapes.items()}
 
@@ -68,9 +68,9 @@ def test_without_a_normalisation_there_are_biases_and_nothing_else(name):
 
 def test_groups_that_do_not_fit_and_unknown_norms_are_told():
     with pytest.raises(UserError, match=r"model.base_width gives \(12, 24, 48\) channels; with model.norm=group 8"):
-        MODELS["resnet20"](ModelSettings(10, norm="group", base_width=12))
+        make_model("resnet20", 10, norm="group", base_width=12)
     with pytest.raises(UserError, match="known: batch, group, none"):
-        MODELS["resnet18"](ModelSettings(10, norm="bach"))
+        make_model("resnet18", 10, norm="bach")
 
 
 def test_blocks_computed_again_give_the_same_gradients_and_statistics():
@@ -79,7 +79,7 @@ def test_blocks_computed_again_give_the_same_gradients_and_statistics():
     shape, weight = Shape((4, 8), (1, 1), False, True, 2), jax.random.normal(jax.random.key(1), (4, 3))
     found = {}
     for remat, dtype in ((False, jnp.float32), (True, jnp.float32), (True, jnp.bfloat16)):
-        model = ResNet(shape, ModelSettings(3, remat=remat))
+        model = ResNet(shape, ModelSettings(3, ResNetNumbers(), remat=remat))
         variables = jax.jit(model.init)(jax.random.key(2), images)
 
         def loss(params, model=model, variables=variables, dtype=dtype):

@@ -12,8 +12,9 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.networks.connected import is_connected, joined, until_connected
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
-from mdfl_jax.networks.random_graphs import circulant
+from mdfl_jax.networks.random_graphs import ErdosRenyiNumbers, RegularNumbers, SmallWorldNumbers, circulant
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.numbers import Setting, from_values
 from mdfl_jax.types import FIXED, SYMMETRIC
 
 PLAIN = ("ring", "torus", "star", "complete", "barbell", "exponential")
@@ -105,7 +106,8 @@ def test_one_peer_of_other_sizes_is_doubly_stochastic():
 
 @pytest.mark.parametrize("degree", [2, 3, 6])
 def test_random_regular_has_exact_degrees_is_connected_and_differs(degree):
-    links = links_of(fixed_graph(12, "random_regular"), GraphParams(degree=np.int32(degree)), 20, (0, 3))
+    params = GraphParams(RegularNumbers(degree=np.int32(degree)))
+    links = links_of(fixed_graph(12, "random_regular"), params, 20, (0, 3))
     graphs = links.adjacency[:, 0]
     assert (graphs.sum(axis=2) == degree).all()
     assert (graphs == graphs.swapaxes(1, 2)).all()
@@ -118,7 +120,8 @@ def test_random_regular_has_exact_degrees_is_connected_and_differs(degree):
 def test_random_regular_is_uniform():
     """Of the 70 cubic graphs on 6 labelled clients 10 are K_3,3 (no triangle) and 60 prisms; all links are alike."""
     seeds = 1400
-    graphs = links_of(fixed_graph(6, "random_regular"), GraphParams(degree=np.int32(3)), seeds).adjacency[:, 0]
+    cubic = GraphParams(RegularNumbers(degree=np.int32(3)))
+    graphs = links_of(fixed_graph(6, "random_regular"), cubic, seeds).adjacency[:, 0]
     kinds, counts = np.unique([graph.tobytes() for graph in graphs], return_counts=True)
     assert len(kinds) == 70
     assert ((counts - seeds / 70) ** 2 / (seeds / 70)).sum() < chi2.ppf(0.9999, 69)
@@ -141,7 +144,9 @@ def test_circulant_is_regular(n, degree):
 def test_erdos_renyi_has_its_frequency_and_is_connected():
     """At p = 0.5 and N = 12 nearly every draw is connected; at p = 0.2 they are drawn again until they are."""
     draw = drawer(fixed_graph(12, "erdos_renyi"))
-    numbers = lambda p, allow=False: GraphParams(probability=np.float32(p), allow_disconnected=np.bool_(allow))  # noqa: E731
+    numbers = lambda p, allow=False: GraphParams(  # noqa: E731
+        ErdosRenyiNumbers(probability=np.float32(p)), allow_disconnected=np.bool_(allow)
+    )
     graphs = draw(numbers(0.5), 200).adjacency[:, 0]
     rows, columns = np.triu_indices(12, 1)
     edges = graphs[:, rows, columns]
@@ -157,7 +162,7 @@ def test_erdos_renyi_has_its_frequency_and_is_connected():
 
 
 def test_erdos_renyi_by_mean_degree():
-    params = GraphParams(degree=np.int32(6), allow_disconnected=np.bool_(True))
+    params = GraphParams(ErdosRenyiNumbers(degree=np.int32(6)), allow_disconnected=np.bool_(True))
     degrees = links_of(fixed_graph(13, "erdos_renyi"), params, 200).adjacency.sum(axis=3)
     assert abs(degrees.mean() - 6) < 4 * np.sqrt(2 * 6 * 0.5 / degrees.size)
 
@@ -167,10 +172,11 @@ def test_small_world_is_the_lattice_rewired():
     lattice = oracle.links(n, "ring") | np.eye(n, k=2, dtype=bool) | np.eye(n, k=-2, dtype=bool)
     lattice |= np.eye(n, k=n - 2, dtype=bool) | np.eye(n, k=2 - n, dtype=bool)
     draw = drawer(fixed_graph(n, "small_world"))
-    still = draw(GraphParams(degree=np.int32(k), rewire=np.float32(0)), 100).adjacency[:, 0]
+    still = draw(GraphParams(SmallWorldNumbers(degree=np.int32(k), rewire=np.float32(0))), 100).adjacency[:, 0]
     np.testing.assert_array_equal(still, np.broadcast_to(lattice, still.shape))
     for rewire in (0.3, 1.0):
-        graphs = draw(GraphParams(degree=np.int32(k), rewire=np.float32(rewire)), 100).adjacency[:, 0]
+        led = GraphParams(SmallWorldNumbers(degree=np.int32(k), rewire=np.float32(rewire)))
+        graphs = draw(led, 100).adjacency[:, 0]
         assert (graphs.sum(axis=(1, 2)) == n * k).all()
         assert (graphs == graphs.swapaxes(1, 2)).all()
         assert not graphs[:, np.arange(n), np.arange(n)].any()
@@ -208,7 +214,8 @@ WEIGHTS = ("metropolis_hastings", "max_degree", "lazy", "uniform", "fedavg")
 @pytest.mark.parametrize("name", [*PLAIN, *RANDOM])
 def test_promises_are_kept(name):
     """Who says SYMMETRIC has symmetric, doubly stochastic weights; the others here really have not."""
-    graph = links_of(fixed_graph(12, name), GraphParams(degree=np.int32(4)), 1).adjacency[0, 0]
+    params = GraphParams(from_values(GRAPHS.numbers(name), {"degree": np.int32(4)}))
+    graph = links_of(fixed_graph(12, name), params, 1).adjacency[0, 0]
     for weights in WEIGHTS:
         gives = fixed_graph(12, name, weights).gives
         clients = Holders(12)
@@ -304,9 +311,10 @@ def test_space_promises():
     ],
 )
 def test_numbers_that_fit_no_graph_are_told(name, n, numbers, expected):
+    of_graph = GRAPHS.numbers(name)(**numbers)
     with pytest.raises(UserError) as caught:
-        GRAPHS[name].check_numbers(n, GraphParams(**numbers))
+        of_graph.check(Setting(num_clients=n))
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
     if name == "erdos_renyi":
-        GRAPHS[name].check_numbers(n, GraphParams(**numbers, allow_disconnected=True))
+        of_graph.check(Setting(num_clients=n, allow_disconnected=True))

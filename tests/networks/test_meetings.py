@@ -7,13 +7,13 @@ import pytest
 from small import leaves_equal, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams
-from mdfl_jax.algorithms.registry import ALGORITHMS
+from mdfl_jax.algorithms.local import LocalNumbers
+from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
+from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.errors import UserError
-from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
+from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.server import random_pairs
 from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import NEVER, Hparams
 
 N, SLOTS = 12, 260
@@ -58,7 +58,7 @@ def test_fixed_meets_at_i_plus_50_n():
     at = np.asarray(history("fixed").at_server)
     for i in range(N):
         assert np.flatnonzero(at[:, i]).tolist() == list(range(i, SLOTS, 50))
-    many = np.asarray(history("fixed", MeetingsParams(interval=5), slots=20).at_server)
+    many = np.asarray(history("fixed", MeetingsParams(numbers=FixedNumbers(interval=5)), slots=20).at_server)
     assert (many.sum(axis=0) == 4).all()  # more clients than slots of an interval
 
 
@@ -134,11 +134,14 @@ def test_matrices_say_what_partners_say():
 def test_gossip_runs_over_meetings():
     """D-PSGD and FedMobile, whole simulations of a classification, finite and with the counts of pairs."""
     task = toy_task(6, partition="iid")
-    hparams = Hparams(PartitionParams(np.float32(1.0)), MeetingsParams(pairs=np.float32(1.0)), AlgorithmParams(lr=0.1))
+    hparams = Hparams(PartitionNumbers(), MeetingsParams(pairs=np.float32(1.0)), LocalNumbers(lr=0.1))
     gossip = jax.jit(simulate(task, meetings(6), dpsgd(), Schedule(4, 2, False)))(hparams, jax.random.key(0))
     assert gossip.messages[-1].tolist() == [4] * 6
     assert gossip.num_neighbours[-1].tolist() == [1.0] * 6
-    short = hparams._replace(network=MeetingsParams(interval=3), algorithm=AlgorithmParams(lr=0.1, upload_from=0))
+    short = hparams._replace(
+        network=MeetingsParams(numbers=FixedNumbers(interval=3)),
+        algorithm=numbers_of("fedmobile", lr=0.1, upload_from=0),
+    )
     mobile = simulate(task, meetings(6), ALGORITHMS["fedmobile"](), Schedule(12, 4, False))
     history = jax.jit(mobile)(short, jax.random.key(0))
     assert np.isfinite(history.loss).all()

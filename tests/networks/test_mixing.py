@@ -13,6 +13,7 @@ from mdfl_jax.networks.mixing import (
     MIXINGS,
     SYMMETRIC_MIXINGS,
     Heard,
+    SpeedAwareNumbers,
     automatic_ratio,
     fedavg,
     metropolis_hastings,
@@ -212,7 +213,7 @@ def heard(adjacency, contact, seed=0):
         rng.integers(0, 9, n),
         rng.uniform(0, 9, n).astype(np.float32),
         np.float32(3),
-        np.float32(0.4),
+        SpeedAwareNumbers(np.float32(0.4)),
     )
 
 

@@ -10,13 +10,14 @@ from small import toy_task
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.algorithms.local import AlgorithmParams
+from mdfl_jax.algorithms.local import LocalNumbers
+from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.participation import ThinnedParams, pick_links, thinned
+from mdfl_jax.networks.random_graphs import RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import FIXED, SYMMETRIC
 
 SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), pattern=1)
@@ -113,7 +114,7 @@ def test_inner_weights_are_kept_where_all_take_part():
 def test_picks_that_stay_are_connected_and_stay():
     n, seeds = 14, 40
     network = thinned(fixed_graph(n, "random_regular"), stay=True)
-    links = drawer(network, 5)(numbers(GraphParams(degree=np.int32(6)), 0.17, 2), seeds)
+    links = drawer(network, 5)(numbers(GraphParams(RegularNumbers(degree=np.int32(6))), 0.17, 2), seeds)
     used = links.adjacency[:, 0]
     assert all(oracle.connected(graph) for graph in used)
     assert len({graph.tobytes() for graph in used}) == seeds
@@ -153,7 +154,7 @@ def test_metrics_count_the_links_used():
     """Neighbours and messages of a whole run are those of the rounds with links."""
     n = 6
     run = simulate(toy_task(n), thinned(fixed_graph(n, "complete")), dpsgd(), Schedule(rounds=6, eval_every=3))
-    params = Hparams(PartitionParams(np.float32(1.0)), numbers(GraphParams(), 1.0, 3), AlgorithmParams(lr=0.1))
+    params = Hparams(DirichletNumbers(np.float32(1.0)), numbers(GraphParams(), 1.0, 3), LocalNumbers(lr=0.1))
     history = jax.jit(jax.vmap(run, in_axes=(None, 0)))(params, jax.random.split(jax.random.key(0), 2))
     np.testing.assert_allclose(history.num_neighbours[:, 1:], 5 / 3, rtol=1e-6)
     np.testing.assert_array_equal(history.messages[:, -1], np.full((2, n), 10))

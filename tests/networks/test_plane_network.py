@@ -11,11 +11,13 @@ from oracles import plane_world
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility import Motion
+from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
-from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 
 N, ROUNDS = 12, 5
-MOTION = Motion(width=200.0, height=200.0, speed_max=20.0)
+MOTION = Motion(width=200.0, height=200.0)
+WALK = rule_numbers(("random_walk",), speed_max=20.0)
 
 
 class Holdings(NamedTuple):
@@ -48,7 +50,7 @@ def run(network, params, rounds=ROUNDS):
 
 def test_swept_contact_is_of_the_movement_since_the_last_round():
     network = spatial(N, mobility=("random_walk",), mixing="speed_aware", contact="swept")
-    states, links = run(network, SpatialParams(3, 40.0, motion=MOTION, ratio=1.0))
+    states, links = run(network, SpatialParams(3, 40.0, motion=MOTION, rules=WALK, mixing=SpeedAwareNumbers(ratio=1.0)))
     assert not links.adjacency[0].any()  # nobody before the first movement
     np.testing.assert_array_equal(links.mix[0], np.eye(N))
     assert links.adjacency[1:].any()
@@ -63,9 +65,8 @@ def test_swept_contact_is_of_the_movement_since_the_last_round():
         speed = np.where(closed, states.speed[t], 0)
         np.testing.assert_allclose(links.mix[t], speed / speed.sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(states.places.distance_moved[-1], states.speed[1:].sum(0), rtol=1e-4)
-    assert (links.adjacency.sum() > run(spatial(N, mobility=("random_walk",)), SpatialParams(3, 40.0, motion=MOTION))[
-        1
-    ].adjacency[1:].sum())  # fmt: skip
+    discs = run(spatial(N, mobility=("random_walk",)), SpatialParams(3, 40.0, motion=MOTION, rules=WALK))[1]
+    assert links.adjacency.sum() > discs.adjacency[1:].sum()
 
 
 def test_the_grid_can_be_swept_too_straight_from_place_to_place():
@@ -90,7 +91,8 @@ def test_rules_of_the_plane_share_a_program_and_a_start(contact):
         state = network.init(params, key, CLIENTS)
         return state.places.position, network.step(params, key, jnp.int32(0), state, CLIENTS)[0].places.position
 
-    found = [first(SpatialParams(5, 30.0, pattern=np.int32(p), motion=MOTION), jax.random.key(0)) for p in range(3)]
+    params = SpatialParams(5, 30.0, motion=MOTION, rules=rule_numbers(rules, speed_max=20.0))
+    found = [first(params._replace(pattern=np.int32(p)), jax.random.key(0)) for p in range(3)]
     assert traces == 1
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][0], found[0][1])
@@ -102,7 +104,7 @@ def test_rules_of_the_plane_share_a_program_and_a_start(contact):
 
 def test_links_fail_by_direction_and_only_within_contact():
     network = spatial(N, mobility=("random_walk",), links_fail=True)
-    params = SpatialParams(0, 90.0, motion=MOTION)
+    params = SpatialParams(0, 90.0, motion=MOTION, rules=WALK)
     whole = run(spatial(N, mobility=("random_walk",)), params, rounds=40)[1].adjacency
     for failure, low, high in ((0.0, 0, 0), (0.3, 0.25, 0.35), (1.0, 1, 1)):
         links = run(network, params._replace(link_failure=failure), rounds=40)[1]

@@ -6,22 +6,26 @@ import numpy as np
 import pytest
 from small import toy_task
 
-from mdfl_jax.algorithms.local import AlgorithmParams
-from mdfl_jax.algorithms.registry import ALGORITHMS
+from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
+from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.roadside import RoadsideParams, matching, roadside
-from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.tasks import PartitionParams
 from mdfl_jax.types import NEVER, Hparams
 
 N, SLOTS = 10, 60
 UNITS = np.array([[100.0, 100.0], [300.0, 300.0]], np.float32)
 RANGE = 60.0
-STREETS = SpatialParams(
-    num_mobile=8, radius=80.0, motion=Motion(width=400.0, height=400.0, dt=2.0, speed_min=10.0, speed_max=20.0)
-)
+
+
+def in_the_plane(mobility):
+    rules = rule_numbers((mobility,), speed_min=10.0, speed_max=20.0)
+    return SpatialParams(num_mobile=8, radius=80.0, motion=Motion(width=400.0, height=400.0, dt=2.0), rules=rules)
+
+
+STREETS = in_the_plane("manhattan")
 PARAMS = RoadsideParams(STREETS, UNITS, RANGE)
 
 
@@ -124,7 +128,7 @@ def test_any_mobility(mobility):
     """On the grid as in the plane; who stands still away from the units never meets the server."""
     grid = mobility != "random_waypoint"
     units = np.array([[1.0, 1.0]]) if grid else UNITS
-    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, pattern=0) if grid else STREETS
+    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, pattern=0) if grid else in_the_plane(mobility)
     end, links, _ = history(mobility=mobility, params=RoadsideParams(world, units, 1.0 if grid else RANGE))
     assert (links.at_server.any(axis=0) == end.reached).all()
     if mobility == "static":
@@ -136,7 +140,7 @@ def test_clients_that_never_meet_the_server_keep_their_updates():
     """Units far from everybody: the run works, the server's model stays, nothing is relayed."""
     task = toy_task(N, partition="iid")
     far = RoadsideParams(STREETS, np.array([[1e6, 1e6]], np.float32), 1.0)
-    hparams = Hparams(PartitionParams(np.float32(1.0)), far, AlgorithmParams(lr=0.1))
+    hparams = Hparams(PartitionNumbers(), far, numbers_of("fedmobile", lr=0.1))
     network = roadside(spatial(N, 5, ["manhattan"]), 12)
     run = jax.jit(simulate(task, network, ALGORITHMS["fedmobile"](), Schedule(12, 6, False)))
     metrics = run(hparams, jax.random.key(0))

@@ -85,7 +85,7 @@ def paths(data, rounds):
     """Places and paths of the rule itself, round by round, each with the round's number."""
     rule = MOBILITIES["trace"]()
     zero = jnp.zeros(N)
-    world = PlaneWorld(jnp.ones(2), jnp.zeros((N, 2)), zero > 0, zero[:, None], zero, Motion(), data)
+    world = PlaneWorld(jnp.ones(2), jnp.zeros((N, 2)), zero > 0, zero[:, None], zero, Motion(), trace=data)
     state = rule.init(jax.random.key(0), world)
     for k in range(rounds):
         state = rule.step(jax.random.key(0), world, state)

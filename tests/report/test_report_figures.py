@@ -8,8 +8,9 @@ import pytest
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.image import imread
 
-from mdfl_jax.report import figures
+from mdfl_jax.report import clients, curves, figures, style, world
 from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.registry import FIGURES
 
 Maker = Callable[..., Path]
 NAMES = ("accuracy", "final_accuracy", "label_counts", "map")
@@ -41,10 +42,10 @@ def test_two_reports_have_the_same_bytes_and_leave_no_stale_figure(make_workdir:
 
 def test_curve_and_band_are_the_mean_and_the_student_t_interval(reported: Path) -> None:
     run = read_workdir(reported)
-    axes = figures.accuracy(run).axes[0]
+    axes = curves.accuracy(run).axes[0]
     with np.load(reported / "history.npz") as history:
         seeds = 100 * history["2/accuracy"].mean(2)  # [S, E]
-    line = next(line for line in axes.lines if line.get_color() == figures.MOBILITY_COLOURS["dam"])
+    line = next(line for line in axes.lines if line.get_color() == style.MOBILITY_COLOURS["dam"])
     np.testing.assert_allclose(line.get_ydata(), seeds.mean(0))
     half = 4.302653 * seeds.std(0, ddof=1) / np.sqrt(3)  # t of 0.975 with 2 degrees of freedom
     edge = axes.collections[2].get_paths()[0].vertices[:, 1]
@@ -53,8 +54,8 @@ def test_curve_and_band_are_the_mean_and_the_student_t_interval(reported: Path) 
 
 def test_a_mobility_pattern_has_its_colour_in_every_sweep(make_workdir: Maker, reported: Path) -> None:
     sweep = [{"network.num_mobile": n, "network.mobility": m} for n in (2, 4) for m in ("dcm", "static")]
-    crossed = figures.looks(read_workdir(make_workdir(sweep)))
-    alone = figures.looks(read_workdir(reported))
+    crossed = style.looks(read_workdir(make_workdir(sweep)))
+    alone = style.looks(read_workdir(reported))
     assert [look.colour for look in crossed] == [alone[3].colour, alone[0].colour] * 2
     assert len({(look.colour, str(look.dashes)) for look in crossed}) == 4
     assert crossed[0].label == "num mobile = 2, dcm"
@@ -62,25 +63,24 @@ def test_a_mobility_pattern_has_its_colour_in_every_sweep(make_workdir: Maker, r
 
 def test_a_crossed_sweep_has_a_panel_for_each_other_value(make_workdir: Maker) -> None:
     sweep = [{"network.num_mobile": n, "network.mobility": m} for n in (2, 4) for m in ("dcm", "static")]
-    axes = figures.accuracy(read_workdir(make_workdir(sweep))).axes
+    axes = curves.accuracy(read_workdir(make_workdir(sweep))).axes
     assert [a.get_title() for a in axes] == ["num mobile = 2", "num mobile = 4"]
 
 
 def test_twelve_algorithms_are_told_apart(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir([{"algorithm.name": f"a{i}"} for i in range(12)], seeds=2, rounds=10))
-    assert len({(look.colour, str(look.dashes)) for look in figures.looks(run)}) == 12
+    assert len({(look.colour, str(look.dashes)) for look in style.looks(run)}) == 12
 
 
 def test_one_seed_has_no_band_and_no_error_bar(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir(seeds=1))
-    assert not figures.accuracy(run).axes[0].collections
-    assert len(figures.final_accuracy(run).axes[0].collections) >= 4  # the dots
+    assert not curves.accuracy(run).axes[0].collections
+    assert len(curves.final_accuracy(run).axes[0].collections) >= 4  # the dots
 
 
 def drawn(run: Run, kind: type) -> list[int]:
     """How many elements of a kind of collection each panel of the map has."""
-    figure = figures.world_map(run)
-    assert figure is not None
+    figure = world.world_map(run)
     found = [[c for c in axes.collections if isinstance(c, kind)] for axes in figure.axes]
     return [sum(len(c.get_offsets() if kind is EllipseCollection else c.get_paths()) for c in panel) for panel in found]
 
@@ -89,7 +89,7 @@ def test_map_has_discs_for_those_that_stay_and_paths_for_those_that_move(reporte
     run = read_workdir(reported)
     assert drawn(run, EllipseCollection) == [8, 6, 6, 6]
     assert drawn(run, LineCollection) == [0, 2, 2, 2]
-    assert figures.path_rounds(run) == 40
+    assert world.path_rounds(run) == 40
 
 
 def test_infinite_radius_has_no_discs(make_workdir: Maker) -> None:
@@ -100,16 +100,15 @@ def test_infinite_radius_has_no_discs(make_workdir: Maker) -> None:
 def test_map_has_at_most_six_panels_and_fewer_rounds_for_many_clients(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir([{"algorithm.lr": 0.1 * i} for i in range(7)], clients=48))
     assert len(drawn(run, LineCollection)) == 6
-    assert figures.path_rounds(run) == 10  # 12 mobile clients, 120 steps
+    assert world.path_rounds(run) == 10  # 12 mobile clients, 120 steps
 
 
 def test_no_position_recorded_is_no_map(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir(positions=False))
-    assert figures.world_map(run) is None
+    assert not FIGURES["map"].applies(run)
 
 
 def test_label_counts_of_a_hundred_clients(make_workdir: Maker) -> None:
-    figure = figures.label_counts(read_workdir(make_workdir([{}], clients=100)))
-    assert figure is not None
+    figure = clients.label_counts(read_workdir(make_workdir([{}], clients=100)))
     assert not figure.axes[1].texts  # no number would be readable
     assert len(figure.axes) == 3  # the colour bar tells instead

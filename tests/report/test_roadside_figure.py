@@ -6,6 +6,7 @@ from mdfl_jax.experiments import default_config, make_study, run_study
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.roadside import at_unit, roadside, units_of
 
 
@@ -47,16 +48,21 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
     with np.load(tmp_path / "run" / "history.npz") as history:
         met = at_unit(history["0/position"][0, :-1].astype(float), np.array([[200.0, 200.0]]), 150.0)
         assert history["0/reached"][0].tolist() == met.any(axis=0).tolist()
+        kinds = ("uploads", "downloads", "relayed_updates", "relayed_models")
+        np.testing.assert_array_equal(sum(history[f"0/{kind}"] for kind in kinds), history["0/messages"])
+        bits = history["0/direct_bits"] + history["0/relayed_bits"]
+        np.testing.assert_array_equal(bits, history["0/bits_sent"])
+        assert point["uploads"]["mean"] == history["0/uploads"][0, -1].mean() > 0
 
 
 def test_without_units_or_places_there_is_no_figure(tmp_path):
     run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
-    assert roadside(read_workdir(tmp_path / "unplaced")) is None
+    assert not FIGURES["roadside"].applies(read_workdir(tmp_path / "unplaced"))
 
 
 def test_an_infinite_range_is_drawn_without_circles(tmp_path):
     run_study(make_study(study(**{"server.unit_range": float("inf")})), tmp_path / "all")
-    assert roadside(read_workdir(tmp_path / "all")) is not None
+    assert len(roadside(read_workdir(tmp_path / "all")).axes) == 2
 
 
 def test_float64_goes_with_units(tmp_path):

@@ -8,26 +8,36 @@ from jax.sharding import Mesh
 
 from mdfl_jax import sharding
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.numbers import Numbers, number
+from mdfl_jax.rows import rows_like
+from mdfl_jax.tasks.registry import TASKS, TaskKind, TaskRequest
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
 KINDS = ("linear", "logistic")
-TRUTH_SHARE = {"linear": 0.01, "logistic": 0.5}  # of the coordinates that are not zero
 NOISE = 0.5  # of the targets of the linear regression
 
 
-class RegressionParams(NamedTuple):
-    """Traced numbers of a regression.
+class LinearNumbers(Numbers):
+    """Of the linear regression."""
 
-    Attributes:
-      shift: standard deviation of each client's truth around the common one, on the coordinates that are not zero; the
-        paper has 0, the same truth for all.
-      l2: lambda, weight of the penalty lambda / 2 ||w||^2; the paper has 1e-3 for the logistic regression, else 0.
-      truth_share: share of the truth's coordinates that are not zero; 0: the paper's, `TRUTH_SHARE`.
-    """
+    dimension: int = number(1000, "coordinates of the model, n", static=True, at_least=1)
+    samples_per_client: int = number(100, "samples of each client, q; the paper does not say", static=True, at_least=1)
+    shift: float = number(
+        0.0, "standard deviation of each client's truth around the common one, where that is not zero", at_least=0
+    )
+    truth_share: float = number(
+        0.01, "share of the truth's coordinates that are not zero", at_least=0, at_most=1, source="PaME V-A"
+    )
+    l2: float = number(0.0, "weight lambda of the penalty lambda / 2 ||w||^2", at_least=0, source="PaME V-A")
 
-    shift: jax.Array | float = 0.0
-    l2: jax.Array | float = 0.0
-    truth_share: jax.Array | float = 0.0
+
+class LogisticNumbers(LinearNumbers):
+    """Of the logistic regression."""
+
+    truth_share: float = number(
+        0.5, "share of the truth's coordinates that are not zero", at_least=0, at_most=1, source="PaME V-A"
+    )
+    l2: float = number(1e-3, "weight lambda of the penalty lambda / 2 ||w||^2", at_least=0, source="PaME V-A")
 
 
 class Samples(NamedTuple):
@@ -57,12 +67,9 @@ class RegressionClients(NamedTuple):
     l2: jax.Array
 
 
-def draw_truth(
-    key: jax.Array, kind: str, dimension: int, dtype: jnp.dtype, share: jax.Array | float = 0.0
-) -> jax.Array:
+def draw_truth(key: jax.Array, dimension: int, dtype: jnp.dtype, share: jax.Array | float) -> jax.Array:
     """The truth w* [n]: a share of the coordinates, at least one, is uniform in +-[0.5, 2], the others are zero."""
     key_where, key_sign, key_size = jax.random.split(key, 3)
-    share = jnp.where(jnp.asarray(share) > 0, share, TRUTH_SHARE[kind])
     count = jnp.maximum(jnp.round(share * dimension), 1)
     where = jax.random.permutation(key_where, dimension) < count
     size = jax.random.uniform(key_size, (dimension,), dtype, 0.5, 2.0)
@@ -142,15 +149,15 @@ def regression(
     dtype = jnp.dtype(precision)
     rows = sharding.padded(num_clients, mesh)
 
-    def partition(data: None, hparams: RegressionParams, key: jax.Array) -> RegressionClients:
+    def partition(data: None, hparams: LinearNumbers, key: jax.Array) -> RegressionClients:
         key_truth, key_shift, key_train, key_test, key_validation = jax.random.split(key, 5)
-        truth = draw_truth(key_truth, kind, dimension, dtype, hparams.truth_share)
+        truth = draw_truth(key_truth, dimension, dtype, hparams.truth_share)
         own = jax.random.normal(key_shift, (rows, dimension), dtype) * jnp.asarray(hparams.shift, dtype)
         truths = truth + jnp.where(truth != 0, own, 0)
         draw = lambda k, w: draw_samples(k, kind, w, samples_per_client)  # noqa: E731
         real = jnp.arange(rows) < num_clients
         train = jax.vmap(draw)(jax.random.split(key_train, rows), truths)
-        train = jax.tree.map(lambda x: jnp.where(real.reshape(-1, *[1] * (x.ndim - 1)), x, 0), train)
+        train = jax.tree.map(lambda x: jnp.where(rows_like(real, x), x, 0), train)
         held = jnp.where(real, jnp.int32(samples_per_client), 0)
         ones = jnp.sum(train.targets > 0.5, axis=1, dtype=jnp.int32)
         return RegressionClients(
@@ -210,3 +217,23 @@ def _by_client(clients: RegressionClients) -> RegressionClients:
     """All that is the clients' own; the test samples and lambda are everybody's."""
     alike = jax.tree.map(lambda _: False, clients)
     return alike._replace(train=Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]
+
+
+def _register(kind: str, numbers: type[LinearNumbers], doc: str) -> None:
+    def make(asked: TaskRequest) -> Task:
+        return regression(
+            kind,
+            asked.num_clients,
+            asked.numbers.dimension,
+            asked.numbers.samples_per_client,
+            batch_size=asked.batch_size,
+            precision=asked.precision,
+            mesh=asked.mesh,
+        )
+
+    made = TaskKind(make, precisions=("float32", "float64"), has_objective=True, is_light=True)
+    TASKS.register(f"synthetic:{kind}", numbers, doc)(made)
+
+
+_register("linear", LinearNumbers, "Linear regression on data that each seed draws (PaME V-A, example 1).")
+_register("logistic", LogisticNumbers, "Logistic regression on data that each seed draws (PaME V-A, example 2).")

@@ -1,6 +1,5 @@
 """Tasks: a model, a loss and the clients' data as one noun."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -19,8 +18,12 @@ from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.flops import products
 from mdfl_jax.gradients import Cut, Tiling, Work, client_gradients, cut, pad_blocks
+from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
+from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
+from mdfl_jax.tasks.evaluation import score_of
+from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
 # Precision of the models' arithmetic -> JAX's name for that of its products (on a CPU all products are float32).
@@ -61,12 +64,6 @@ class ClassificationClients(NamedTuple):
         return self.held.label_counts
 
 
-class PartitionParams(NamedTuple):
-    """Traced numbers of a partition: ``alpha``, the concentration of the Dirichlet one."""
-
-    alpha: jax.Array | float = 1.0
-
-
 def device_data(dataset: Dataset) -> ClassificationData:
     """Puts a data set on the device, with its per-channel mean and standard deviation over the training images."""
     # Through a histogram of the 256 levels: no float copy of the images.
@@ -91,7 +88,6 @@ def classification(
     model: nn.Module,
     num_clients: int,
     partition: str = "dirichlet",
-    settings: PartitionSettings | None = None,
     batch_size: int = 0,
     tiling: Tiling = Tiling(),
     precision: str = "float32",
@@ -105,8 +101,7 @@ def classification(
       dataset: images and labels, see `mdfl_jax.data.sources.load`.
       model: a flax module from normalised images [B, H, W, channels] to logits [B, C].
       num_clients: N >= 1.
-      partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
-      settings: the partition's settings; its ``alpha`` is overridden by ``hparams.task.alpha``.
+      partition: a name of `mdfl_jax.data.partition.PARTITIONS`; its numbers are ``hparams.task``.
       batch_size: samples of a client's minibatch, drawn with replacement; 0 takes all its samples (full batch).
       tiling: how samples are cut up.
       precision: of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are float32 always.
@@ -121,7 +116,6 @@ def classification(
       UserError: for an unknown partition, mapping or precision.
     """
     divide = PARTITIONS[partition]
-    base = settings or PartitionSettings(num_clients, dataset.num_classes)
     image_shape = dataset.x_train.shape[1:]
     shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *image_shape)))
     with_statistics = STATISTICS in shapes
@@ -163,8 +157,8 @@ def classification(
         by_samples = lambda now, then: jnp.sum(block.mask) * (now - then)  # noqa: E731
         return loss, {"params": found, **jax.tree.map(by_samples, {STATISTICS: model_params[STATISTICS]}, moved)}
 
-    def do_partition(data: ClassificationData, hparams: PartitionParams, key: jax.Array) -> ClassificationClients:
-        owner = divide(key, data.y_train, base._replace(alpha=hparams.alpha))
+    def do_partition(data: ClassificationData, hparams: Numbers, key: jax.Array) -> ClassificationClients:
+        owner = divide(key, data.y_train, PartitionSettings(num_clients, dataset.num_classes, hparams))
         index = index_clients(owner, data.y_train, sharding.padded(num_clients, mesh), dataset.num_classes)
         blocks = None if batch_size else pad_blocks(cut_blocks(index, block_size), sharding.size(mesh))
         return ClassificationClients(index, blocks)
@@ -191,12 +185,12 @@ def classification(
             blocks = blocks._replace(view=draw_views(augmentation, key, blocks.client, place))
         with in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, clients.blocks is None)
-        return jax.tree.map(lambda a: a / samples.reshape(-1, *[1] * (a.ndim - 1)), sums)
+        return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
 
     def evaluate(data: ClassificationData, clients: ClassificationClients, client_params: ClientParams) -> Score:
         del clients
         with in_precision():
-            return _evaluate(logits, data, client_params, sizes.tile, sizes.chunk, mesh)
+            return score_of(logits, data, client_params, sizes.tile, sizes.chunk, mesh)
 
     def validate(data: ClassificationData, clients: ClassificationClients, params: ClientParams) -> jax.Array:
         assert data.x_validation is not None
@@ -271,41 +265,21 @@ def _minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_
     return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
 
 
-def _evaluate(
-    logits: Callable[[Params, ClassificationData, jax.Array], jax.Array],
-    data: ClassificationData,
-    client_params: ClientParams,
-    tile: int,
-    in_turn: int,
-    mesh: Mesh | None,
-) -> Score:
-    """Accuracy and loss of M models over all test samples, in chunks of samples, which the devices of a mesh divide.
-
-    Models are mapped together, or one follows the other, ``in_turn`` samples at a time, where these are work enough.
-    """
-    num_models = jax.tree.leaves(client_params)[0].shape[0]
-    total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(in_turn or max(4 * tile // num_models, 16), -(-total // devices))
-    over_models = jax.lax.map if in_turn else lambda of_model, models: jax.vmap(of_model)(models)
-    chunks = -(-total // (chunk * devices)) * devices
-    places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
-
-    def sums(shared: tuple[ClassificationData, ClientParams], places: jax.Array) -> tuple[jax.Array, jax.Array]:
-        data, client_params = shared
-
-        def add(sums: tuple[jax.Array, jax.Array], place: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
-            sample, mask = jnp.minimum(place, total - 1), place < total
-            images, labels = data.x_test[sample], data.y_test[sample]
-            outputs = over_models(lambda params: logits(params, data, images), client_params)
-            labels_of_all = jnp.broadcast_to(labels, (num_models, chunk))
-            losses = optax.softmax_cross_entropy_with_integer_labels(outputs, labels_of_all)
-            right = (jnp.argmax(outputs, axis=-1) == labels) & mask
-            loss = jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
-            return (sums[0] + jnp.sum(right, axis=1), sums[1] + loss), None
-
-        zeros = (jnp.zeros(num_models, jnp.int32), jnp.zeros(num_models))
-        return jax.lax.scan(add, zeros, places)[0]
-
-    shared = (data, client_params)
-    correct, loss = sharding.split_sum(mesh, sums, shared, places) if mesh else sums(shared, places)
-    return Score(correct / total, loss / total)
+TASKS.register(OF_DATASETS, doc="Image classification with softmax cross-entropy over a partitioned data set.")(
+    TaskKind(
+        lambda asked: classification(
+            asked.dataset,  # type: ignore[arg-type]
+            asked.model,
+            asked.num_clients,
+            asked.partition,
+            asked.batch_size,
+            asked.tiling,
+            asked.precision,
+            asked.mesh,
+            asked.augmentation,
+            asked.pretrained,
+        ),
+        of_datasets=True,
+        precisions=tuple(PRECISIONS),
+    )
+)

@@ -1,0 +1,182 @@
+"""The metrics of every study. They are in metrics.jsonl in the order of their declaration.
+
+JAX is imported inside the functions that need it, since the report reads these declarations and does without it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdfl_jax.metrics.declare import AXIS, CLIENTS, HOLDS, ROUNDS, TABLE, UNKNOWN
+from mdfl_jax.metrics.registry import METRICS, metric
+
+if TYPE_CHECKING:
+    from mdfl_jax.metrics.evaluation import Evaluation
+
+
+def _double(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values, np.float64)
+
+
+def _worst_decile(values: np.ndarray) -> Any:
+    return np.sort(_double(values))[: max(len(values) // 10, 1)].mean()
+
+
+def _mean_of_known(values: np.ndarray) -> float:
+    """Mean of the values that are not NaN; NaN where there is none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
+
+
+def _total_bits(words: np.ndarray) -> np.ndarray:
+    from mdfl_jax.exchange.meter import total_bits
+
+    return total_bits(words)
+
+
+_SPREAD = {
+    "min": lambda values: _double(values).min(),
+    "max": lambda values: _double(values).max(),
+    "std": lambda values: _double(values).std(),
+    "worst_decile": _worst_decile,
+}
+
+
+@metric(
+    "accuracy",
+    still=HOLDS,
+    label="test accuracy",
+    over_clients=lambda values: _double(values).mean(),
+    more=_SPREAD,
+    by_group=True,
+    summary=False,
+)
+def accuracy(at: "Evaluation") -> Any:
+    """[N] float32 test accuracy of each client's model, in [0, 1]; NaN where the global model alone is evaluated."""
+    return at.score.accuracy
+
+
+@metric("loss", still=HOLDS, label="test loss", summary=False)
+def loss(at: "Evaluation") -> Any:
+    """[N] float32 test loss of each client's model; NaN where the global model alone is evaluated."""
+    return at.score.loss
+
+
+@metric(
+    "train_loss",
+    still=UNKNOWN,
+    label="training loss",
+    each_round=lambda view: view.loss,
+    over_clients=_mean_of_known,
+    summary=False,
+)
+def train_loss(at: "Evaluation") -> Any:
+    """[N] float mean of the training loss over the rounds since the last evaluation.
+
+    NaN before the first round, and for a client without samples.
+    """
+    return at.mean_over_rounds("train_loss")
+
+
+@metric("mean_model_accuracy", still=HOLDS, shape=(), label="test accuracy of the mean model")
+def mean_model_accuracy(at: "Evaluation") -> Any:
+    """[] float32 test accuracy of the mean of all models, or of the global model where the algorithm has one."""
+    return at.model_score.accuracy[0]
+
+
+@metric("mean_model_loss", still=HOLDS, shape=(), label="test loss of the mean model")
+def mean_model_loss(at: "Evaluation") -> Any:
+    """[] float32 test loss of the same model."""
+    return at.model_score.loss[0]
+
+
+@metric("validation_loss", still=HOLDS, shape=(), optional=True, shown={TABLE})
+def validation_loss(at: "Evaluation") -> Any:
+    """[] float32 loss of the same model on the validation samples; NaN where there are none."""
+    validate = at.task.validate
+    return validate(at.data, at.clients, at.model) if validate else np.float32(np.nan)
+
+
+@metric("objective", still=HOLDS, shape=(), optional=True, shown={TABLE})
+def objective(at: "Evaluation") -> Any:
+    """[] float objective of the same model (`Task.objective`); NaN where the task has none."""
+    minimised = at.task.objective
+    return minimised(at.data, at.clients, at.model) if minimised else np.float32(np.nan)
+
+
+@metric("rounds_done", still=HOLDS, shape=(), unit="rounds")
+def rounds_done(at: "Evaluation") -> Any:
+    """[] int32 rounds that were run: fewer than the round's number where the stop rule has ended the run."""
+    return at.rounds_done
+
+
+@metric("consensus_distance", still=HOLDS, shape=(), summary=False)
+def consensus_distance(at: "Evaluation") -> Any:
+    """[] float root mean square distance of the models from their mean."""
+    from mdfl_jax.metrics.values import consensus_distance
+
+    return consensus_distance(at.models)
+
+
+@metric("messages", still=HOLDS, unit="messages", label="messages sent by a client", summary=False, shown={AXIS})
+def messages(at: "Evaluation") -> Any:
+    """[N] int32 messages that each client has sent since the start; a message counts once a directed link."""
+    return at.messages
+
+
+@metric(
+    "bits",
+    still=HOLDS,
+    shape=(CLIENTS, 2),
+    unit="bits",
+    label="megabits sent by a client",
+    key="bits_sent",
+    on_host=_total_bits,
+    summary=False,
+    shown={AXIS},
+    scale=1e6,
+)
+def bits(at: "Evaluation") -> Any:
+    """[N, 2] uint32 bits that each client has sent since the start, a count of two words (`exchange.meter`)."""
+    return at.bits
+
+
+@metric("distance_moved", still=HOLDS, label="distance moved", summary=False)
+def distance_moved(at: "Evaluation") -> Any:
+    """[N] float32 way of each client since the start, in the units of the world."""
+    return at.places.distance_moved
+
+
+@metric(
+    "num_neighbours",
+    still=UNKNOWN,
+    label="neighbours",
+    each_round=lambda view: view.num_neighbours,
+    by_group=True,
+    summary=False,
+)
+def num_neighbours(at: "Evaluation") -> Any:
+    """[N] float mean number of senders heard, over the rounds since the last evaluation; NaN before the first round."""
+    return at.mean_over_rounds("num_neighbours")
+
+
+@metric("lambda_2", still=UNKNOWN, shape=(), summary=False)
+def lambda_2(at: "Evaluation") -> Any:
+    """[] float32 second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
+
+    NaN before the first round, and where N is too large for it.
+    """
+    import jax.numpy as jnp
+
+    from mdfl_jax.metrics.values import lambda_2
+
+    return jnp.where(at.sums.rounds > 0, lambda_2(at.sums.mix), jnp.nan)
+
+
+@metric("position", still=HOLDS, shape=(ROUNDS, CLIENTS, 2), summary=False)
+def position(at: "Evaluation") -> Any:
+    """[rounds since the last evaluation, N, 2] float32 places after each round; no rounds where not recorded."""
+    return at.position
+
+
+BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered())

@@ -1,0 +1,82 @@
+"""The values of a run's metrics, by their declarations."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.types import Array
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Metrics(Mapping[str, Array]):
+    """One evaluation of one run; a history stacks them, [E, ...], and runs are stacked before that, [S, E, ...].
+
+    ``metrics["accuracy"]`` and ``metrics.accuracy`` are the same. The entry ``round``, [] int32, is the number of
+    rounds gone by. All others are metrics in the order of ``declared``, of the shapes declared there; those of shape
+    (rounds, ...) have the rounds of all evaluations in one axis. It is a pytree whose leaves are the values.
+    """
+
+    def __init__(self, declared: tuple[Metric, ...], values: Mapping[str, Array]):
+        self.declared = declared
+        self._values = {"round": values["round"]} | {metric.name: values[metric.name] for metric in declared}
+
+    def __getitem__(self, name: str) -> Array:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Array:
+        if name.startswith("_") or name not in self._values:
+            raise AttributeError(f"no metric is called {name!r}; there are {', '.join(self)}")
+        return self._values[name]
+
+    def replace(self, values: Mapping[str, Array]) -> "Metrics":
+        """The same with other values for some names."""
+        return Metrics(self.declared, {**self, **values})
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Array]], tuple[Metric, ...]]:
+        """For JAX."""
+        return [(jax.tree_util.GetAttrKey(name), value) for name, value in self.items()], self.declared
+
+    @classmethod
+    def tree_unflatten(cls, declared: tuple[Metric, ...], leaves: Any) -> "Metrics":
+        """For JAX."""
+        return cls(declared, dict(zip(("round", *(metric.name for metric in declared)), leaves)))
+
+
+def by_round(metrics: Metrics) -> dict[str, Array]:
+    """The metrics of shape (rounds, ...), by name."""
+    return {metric.name: metrics[metric.name] for metric in metrics.declared if metric.by_round}
+
+
+def as_history(metrics: Metrics, axis: int) -> Metrics:
+    """One evaluation as a history of one: a new evaluation axis on all but what has an axis of rounds already."""
+    new = lambda leaf: leaf[(slice(None),) * axis + (None,)]  # noqa: E731
+    own = by_round(metrics)
+    return metrics.replace({name: new(value) for name, value in metrics.items() if name not in own})
+
+
+def standing_still(metrics: Metrics, eval_every: int) -> Metrics:
+    """The next evaluation of runs that all stand still, as each metric's ``still`` says.
+
+    Args:
+      metrics: NumPy leaves [runs, E, ...] of a history, of which the last evaluation counts.
+      eval_every: rounds between two evaluations.
+
+    Returns:
+      One evaluation, [runs, 1, ...].
+    """
+    values = {"round": metrics.round[:, -1:] + eval_every}
+    for metric in metrics.declared:
+        last = metrics[metric.name][:, -1:]
+        if metric.by_round:
+            last = np.repeat(last, eval_every, axis=1)
+        values[metric.name] = last if metric.still is None else np.full_like(last, metric.still)
+    return metrics.replace(values)

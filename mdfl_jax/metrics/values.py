@@ -1,0 +1,44 @@
+"""Values that metrics tell, of models and links."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.statistics import trained
+from mdfl_jax.types import ClientParams, Links
+
+LAMBDA_2_LIMIT = 256  # clients; an eigenvalue problem of that size takes some milliseconds on a CPU
+
+
+def mean_model(client_params: ClientParams) -> ClientParams:
+    """The mean over clients, with a leading axis of one."""
+    return jax.tree.map(lambda p: jnp.mean(p, axis=0, keepdims=True), client_params)
+
+
+def consensus_distance(client_params: ClientParams) -> jax.Array:
+    """sqrt((1/N) sum_i ||x_i - mean||^2) over stacked trees, batch statistics left out."""
+    client_params = trained(client_params)
+    mean = mean_model(client_params)
+    squares = jax.tree.map(lambda p, m: jnp.sum(jnp.square(p - m)), client_params, mean)
+    num_clients = jax.tree.leaves(client_params)[0].shape[0]
+    return jnp.sqrt(sum(jax.tree.leaves(squares)) / num_clients)
+
+
+def num_neighbours(links: Links) -> jax.Array:
+    """[N] int32 senders that each client hears; of pairs without the matrix."""
+    if links.partner is None:
+        return jnp.sum(links.adjacency, axis=1, dtype=jnp.int32)
+    return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
+
+
+def lambda_2(mix: jax.Array) -> jax.Array:
+    """Second largest eigenvalue of W^T W (MADFL III-A); 1 on a disconnected graph, NaN for N above `LAMBDA_2_LIMIT`.
+
+    >>> float(lambda_2(jnp.eye(3)))
+    1.0
+    """
+    num_clients = mix.shape[0]
+    if not 0 < num_clients <= LAMBDA_2_LIMIT:
+        return jnp.float32(jnp.nan)
+    if num_clients == 1:
+        return jnp.float32(0.0)
+    return jnp.linalg.eigvalsh(jnp.matmul(mix.T, mix, precision="highest"))[-2]

@@ -1,0 +1,60 @@
+"""The figure of what clients hold: samples by client and class."""
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from mdfl_jax.report.read import Run
+from mdfl_jax.report.registry import figure
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, first_seed, looks
+
+
+def _counts(run: Run) -> np.ndarray:
+    counts = run.array(0, "label_counts")
+    assert counts is not None
+    return counts
+
+
+def _caption(run: Run) -> str:
+    sizes, mobile, label = _counts(run).sum(1), run.array(0, "is_mobile"), looks(run)[0].label
+    return (
+        f"Samples of each class that each client holds ({first_seed(run)}, {label}); blank: none; the shade is"
+        f" logarithmic. A client holds {sizes.min():.0f} to {sizes.max():.0f} samples in all"
+        + (f"; the {mobile.sum()} mobile clients are dark." if mobile is not None and mobile.any() else ".")
+    )
+
+
+@figure("label_counts", caption=_caption, applies=lambda run: run.array(0, "label_counts") is not None, place=40)
+def label_counts(run: Run) -> Figure:
+    """How many samples of each class each client of the first seed holds."""
+    counts, mobile = _counts(run), run.array(0, "is_mobile")
+    clients, classes = counts.shape
+    size = (float(np.clip(0.6 + 0.36 * clients, 4.5, 9.0)), 1.6 + min(0.27 * classes, 5.0))
+    drawn = Figure(figsize=size)
+    bars, cells = drawn.subplots(2, 1, sharex=True, height_ratios=[1, max(2.0, 0.27 * classes)])
+    # Counts spread over orders of magnitude: a logarithmic scale, which starts below one so that one sample is seen.
+    shade, norm = matplotlib.colormaps["Blues"], LogNorm(0.5, max(2, counts.max()))
+    image = cells.imshow(np.ma.masked_less(counts.T, 1), aspect="auto", cmap=shade, norm=norm, interpolation="nearest")
+    if clients <= 30 and classes <= 20:
+        for i, c in np.argwhere(counts > 0):
+            ink = "white" if norm(counts[i, c]) > 0.6 else "#1a1a1a"
+            cells.text(i, c, f"{counts[i, c]:.0f}", color=ink, fontsize=6.5, **INSIDE)
+        cells.set_xticks(range(clients))
+        cells.set_yticks(range(classes))
+    else:
+        drawn.colorbar(image, ax=[bars, cells], label="samples", fraction=0.03, pad=0.01, format="%d")
+    tint = STATIC if mobile is None else np.where(mobile, MOBILE, STATIC)
+    sizes = bars.bar(range(clients), counts.sum(1), color=tint)
+    if clients <= 30:
+        bars.bar_label(sizes, fmt="%.0f", fontsize=6.5)
+    bars.set_ylabel("samples")
+    bars.grid(visible=False, axis="x")
+    bars.tick_params(axis="x", length=0)
+    cells.grid(visible=False)
+    cells.set(xlabel="client", ylabel="class")
+    if mobile is not None and mobile.any():
+        handles = [Patch(color=STATIC, label="static client"), Patch(color=MOBILE, label="mobile client")]
+        drawn.legend(handles=handles, loc="outside upper right", ncols=2)
+    return drawn

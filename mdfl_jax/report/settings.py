@@ -1,0 +1,81 @@
+"""The settings in which the points of a study differ, and how they are printed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting that differs between the points of a sweep."""
+
+    path: str  # "network.mobility"
+    name: str  # "mobility"
+    values: tuple[Any, ...]  # one a point
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as they are printed, one a point."""
+        return tuple(show(value) for value in self.values)
+
+
+def show(value: Any) -> str:
+    """A configuration value as printed in tables and legends.
+
+    >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
+    ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return json.dumps(value)
+
+
+def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
+    """The overrides that differ between points, named by the last component of their path.
+
+    A last component that two axes share is written with the one before it; of `algorithm.name`, `algorithm` is kept,
+    since "name" alone says nothing. A point without an override has the value of `config`.
+
+    >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
+    >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
+    [('radius', ('3', '5'))]
+    """
+    paths = dict.fromkeys(path for point in points for path in point["overrides"])
+    varying = {path: tuple(value_of(point, path, config or {}) for point in points) for path in paths}
+    varying = {path: values for path, values in varying.items() if len({show(value) for value in values}) > 1}
+    short = {path: path.removesuffix(".name").rsplit(".", 1)[-1] for path in varying}
+    taken = list(short.values())
+    names = {p: ".".join(p.rsplit(".", 2)[-2:]) if taken.count(name) > 1 else name for p, name in short.items()}
+    return [Axis(path, names[path], values) for path, values in varying.items()]
+
+
+def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
+    """One label a point: a name stands for itself, a number is written `radius = 3`; the id where nothing differs."""
+    if not axes:
+        return [str(point["id"]) for point in points]
+    parts = [
+        [
+            text if isinstance(value, str) and value != "inf" else f"{axis.name} = {text}"
+            for value, text in zip(axis.values, axis.texts)
+        ]
+        for axis in axes
+    ]
+    return [", ".join(label) for label in zip(*parts)]
+
+
+def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
+    """What a point has for a dotted path of the configuration; None where it has nothing."""
+    if path in point["overrides"]:
+        return point["overrides"][path]
+    node: Any = config
+    for part in path.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node

@@ -1,0 +1,128 @@
+"""How figures look: colours, lines and panels.
+
+Colours are safe for colour-blind readers and belong to a point in every figure; a mobility pattern has the same colour
+in every run.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from mdfl_jax.report.read import Run
+from mdfl_jax.report.settings import Axis, point_labels
+
+# Okabe and Ito's palette without its yellow, which is too pale for a line on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
+MOBILITY_COLOURS = {
+    "static": "#555555",
+    "random_movement": "#E69F00",
+    "dam": "#0072B2",
+    "dcm": "#D55E00",
+    "random_walk": "#56B4E9",
+    "random_waypoint": "#009E73",
+    "gauss_markov": "#CC79A7",
+    "manhattan": "#8C564B",
+}
+INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # text that needs no room
+STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys: the colours belong to the points
+DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.5,
+    "axes.edgecolor": "#555555",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#333333",
+    "ytick.color": "#333333",
+    "lines.linewidth": 1.7,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,
+    "text.parse_math": False,  # a "$" in a name is a "$"
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one point is drawn in every figure."""
+
+    label: str
+    colour: str
+    dashes: Any
+
+
+def looks(run: Run) -> list[Look]:
+    """The label, colour and line of each point.
+
+    The colour belongs to the value of the mobility where that varies, else to the value of the first varying setting:
+    a graded scale for numbers, the palette for names. Points that share a colour differ in their dashes.
+    """
+    labels = [spaced(label) for label in point_labels(run.points, run.axes)]
+    main = main_axis(run)
+    if main is None:
+        return [
+            Look(label, MOBILITY_COLOURS.get(run.value(0, "network.mobility"), PALETTE[0]), "-") for label in labels
+        ]
+    colours = _colours(main)
+    seen: dict[str, int] = {}
+    found = []
+    for label, text in zip(labels, main.texts):
+        turn = seen[colours[text]] = seen.get(colours[text], -1) + 1
+        found.append(Look(label, colours[text], DASHES[turn % len(DASHES)]))
+    return found
+
+
+def main_axis(run: Run) -> Axis | None:
+    """The varying setting that has the colours: the mobility, else the first."""
+    axes = run.axes
+    return next((axis for axis in axes if axis.path == "network.mobility"), axes[0] if axes else None)
+
+
+def _colours(axis: Axis) -> dict[str, str]:
+    """The colour of each value of an axis, by its text."""
+    distinct = dict(zip(axis.texts, axis.values))
+    if len(distinct) > 2 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in distinct.values()):
+        scale = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(distinct)))
+        return dict(zip(sorted(distinct, key=lambda text: distinct[text]), map(to_hex, scale)))
+    fixed = {text: MOBILITY_COLOURS[text] for text in distinct if text in MOBILITY_COLOURS}
+    free = [colour for colour in PALETTE if colour not in fixed.values()] or list(PALETTE)
+    others = [text for text in distinct if text not in fixed]
+    return fixed | {text: free[i % len(free)] for i, text in enumerate(others)}
+
+
+def make_panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:
+    """A figure of `count` panels of the given size in inches, and their axes."""
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(columns * width, rows * height))
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for above, unused in zip(axes[count - columns :], axes[count:]):
+        above.tick_params(labelbottom=True)  # sharing hid them
+        unused.set_visible(False)
+    return figure, axes[:count]
+
+
+def seeds_told(run: Run) -> str:
+    """Over how many seeds a mean is taken, for a caption."""
+    seeds = len(run.manifest["seeds"])
+    return f"mean over {seeds} seeds" if seeds > 1 else "one seed, hence no interval"
+
+
+def first_seed(run: Run) -> str:
+    """The first seed, for a caption."""
+    return f"seed {run.manifest['seeds'][0]}" if run.manifest["seeds"] else "the first seed"
+
+
+def spaced(name: str) -> str:
+    """A name as it is printed."""
+    return name.replace("_", " ")

@@ -1,0 +1,171 @@
+"""Studies from Python: ``run`` does what the command `launch.sweep` does, and ``Results`` holds what it wrote."""
+
+import json
+import os
+import runpy
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from mdfl_jax.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a study wrote, read back.
+
+    Attributes:
+      config: the resolved configuration.
+      summary: summary.json: a dictionary a point with means over the seeds and 95 % intervals, paired differences.
+      lines: metrics.jsonl, an object an evaluation of a run.
+      arrays: history.npz by name: 'rounds' [E]; for the p-th point 'p/accuracy' [S, E, N] and so on (docs/outputs.md).
+      workdir: the folder, None where it was a temporary one.
+    """
+
+    config: dict[str, Any]
+    summary: dict[str, Any]
+    lines: list[dict[str, Any]]
+    arrays: dict[str, np.ndarray]
+    workdir: Path | None
+
+    @classmethod
+    def load(cls, workdir: str | Path) -> "Results":
+        """Reads a finished study.
+
+        Args:
+          workdir: its folder.
+
+        Raises:
+          UserError: where the folder holds no finished study.
+        """
+        folder = Path(workdir)
+        try:
+            manifest = json.loads((folder / "config.json").read_text())
+            if manifest["status"] != "finished":
+                raise UserError(f"{folder}: the study there is not finished")
+            summary = json.loads((folder / "summary.json").read_text())
+            lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+            with np.load(folder / "history.npz") as history:
+                arrays = {name: history[name] for name in history.files}
+        except OSError as error:
+            raise UserError(f"{folder}: {error.filename or 'a file'} cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, zipfile.BadZipFile) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"{folder}: it holds no study that can be read: {error}") from None
+        return cls(manifest["config"], summary, lines, arrays, folder)
+
+    @property
+    def points(self) -> list[str]:
+        """The names of the points, in their order."""
+        return [point["id"] for point in self.summary["points"]]
+
+    def array(self, metric: str, point: int | str = 0) -> np.ndarray:
+        """A metric of a point over seeds and evaluations.
+
+        Args:
+          metric: as in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E].
+          point: its index or its name.
+
+        Raises:
+          UserError: for an unknown point or metric; those known are listed.
+        """
+        if isinstance(point, str) and point not in self.points:
+            raise UserError(unknown_name("point", point, self.points))
+        index = self.points.index(point) if isinstance(point, str) else range(len(self.points))[point]
+        if f"{index}/{metric}" not in self.arrays:
+            known = [name.partition("/")[2] for name in self.arrays if name.startswith(f"{index}/")]
+            raise UserError(unknown_name("metric", metric, known))
+        return self.arrays[f"{index}/{metric}"]
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Every metric of every evaluation, a row a point, seed and round; means over the clients."""
+        import pandas as pd
+
+        return pd.DataFrame(self.lines)
+
+
+def as_config(config: Config) -> ConfigDict:
+    """A configuration from what `run` takes.
+
+    Raises:
+      UserError: for a file that is not there or has no get_config, or for an unknown key.
+    """
+    from mdfl_jax.experiments.config import check_key, default_config
+
+    if isinstance(config, ConfigDict):
+        return config
+    if isinstance(config, str | Path):
+        path, _, argument = str(config).partition(":")
+        if not os.path.isfile(path):
+            raise UserError(f"config {path!r}: there is no such file")
+        sys.path.insert(0, os.getcwd())  # as python -m does
+        try:
+            made = runpy.run_path(path)
+        finally:
+            sys.path.remove(os.getcwd())
+        if "get_config" not in made:
+            raise UserError(f"config {path!r}: it has no function get_config")
+        return made["get_config"](*filter(None, [argument]))
+    found = default_config()
+    for path, value in _flat(config):
+        check_key(path)
+        *sections, name = path.split(".")
+        (found[sections[0]] if sections else found)[name] = value
+    return found
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The fields of a nested dictionary by dotted path; paths may be dotted already."""
+    pairs: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
+    return pairs
+
+
+def run(config: Config, workdir: str | Path | None = None, overwrite: bool = False) -> Results:
+    """Runs a study, with all cores, as `launch.sweep` does.
+
+    Args:
+      config: a configuration (`mdfl_jax.experiments.default_config`, changed), a dictionary of what differs from the
+        defaults ({"rounds": 100, "network": {"mobility": "dcm"}} or {"network.mobility": "dcm"}), or a config file.
+      workdir: where results go. An unfinished study there goes on, a finished one is read. None: a temporary folder.
+      overwrite: replace whatever the workdir holds.
+
+    Returns:
+      The results; equal to those of the command with the same configuration.
+
+    Raises:
+      UserError: for whatever is wrong with the configuration or the folder.
+
+    >>> import mdfl_jax
+    >>> results = mdfl_jax.run({"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear"})
+    >>> results.array("accuracy").shape
+    (1, 3, 20)
+    """
+    from mdfl_jax import target
+
+    target.use_all_cores()
+    from mdfl_jax.experiments import make_study
+    from mdfl_jax.experiments.resume import run_or_resume
+
+    study = make_study(as_config(config))
+    if workdir is not None:
+        run_or_resume(study, Path(workdir), overwrite)
+        return Results.load(workdir)
+    with tempfile.TemporaryDirectory() as folder:
+        run_or_resume(study, Path(folder), overwrite)
+        found = Results.load(folder)
+    return Results(found.config, found.summary, found.lines, found.arrays, None)

@@ -1,0 +1,87 @@
+"""The examples of docs/extending.md, each written to a file outside of the package and run as a study."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.experiments.catalogue import listing
+from mdfl_jax.experiments.config import resolve
+from mdfl_jax.report.page import write_report
+
+pytestmark = pytest.mark.usefixtures("unregistered")
+TEXT = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", TEXT, re.M | re.S))
+OWN = {
+    "A mobility rule": ("motion.patience", 1.5),
+    "An algorithm": ("algorithm.trust", -0.1),
+    "A compressor": ("algorithm.cut", 1.0),
+    "A model": ("model.features", 0),
+    "A task": ("data.overlap", -1.0),
+}
+
+
+def config_of(title, folder):
+    path = folder / "own.py"
+    path.write_text(EXAMPLES[title])
+    return runpy.run_path(str(path))["get_config"]()
+
+
+def run_example(title, folder):
+    """Runs an example, cut down, into folder/out; returns the summary."""
+    config = config_of(title, folder)
+    config.seeds, config.rounds, config.eval_every = 1, 10, 5
+    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 4, 2, 5
+    config.data.limit_train, config.data.limit_test = 120, 60
+    if title != "A model":
+        config.model.name = "linear"
+    return run_study(make_study(config), folder / "out")
+
+
+def test_every_example_is_run():
+    assert set(EXAMPLES) == {*OWN, "A metric", "A figure of the report"}
+
+
+@pytest.mark.parametrize("title", OWN)
+def test_an_example_runs_as_a_study_and_learns_something(title, tmp_path):
+    summary = run_example(title, tmp_path)
+    values = [point["final_accuracy"]["mean"] for point in summary["points"]]
+    assert np.isfinite(values).all()
+    history = np.load(tmp_path / "out" / "history.npz")
+    losses = np.nanmean(history["0/train_loss"][0], axis=1)  # [E], NaN before the first round
+    assert losses[-1] < losses[1]
+
+
+def test_the_metric_is_in_all_files_and_in_the_report(tmp_path):
+    summary = run_example("A metric", tmp_path)
+    out = tmp_path / "out"
+    with np.load(out / "history.npz") as history:
+        norms = history["0/model_norm"]
+    assert norms.shape == (1, 3, 4)
+    assert (norms > 0).all()
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    np.testing.assert_allclose([line["model_norm"] for line in lines], norms[0].mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(summary["points"][0]["model_norm"]["mean"], norms[0, -1].mean(), rtol=1e-6)
+    assert "Euclidean norm of a model" in write_report(out).read_text()
+
+
+def test_the_figure_is_in_the_report(tmp_path):
+    run_example("A figure of the report", tmp_path)
+    page = write_report(tmp_path / "out").read_text()
+    assert (tmp_path / "out" / "figures" / "megabits.png").stat().st_size > 1000
+    assert "Megabits that a client of each point has sent until the end." in page
+
+
+@pytest.mark.parametrize("title", OWN)
+def test_its_number_is_a_field_with_bounds_and_is_listed(title, tmp_path):
+    config, (path, bad) = config_of(title, tmp_path), OWN[title]
+    section, name = path.split(".")
+    config[section][name] = bad
+    with pytest.raises(UserError, match=rf"{path} is {bad}; it must be "):
+        resolve(config)
+    assert f"      {name} = " in listing()

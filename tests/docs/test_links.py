@@ -1,0 +1,109 @@
+"""What README.md and docs/ point at is there: pages, headings, files, modules, config files and arguments, keys."""
+
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from mdfl_jax.experiments.catalogue import listing
+from mdfl_jax.experiments.config import check_key
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+SOURCES = [
+    path for folder in ("mdfl_jax", "launch", "benchmarks", "configs", "tests") for path in ROOT.glob(f"{folder}/**/*")
+]
+FENCE = re.compile(r"^(```+).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+SECTIONS = "algorithm|data|engine|graph|model|motion|network|server|trace"
+
+
+def prose(text):
+    """A page without its blocks of code."""
+    return FENCE.sub("", text)
+
+
+def spans(text):
+    """The pieces of code within the sentences of a page."""
+    return re.findall(r"`([^`\n]+)`", prose(text))
+
+
+def slugs(heading):
+    """The anchors of a heading, as GitHub and as MkDocs make them."""
+    plain = re.sub(r"[^\w\s-]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)).strip().lower()
+    return plain.replace(" ", "-"), re.sub(r"[-\s]+", "-", plain)
+
+
+@cache
+def anchors(page):
+    """The anchors of a page that both GitHub and MkDocs know."""
+    headings = [slugs(heading) for heading in re.findall(r"^#{1,6} +(.+?) *$", prose(page.read_text()), re.MULTILINE)]
+    return {one for one, other in headings if one == other}
+
+
+def links(text):
+    """The relative links of a page, pictures among them."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(text))
+    return [link for link in found if not re.match(r"[a-z]+:", link)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_to_files_and_headings(page):
+    for link in links(page.read_text()):
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), f"{link}: there is no such file"
+        assert not anchor or anchor in anchors(target), f"{link}: there is no such heading; there are {anchors(target)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_printed_commands_name_modules_configs_and_arguments(page):
+    text = page.read_text()
+    for module in re.findall(r"python -m ((?:launch|benchmarks)\.[\w.]*\w)", text):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file(), f"python -m {module}"
+    for path, argument in set(re.findall(r"\b(configs/\w+\.py)(?::(\w+))?", text)):
+        assert (ROOT / path).is_file(), path
+        if argument and argument != "ARGUMENT":
+            assert importlib.import_module(path[:-3].replace("/", ".")).get_config(argument)
+    for member in re.findall(r"--of=([\w.]*\w)", text):
+        assert listing(member)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "extending.md"], ids=lambda page: page.name)
+def test_printed_keys_are_fields(page):
+    """Keys on command lines, in sweeps, and alone in a sentence. The examples of extending.md declare their own."""
+    text = page.read_text()
+    keys = set(re.findall(r"--config\.([a-z_.]+)=", text))
+    for sweep in re.findall(r"(?:sweep|baseline|select)=[\"']?([^\"'`\n]*)", text):
+        keys |= set(re.findall(rf"\b((?:{SECTIONS})\.[a-z_0-9]+)", sweep))
+    keys |= {key for span in spans(text) for key in re.findall(rf"^((?:{SECTIONS})\.[a-z_0-9]+)(?:=.*)?$", span)}
+    for key in keys:
+        check_key(key)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_that_are_named_exist(page):
+    """As `algorithms/pame.py`, below any of the folders of code; `<name>.py` stands for any."""
+    ends = [f"/{path.relative_to(ROOT)}" for path in SOURCES]
+    for span in spans(page.read_text()):
+        if re.fullmatch(r"[\w/]+\.(py|json)", span) and span not in WRITTEN:
+            assert any(end.endswith(f"/{span}") for end in ends), f"{span}: there is no such file"
+        if re.fullmatch(r"[\w/]+/", span) and span not in WRITTEN:
+            assert any(f"/{span}" in end for end in ends), f"{span}: there is no such folder"
+
+
+WRITTEN = {"config.json", "summary.json", "site/", "checkpoints/", "my_file.py"}
+"""Files that a user has, and no checkout."""
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_every_page_is_in_the_site():
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f": {page.relative_to(ROOT / 'docs')}\n" in listed, f"{page.name} is not in the nav of mkdocs.yml"

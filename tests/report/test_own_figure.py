@@ -1,0 +1,60 @@
+"""A figure of one's own: one decorated function, found in the files and on the page."""
+
+import subprocess
+import sys
+
+import pytest
+from matplotlib.figure import Figure
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.report.page import write_report
+from mdfl_jax.report.registry import FIGURES, figure, in_order
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """Two figures of this file, one of which does not apply; they are gone after the test."""
+    monkeypatch.setattr(FIGURES, "_members", dict(FIGURES._members))
+
+    @figure("ranking", caption=lambda run: f"The {len(run.points)} points, ranked.", place=15)
+    def ranking(run):
+        drawn = Figure(figsize=(4, 3))
+        drawn.subplots().barh([p["id"] for p in run.points], [p["final_accuracy"]["mean"] for p in run.points])
+        return drawn
+
+    @figure("never", caption=lambda run: "", applies=lambda run: False)
+    def never(run):
+        raise AssertionError
+
+    return ranking
+
+
+def test_an_own_figure_is_in_the_files_and_on_the_page_at_its_place(make_workdir, own):
+    folder = make_workdir(rounds=10)
+    text = write_report(folder).read_text()
+    assert (folder / "figures" / "ranking.png").stat().st_size > 1000
+    assert (folder / "figures" / "ranking.pdf").is_file()
+    assert not (folder / "figures" / "never.png").exists()
+    assert "<figcaption>The 4 points, ranked.</figcaption>" in text
+    at = [text.index(f'<figure id="{name}">') for name in ("accuracy", "ranking", "final_accuracy", "map")]
+    assert at == sorted(at)
+    assert '<figure id="never">' not in text
+    assert own.__name__ == "ranking"  # still a function that can be called
+
+
+def test_the_page_has_its_figures_in_this_order():
+    built_in = [name for name, picture in in_order().items() if picture.__module__.startswith("mdfl_jax.report.")]
+    assert built_in == ["accuracy", "final_accuracy", "groups", "label_counts", "roadside", "map", "metrics"]
+
+
+def test_a_name_that_is_taken_and_a_missing_caption_are_told_at_once():
+    with pytest.raises(UserError, match="figure 'map' is there already"):
+        figure("map", caption=lambda run: "")(lambda run: Figure())
+    with pytest.raises(TypeError, match="caption"):
+        figure("uncaptioned")
+
+
+def test_no_part_of_the_report_loads_jax():
+    code = "import sys, mdfl_jax.report.page; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,108 @@
+"""Studies from Python: the same as the command, read back in any way."""
+
+import json
+
+import numpy as np
+import pytest
+
+import mdfl_jax
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import default_config, make_study, run_study
+from mdfl_jax.study import as_config
+
+SMALL = {
+    "sweep": "network.mobility=static,dcm",
+    "baseline": "network.mobility=static",
+    "seeds": 2,
+    "rounds": 4,
+    "eval_every": 2,
+    "data": {"limit_train": 120, "limit_test": 60},
+    "model.name": "linear",
+    "network": {"num_clients": 6, "num_mobile": 2, "grid_size": 5},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("study") / "out"
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return mdfl_jax.run(SMALL, folder)
+
+
+def test_results_are_those_of_the_command(results, tmp_path):
+    summary = run_study(make_study(as_config(SMALL)), tmp_path / "command")
+    assert results.points == [point["id"] for point in summary["points"]] == ["static", "dcm"]
+    with np.load(tmp_path / "command" / "history.npz") as history:
+        assert set(history.files) == set(results.arrays)
+        for name in history.files:
+            np.testing.assert_array_equal(history[name], results.arrays[name])
+
+
+def test_arrays_by_point_and_metric(results):
+    assert results.array("accuracy", "dcm").shape == (2, 3, 6)
+    np.testing.assert_array_equal(results.array("accuracy", 1), results.array("accuracy", "dcm"))
+    with pytest.raises(UserError, match="unknown point 'dcn' \\(did you mean 'dcm'\\?\\)"):
+        results.array("accuracy", "dcn")
+    with pytest.raises(UserError, match="unknown metric 'acuracy'"):
+        results.array("acuracy")
+
+
+def test_a_data_frame_has_a_row_an_evaluation_of_a_run(results, folder):
+    frame = results.to_dataframe()
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert len(frame) == len(lines) == 2 * 2 * 3
+    assert set(lines[0]) == set(frame.columns)
+    assert frame["accuracy"].tolist() == [line["accuracy"] for line in lines]
+
+
+def test_a_finished_study_is_read_and_not_run_again(results, folder):
+    before = (folder / "history.npz").stat().st_mtime_ns
+    again = mdfl_jax.run(SMALL, folder)
+    assert (folder / "history.npz").stat().st_mtime_ns == before
+    assert again.summary == results.summary
+    assert mdfl_jax.Results.load(folder).points == results.points
+
+
+def test_another_study_in_the_folder_is_not_lost(results, folder):
+    with pytest.raises(UserError, match="it holds another study"):
+        mdfl_jax.run(SMALL | {"rounds": 2}, folder)
+
+
+def test_configurations_of_every_kind_say_the_same(tmp_path):
+    config = default_config()
+    config.rounds, config.motion.speed_max = 40, 5.0
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from mdfl_jax.experiments import default_config\n"
+        "def get_config(rounds='40'):\n"
+        "    config = default_config()\n"
+        "    config.rounds, config.motion.speed_max = int(rounds), 5.0\n"
+        "    return config\n"
+    )
+    same = [config, {"rounds": 40, "motion": {"speed_max": 5.0}}, {"rounds": 40, "motion.speed_max": 5.0}, path]
+    assert len({as_config(one).to_json() for one in same}) == 1
+    assert as_config(f"{path}:60").rounds == 60
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"rouns": 3}, "unknown config key 'rouns'"),
+        ({"network": {"mobilty": "dcm"}}, "unknown config key 'network.mobilty' .did you mean 'network.mobility'"),
+        ("nowhere.py", "config 'nowhere.py': there is no such file"),
+    ],
+)
+def test_a_mistake_is_one_line(config, line):
+    with pytest.raises(UserError, match=line):
+        as_config(config)
+
+
+def test_a_folder_without_a_study_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        mdfl_jax.Results.load(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="it holds no study that can be read"):
+        mdfl_jax.Results.load(tmp_path)
