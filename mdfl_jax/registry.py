@@ -1,10 +1,12 @@
 """Registries: one a family, from a name to the factory that makes the thing, its numbers and what it is in a line."""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.numbers import Numbers
+
+if TYPE_CHECKING:  # a report is made without JAX, which numbers need
+    from mdfl_jax.numbers import Numbers
 
 T = TypeVar("T")
 
@@ -24,13 +26,13 @@ class Registry(Generic[T]):
     mdfl_jax.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: type[Numbers] = Numbers):
-        self.kind, self.usual = kind, numbers
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None):
+        self.kind, self._usual = kind, numbers
         self._members: dict[str, T] = {}
-        self._numbers: dict[str, type[Numbers]] = {}
+        self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
 
-    def register(self, name: str, numbers: type[Numbers] | None = None, doc: str = "") -> Callable[[T], T]:
+    def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
         """Decorator that adds a member. Its own file, or a notebook cell, may give a name again; another may not.
 
         Args:
@@ -46,7 +48,7 @@ class Registry(Generic[T]):
             held = getattr(self._members.get(name), "__module__", None)
             if held not in (None, getattr(member, "__module__", None)):
                 raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
-            self._members[name], self._numbers[name] = member, numbers or self.usual
+            self._members[name], self._numbers[name] = member, numbers
             self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
             return member
 
@@ -57,14 +59,21 @@ class Registry(Generic[T]):
             raise UserError(unknown_name(self.kind, name, self._members))
         return self._members[name]
 
-    def numbers(self, name: str) -> type[Numbers]:
+    def numbers(self, name: str) -> "type[Numbers]":
         """The class of a member's numbers.
 
         Raises:
           UserError: for an unknown name; the nearest is suggested.
         """
         self[name]
-        return self._numbers[name]
+        return self._numbers[name] or self.usual
+
+    @property
+    def usual(self) -> "type[Numbers]":
+        """The class of the numbers of members that bring none of their own."""
+        from mdfl_jax.numbers import Numbers
+
+        return self._usual or Numbers
 
     def doc(self, name: str) -> str:
         """What a member is, in a line."""

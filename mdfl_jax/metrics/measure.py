@@ -81,7 +81,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
         score=score,
         model_score=of_one,
         network_state=carry.network,
-        algorithm_state=_of_clients(parts, carry.algorithm),
+        algorithm_state=_of_clients(parts, carry.algorithm, carry.round >= 0),
         round=carry.round,
         rounds_done=carry.watch.rounds if carry.watch else carry.round,
         messages=carry.messages,
@@ -93,13 +93,18 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
     return Metrics(parts.metrics, {"round": carry.round} | values)
 
 
-def _of_clients(parts: Parts, state: Any) -> Any:
+def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
     """The algorithm's state without the rows that fill up a mesh."""
     num_clients = parts.task.num_clients
     rows = sharding.padded(num_clients, parts.task.mesh)
     if rows == num_clients:
         return state
-    return jax.tree.map(lambda x, of: x[:num_clients] if of else x, state, sharding.stacked(state, rows))
+
+    def of_clients(x: jax.Array, by_client: bool) -> jax.Array:
+        # To take some rows the devices talk. What no round changes would be taken while the rounds run (see `sharding`).
+        return jnp.where(ran, x, 0)[:num_clients] if by_client else x
+
+    return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
 
 
 def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:

@@ -59,8 +59,8 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
     assert (task.alone, task.in_turn) == (enough == 1, enough <= 500_000)
-    for name, value in found._asdict().items():
-        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
 
 def test_what_an_accelerator_is_given_at_once_goes_by_its_memory_and_the_work():
@@ -93,8 +93,8 @@ def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history("tpu", batch_size=batch_size, devices=devices)
     assert task.mesh.devices.size == devices
-    for name, value in found._asdict().items():
-        np.testing.assert_allclose(value, getattr(wanted, name), rtol=2e-4, atol=1e-5, err_msg=name)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
 
 def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):

@@ -16,7 +16,7 @@ DRAWS = 20_000
 SMALLEST_P = 1e-4
 
 
-def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SIZE):
+def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SIZE, name="static"):
     rng = np.random.default_rng(seed)
     return GridWorld(
         grid=grid_points(size),
@@ -27,6 +27,7 @@ def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SI
         ),
         radius=jnp.float32(radius),
         max_step=jnp.float32(max_step),
+        numbers=MOBILITIES.numbers(name)().typed(),
     )
 
 
@@ -95,7 +96,7 @@ def test_distribution_aware_law(name, radius, max_step, seed):
 
 @pytest.mark.parametrize("name", [name for name in MOBILITIES if MOBILITIES[name]().world == "grid"])
 def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
-    w, rule = world(num_mobile=3, max_step=2.0, num_clients=8), MOBILITIES[name]()
+    w, rule = world(num_mobile=3, max_step=2.0, num_clients=8, name=name), MOBILITIES[name]()
 
     def step(state, t):
         state = rule.step(jax.random.fold_in(jax.random.key(3), t), w, state)
