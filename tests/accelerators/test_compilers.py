@@ -93,13 +93,14 @@ def test_a_few_runs_mapped_together_compile(images):
 
 
 @needs("tpu")
-def test_chips_that_share_a_run_send_models_once_a_round(images):
-    arguments = ("--config.engine.client_devices=4", "--config.model.name=linear", "--config.seeds=1")
+def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
+    """Those that are mixed, and with full batches the sums of the gradients: what is as large as three times them."""
+    arguments = ("--config.engine.client_devices=4", "--config.model.name=linear", "--config.seeds=1", "--config.sweep=")
     found = compiled("digits.py", "tpu-v5e:2x2", images, *arguments)
     assert found["chips_per_run"] == 4
     assert sum(sent["count"] for sent in found["collectives"]) >= 1
     models = 4 * 20 * found["num_params"]
-    assert models / 4 <= sum(sent["bytes"] for sent in found["collectives"]) < 3 * models
+    assert models / 4 <= sum(sent["bytes"] for sent in found["collectives"]) <= 3.1 * models
 
 
 @needs("tpu")
