@@ -19,7 +19,7 @@ from absl import flags
 
 from launch import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.experiments.provenance import commit
+from mdfl_jax.experiments.results.provenance import commit
 
 _STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all where left out.")
 

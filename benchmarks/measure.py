@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from mdfl_jax import target
-from mdfl_jax.experiments.provenance import commit
+from mdfl_jax.experiments.results.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS = 9

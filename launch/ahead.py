@@ -36,7 +36,7 @@ ESTIMATES = "these are the compiler's estimates for a device that was not at han
 
 def main(wanted: "Wanted") -> int:
     """Goes through the programs. Exit status 1 where one does not compile or does not fit."""
-    from mdfl_jax.experiments import ahead, topology
+    from mdfl_jax.experiments.ahead import accounts, topology
 
     topology.check_installed(wanted)
     bad, number, count = 0, 0, 1
@@ -52,17 +52,17 @@ def main(wanted: "Wanted") -> int:
             name = "; ".join(found.get("points", [])) or f"program {number + 1} of {count}"
             print(f"  {name}\n    does not compile: {found['failure']}", flush=True)
         else:
-            print(ahead.describe(found), flush=True)
+            print(accounts.describe(found), flush=True)
         bad += "failure" in found or not found["runs_that_fit"]
         hours.append(found.get("study_hours"))
         number += 1
     if count > 1 and all(hours):
-        print(f"  the whole study: {ahead.in_hours(sum(hours))}, the time of compiling left out")
+        print(f"  the whole study: {accounts.in_hours(sum(hours))}, the time of compiling left out")
     return 1 if bad else 0
 
 
 def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
-    """What compiling a program found (`mdfl_jax.experiments.ahead.account`), or {"failure": message}.
+    """What compiling a program found (`mdfl_jax.experiments.accounts.accounts.account`), or {"failure": message}.
 
     Args:
       number: of the program, from 0.
@@ -71,7 +71,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
     Raises:
       UserError: where the child found a user's mistake.
     """
-    from mdfl_jax.experiments.topology import ENVIRONMENT
+    from mdfl_jax.experiments.ahead.topology import ENVIRONMENT
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
@@ -108,7 +108,8 @@ def child(wanted: "Wanted") -> int:
     from ml_collections import ConfigDict
 
     from mdfl_jax import target
-    from mdfl_jax.experiments import ahead, make_study, plan, topology
+    from mdfl_jax.experiments import make_study, plan
+    from mdfl_jax.experiments.ahead import accounts, topology
 
     number, path = os.environ[CHILD].split(":", 1)
     config: ConfigDict = flags.FLAGS["config"].value
@@ -122,7 +123,7 @@ def child(wanted: "Wanted") -> int:
         }
         Path(path).write_text(json.dumps(begun))  # what is known, should the compiler abort
         try:
-            found = ahead.account(study, int(number), EFFORT.value)
+            found = accounts.account(study, int(number), EFFORT.value)
         except Exception as error:  # the compilers raise what they like
             if isinstance(error, UserError):
                 raise

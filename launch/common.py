@@ -100,14 +100,14 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
             return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
     if keys:
-        from mdfl_jax.experiments.config import check_key  # brings JAX, which not every launcher needs
+        from mdfl_jax.experiments.config.resolve import check_key  # brings JAX, which not every launcher needs
 
         try:
             [check_key(key) for key in keys]
         except UserError as unknown:
             return str(unknown)
     if value := re.match(r"flag --config\.([\w.]+)=(.*?): ", str(error), re.DOTALL):
-        from mdfl_jax.experiments.config import check_key, in_words
+        from mdfl_jax.experiments.config.resolve import check_key, in_words
 
         return f"{value.group(1)} is {value.group(2)!r}; it must be {in_words(check_key(value.group(1)).type)}"
     if not isinstance(error, flags.Error) or str(error).startswith("flag --config="):

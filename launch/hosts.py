@@ -12,7 +12,7 @@ from absl import flags
 from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.meeting import Place
+    from mdfl_jax.experiments.processes.join import Rank
 
 _COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0, or auto in a cluster that JAX knows.")
 _NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "Processes that share the study.")
@@ -41,7 +41,7 @@ def address_of(text: str) -> tuple[str, int]:
     return found.group(1) or found.group(2), int(found.group(3))
 
 
-def place(meets: bool = True) -> "Place":
+def rank(meets: bool = True) -> "Rank":
     """Where this process stands; alone where no coordinator is given. Looks for no cluster unless told to.
 
     Args:
@@ -50,7 +50,7 @@ def place(meets: bool = True) -> "Place":
     Raises:
       UserError: for flags that do not fit together, or a port that cannot be taken.
     """
-    from mdfl_jax.experiments.meeting import Place, listen
+    from mdfl_jax.experiments.processes.join import Rank, listen
 
     count, index = _NUM_PROCESSES.value, _PROCESS_ID.value
     numbers = {"--num_processes": count, "--process_id": index}
@@ -58,12 +58,12 @@ def place(meets: bool = True) -> "Place":
         for flag, value in numbers.items():
             if value is not None:
                 raise UserError(f"{flag} is {value}, but --coordinator=HOST:PORT is missing")
-        return Place(0, 1, [])
+        return Rank(0, 1, [])
     if _COORDINATOR.value == "auto":
         for flag, value in numbers.items():
             if value is not None:
                 raise UserError(f"{flag} is {value}; with --coordinator=auto it is the cluster that says it")
-        return _of_cluster() if meets else Place(0, 1, [])
+        return _of_cluster() if meets else Rank(0, 1, [])
     address = address_of(_COORDINATOR.value)
     if count is None or index is None:
         missing = next(flag for flag, value in numbers.items() if value is None)
@@ -83,7 +83,7 @@ def place(meets: bool = True) -> "Place":
                 f"--coordinator={_COORDINATOR.value}: process 0 cannot take port {address[1]} ({why}); "
                 "is there another process 0?"
             ) from error
-    return Place(index, count, [address], listener)
+    return Rank(index, count, [address], listener)
 
 
 def _is_loopback(host: str) -> bool:
@@ -93,7 +93,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _of_cluster() -> "Place":
+def _of_cluster() -> "Rank":
     """What `jax.distributed` finds out on a TPU pod, under SLURM, Open MPI or Kubernetes.
 
     It is left as soon as everybody knows where process 0 listens: as long as it lasts, JAX aborts every process with a
@@ -103,7 +103,7 @@ def _of_cluster() -> "Place":
     import numpy as np
     from jax.experimental import multihost_utils
 
-    from mdfl_jax.experiments.meeting import Place, listen
+    from mdfl_jax.experiments.processes.join import Rank, listen
 
     try:
         jax.distributed.initialize(initialization_timeout=int(START_TIMEOUT.value))
@@ -121,7 +121,7 @@ def _of_cluster() -> "Place":
     told = np.asarray(multihost_utils.broadcast_one_to_all(told)) if count > 1 else told
     jax.distributed.shutdown()
     token, *found = bytes(told).rstrip(b"\0").decode().split() or [""]
-    return Place(index, count, list(zip(found[::2], map(int, found[1::2]))), listener, token)
+    return Rank(index, count, list(zip(found[::2], map(int, found[1::2]))), listener, token)
 
 
 def _own_addresses() -> list[str]:

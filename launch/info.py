@@ -32,7 +32,7 @@ def main() -> int:
     """Prints what a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
     if _LIST.value or _OF.value:
-        from mdfl_jax.experiments.catalogue import listing
+        from mdfl_jax.experiments.config.catalogue import listing
 
         print(listing(_OF.value))
         return 0

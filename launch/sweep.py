@@ -15,8 +15,8 @@ from absl import flags
 from launch import ahead, common, hosts
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.hosts import Lead
-    from mdfl_jax.experiments.study import Study
+    from mdfl_jax.experiments.processes.hosts import Lead
+    from mdfl_jax.experiments.run.study import Study
     from mdfl_jax.target import Wanted
 
 _CONFIG = common.config_flag()
@@ -33,11 +33,12 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 def main() -> int:
     """Checks, plans, runs, reports. Exit status 130 where the user stopped it, 1 where another process was lost."""
     from mdfl_jax.errors import UserError
-    from mdfl_jax.experiments import Interrupted, make_study, memory, plan
-    from mdfl_jax.experiments.follow import follow_study
-    from mdfl_jax.experiments.hosts import Follower, HostLost
-    from mdfl_jax.experiments.meeting import meet
-    from mdfl_jax.experiments.provenance import identity
+    from mdfl_jax.experiments import Interrupted, make_study, plan
+    from mdfl_jax.experiments.ahead import memory
+    from mdfl_jax.experiments.processes.follow import follow_study
+    from mdfl_jax.experiments.processes.hosts import Follower, HostLost
+    from mdfl_jax.experiments.processes.join import join
+    from mdfl_jax.experiments.results.provenance import identity
 
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
@@ -46,16 +47,16 @@ def main() -> int:
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
-    place = hosts.place(meets=not _DRY_RUN.value)
-    study = make_study(_CONFIG.value, place.num_processes)
+    rank = hosts.rank(meets=not _DRY_RUN.value)
+    study = make_study(_CONFIG.value, rank.num_processes)
     if _DRY_RUN.value:
-        if place.process_id == 0:
+        if rank.process_id == 0:
             print(plan(study))
             print(memory.describe(study))
         return 0
-    same = identity(study) if place.num_processes > 1 else {}
+    same = identity(study) if rank.num_processes > 1 else {}
     try:
-        with meet(place, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
+        with join(rank, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
             if isinstance(process, Follower):
                 follow_study(study, process)
                 return 0
@@ -91,7 +92,7 @@ def _workdir(study: "Study") -> Path:
 def _lead(study: "Study", process: "Lead") -> int:
     """Everything that is written or said."""
     from mdfl_jax.experiments import plan
-    from mdfl_jax.experiments.resume import run_or_resume
+    from mdfl_jax.experiments.run.resume import run_or_resume
     from mdfl_jax.report import tables
 
     workdir = _workdir(study)

@@ -66,7 +66,7 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, "traced": not static, **kept})
 
 
-def held(numbers: "Numbers") -> Any:
+def nested(numbers: "Numbers") -> Any:
     """A field that holds the numbers of another member, as an algorithm those of its compressor."""
     return dataclasses.field(default=numbers)
 

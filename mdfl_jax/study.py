@@ -103,7 +103,7 @@ def as_config(config: Config) -> ConfigDict:
     Raises:
       UserError: for a file that is not there or has no get_config, or for an unknown key.
     """
-    from mdfl_jax.experiments.config import check_key, default_config
+    from mdfl_jax.experiments.config.resolve import check_key, default_config
 
     if isinstance(config, ConfigDict):
         return config
@@ -159,7 +159,7 @@ def run(config: Config, workdir: str | Path | None = None, overwrite: bool = Fal
 
     target.use_all_cores()
     from mdfl_jax.experiments import make_study
-    from mdfl_jax.experiments.resume import run_or_resume
+    from mdfl_jax.experiments.run.resume import run_or_resume
 
     study = make_study(as_config(config))
     if workdir is not None:

@@ -50,7 +50,7 @@ def _compile_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
 def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is no longer there when it has ended."""
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
-    from mdfl_jax.experiments.families import FAMILIES
+    from mdfl_jax.experiments.config.families import FAMILIES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 

@@ -37,11 +37,11 @@ def toy_task(
     return classification(dataset, module, num_clients, partition=partition, batch_size=batch_size, tiling=tiling)
 
 
-def toy_hparams(pattern=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, lr=0.1, momentum=0.0, weight_decay=0.0):
+def toy_hparams(mobility=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, lr=0.1, momentum=0.0, weight_decay=0.0):
     f = np.float32
     return Hparams(
         DirichletNumbers(f(alpha)),
-        SpatialParams(np.int32(num_mobile), f(radius), f(max_step), np.int32(pattern)),
+        SpatialParams(np.int32(num_mobile), f(radius), f(max_step), np.int32(mobility)),
         LocalNumbers(lr=f(lr), momentum=f(momentum), weight_decay=f(weight_decay)),
     )
 

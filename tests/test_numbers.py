@@ -16,8 +16,8 @@ from mdfl_jax.numbers import (
     check_bounds,
     fields_of,
     from_values,
-    held,
     kinds_of,
+    nested,
     number,
     single,
 )
@@ -49,7 +49,7 @@ class Inner(Numbers):
 
 class Outer(Numbers):
     lr: float = number(0.1, "step", above=0)
-    inner: Numbers = held(Numbers())
+    inner: Numbers = nested(Numbers())
 
 
 def line_of(numbers, prefix=""):

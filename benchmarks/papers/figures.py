@@ -31,8 +31,9 @@ def small() -> bool:
 
 def summary_of(config: ConfigDict) -> dict[str, Any]:
     """The summary of a study; run where it is not finished."""
-    from mdfl_jax.experiments import make_study, memory, run_study
-    from mdfl_jax.experiments import workdir as workdirs
+    from mdfl_jax.experiments import make_study, run_study
+    from mdfl_jax.experiments.ahead import memory
+    from mdfl_jax.experiments.results import workdir as workdirs
 
     made = make_study(config)
     workdir = Path(_WORKDIR.value) / config.name

@@ -9,7 +9,7 @@ import optax
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.together import take_steps
-from mdfl_jax.numbers import Numbers, Setting, held, number
+from mdfl_jax.numbers import Numbers, Setting, nested, number
 from mdfl_jax.statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
@@ -56,7 +56,7 @@ class CompressedNumbers(AlgorithmNumbers):
 
     own_compressor: ClassVar[str] = ""
     """The compressor of the algorithm's paper, where a configuration names none."""
-    compressor: Any = held(Numbers())
+    compressor: Any = nested(Numbers())
 
 
 OptimizerFactory = Callable[[Any], optax.GradientTransformation]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.exchange.coordinates import in_chunks, share_of, smallest
 from mdfl_jax.exchange.meter import sparse_bits
 from mdfl_jax.exchange.partial import random_coordinates
-from mdfl_jax.exchange.select import in_chunks, share_of, smallest
 from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.types import Array

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.select import in_chunks, random_of_rows, share_of, smallest
+from mdfl_jax.exchange.coordinates import in_chunks, random_of_rows, share_of, smallest
 from mdfl_jax.rng import per_client
 
 RECEIVERS = 32  # averaged at a time on a CPU: those who listen to nobody in a round cost nothing
@@ -15,8 +15,8 @@ def random_coordinates(
     """The coordinates that each client sends, T_j, drawn uniformly without replacement (PaME, algorithm 2, line 2).
 
     Each coordinate gets a random word of 32 bits and the smallest win, found by counting instead of sorting
-    (`mdfl_jax.exchange.select`, with the times of both). Of equal words the first wins, which favours a coordinate by
-    less than one part in 2^32 / n.
+    (`mdfl_jax.exchange.coordinates`, with the times of both). Of equal words the first wins, which favours a coordinate
+    by less than one part in 2^32 / n.
 
     Args:
       key: one for all clients.

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.select import random_of_rows
+from mdfl_jax.exchange.coordinates import random_of_rows
 
 _Draw = tuple[jax.Array, jax.Array, jax.Array]
 

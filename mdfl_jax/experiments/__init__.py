@@ -1,7 +1,7 @@
 """From a config file to results: configuration, sweep, running and writing."""
 
-from mdfl_jax.experiments.config import default_config
-from mdfl_jax.experiments.run import Interrupted, run_study
-from mdfl_jax.experiments.study import make_study, plan
+from mdfl_jax.experiments.config.resolve import default_config
+from mdfl_jax.experiments.run.loop import Interrupted, run_study
+from mdfl_jax.experiments.run.study import make_study, plan
 
 __all__ = ["Interrupted", "default_config", "make_study", "plan", "run_study"]

@@ -101,7 +101,7 @@ def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
         return state
 
     def of_clients(x: jax.Array, by_client: bool) -> jax.Array:
-        # To take some rows the devices talk. What no round changes would be taken while the rounds run (see `sharding`).
+        # Devices talk to take some rows, and of what no round changes they would do so while the rounds run.
         return jnp.where(ran, x, 0)[:num_clients] if by_client else x
 
     return jax.tree.map(of_clients, state, sharding.stacked(state, rows))

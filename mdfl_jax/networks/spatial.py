@@ -32,7 +32,7 @@ class SpatialParams(NamedTuple):
       num_mobile: how many clients move, M; they are the first M. Under random_walk all move, and these are the fast.
       radius: communication radius Rc, in grid units or metres, one for all or [N]; ``inf`` connects everybody.
       max_step: largest distance moved in a round on the grid, Rm; ``inf`` is unconstrained.
-      pattern: which of the network's mobility rules moves them.
+      mobility: which of the network's mobility rules moves them.
       radius_spread: radii are drawn in [1 - spread, 1 + spread] times ``radius``, before the first round.
       link_failure: probability that a link fails, a round and a direction.
       link_fading: what is added to it at the edge of the radius, growing with the squared distance.
@@ -46,7 +46,7 @@ class SpatialParams(NamedTuple):
     num_mobile: Any = 5
     radius: Any = 3.0
     max_step: Any = 5.0
-    pattern: Any = 0
+    mobility: Any = 0
     radius_spread: Any = 0.0
     link_failure: Any = 0.0
     link_fading: Any = 0.0
@@ -98,7 +98,7 @@ def spatial(
 ) -> Network:
     """Clients that move on a G x G grid or in the plane, whichever their mobility rules live in, or of a contact list.
 
-    Several mobility rules of one world make ONE program: ``hparams.network.pattern`` says which of them moves a run.
+    Several mobility rules of one world make ONE program: ``hparams.network.mobility`` says which of them moves a run.
 
     Args:
       num_clients: N >= 1.
@@ -139,7 +139,7 @@ def spatial(
         worlds = [seen(params, start, k) for k in range(len(rules))]
         states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
         each = list(zip(rules, worlds, states))
-        position = jnp.stack([rule.position(world, state) for rule, world, state in each])[params.pattern]
+        position = jnp.stack([rule.position(world, state) for rule, world, state in each])[params.mobility]
         paths = [rule.path(world, state) for rule, world, state in each if rule.path]
         still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
         zero = jnp.zeros(num_clients)
@@ -148,13 +148,13 @@ def spatial(
         return SpatialState(
             world=start,
             rules=states,
-            places=Places(position, zero, mobile[params.pattern]),
+            places=Places(position, zero, mobile[params.mobility]),
             radius=draw_radii(
                 stream_at(key, "link", BEFORE_ALL_ROUNDS), params.radius, params.radius_spread, num_clients
             ),
             speed=zero,
             path=still if sweeps else None,
-            there=jnp.stack(present)[params.pattern] if some_absent else None,
+            there=jnp.stack(present)[params.mobility] if some_absent else None,
         )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
@@ -171,7 +171,7 @@ def spatial(
             return step
 
         states, position, length, path, present = jax.lax.switch(
-            params.pattern, [use(k) for k in range(len(rules))], state.rules
+            params.mobility, [use(k) for k in range(len(rules))], state.rules
         )
         places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
         return state._replace(rules=states, places=places, speed=length, path=path, there=present)

@@ -85,8 +85,8 @@ class Run:
         found, name = value_of(self.points[point], path, self.config), self.points[point]["id"]
         if found is not None:
             return found
-        numbers = (given.get("numbers", {}) for given in self.manifest.get("points", ()) if given.get("id") == name)
-        return next(numbers, {}).get(path)
+        numbers: dict[str, dict[str, Any]] = {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
+        return numbers.get(name, {}).get(path)
 
     def array(self, point: int, name: str) -> np.ndarray | None:
         """The first seed of an array of history.npz, or None where it was not recorded."""
@@ -136,7 +136,10 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary with the best points of each choice only (`mdfl_jax.experiments.select`); as it is without one."""
+    """The summary with the best points of each choice only (`mdfl_jax.experiments.results.step_sizes`).
+
+    It stays as it is where nothing was chosen.
+    """
     best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
     points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
     return {**summary, "points": points}

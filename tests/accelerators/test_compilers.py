@@ -12,8 +12,8 @@ import pytest
 from benchmarks.accelerators import stand_ins
 from launch.ahead import in_a_child
 from mdfl_jax import UserError
-from mdfl_jax.experiments.ahead import DEAREST
-from mdfl_jax.experiments.topology import PLUGINS
+from mdfl_jax.experiments.ahead.accounts import DEAREST
+from mdfl_jax.experiments.ahead.topology import PLUGINS
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [
@@ -95,7 +95,12 @@ def test_a_few_runs_mapped_together_compile(images):
 @needs("tpu")
 def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
     """Those that are mixed, and with full batches the sums of the gradients: what is as large as three times them."""
-    arguments = ("--config.engine.client_devices=4", "--config.model.name=linear", "--config.seeds=1", "--config.sweep=")
+    arguments = (
+        "--config.engine.client_devices=4",
+        "--config.model.name=linear",
+        "--config.seeds=1",
+        "--config.sweep=",
+    )
     found = compiled("digits.py", "tpu-v5e:2x2", images, *arguments)
     assert found["chips_per_run"] == 4
     assert sum(sent["count"] for sent in found["collectives"]) >= 1

@@ -10,7 +10,7 @@ import pytest
 
 from launch import ahead
 from mdfl_jax import UserError, target
-from mdfl_jax.experiments import topology
+from mdfl_jax.experiments.ahead import topology
 from mdfl_jax.target import KINDS, Target, parse
 
 

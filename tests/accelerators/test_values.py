@@ -34,7 +34,7 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         task = classification(toy_dataset(side=8), made, N, batch_size=batch_size, mesh=client_mesh())
         simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
         mc = monte_carlo(simulation, 2)
-        runs = mc.runs([toy_hparams(pattern=3)] * 2, [0, 1])
+        runs = mc.runs([toy_hparams(mobility=3)] * 2, [0, 1])
         carry, first = mc.init(mc.data, *runs)
         parts = [first]
         for _ in range(mc.num_evaluations):
@@ -108,7 +108,7 @@ def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
             shown = Augmentation(crop=1, flip=True)
             task = classification(data, model, N, batch_size=6, augmentation=shown)
             assert task.alone == (backend == "tpu")
-            clients = task.partition(task.data, toy_hparams(pattern=3).task, key)
+            clients = task.partition(task.data, toy_hparams(mobility=3).task, key)
             start = jax.tree.map(lambda p: np.broadcast_to(p, (N, *p.shape)), task.init(task.data, key))
             return jax.jit(task.gradient)(task.data, clients, start, key)
 

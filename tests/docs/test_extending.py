@@ -10,8 +10,8 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.catalogue import listing
-from mdfl_jax.experiments.config import resolve
+from mdfl_jax.experiments.config.catalogue import listing
+from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.report.page import write_report
 
 pytestmark = pytest.mark.usefixtures("unregistered")

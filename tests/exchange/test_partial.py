@@ -11,8 +11,8 @@ from oracles.pame import partial_message_exchange
 
 from mdfl_jax.exchange import partial as partial_module
 from mdfl_jax.exchange import select as select_module
+from mdfl_jax.exchange.coordinates import share_of, smallest
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
-from mdfl_jax.exchange.select import share_of, smallest
 
 N, SIZE = 5, 12
 select = jax.jit(smallest, static_argnames="even")

@@ -3,15 +3,16 @@
 import jax
 
 from mdfl_jax import target
-from mdfl_jax.experiments import ahead, make_study, memory
-from mdfl_jax.experiments.flops import round_flops
-from mdfl_jax.experiments.schedule import Collective, Cost, Operation
+from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.ahead import accounts, memory
+from mdfl_jax.experiments.ahead.cycles import Collective, Cost, Operation
+from mdfl_jax.experiments.ahead.flops import round_flops
 from mdfl_jax.target import KINDS, Target
 
 
 def test_an_account_of_the_devices_at_hand(tiny):
     study = make_study(tiny(**{"engine.memory_mib": 64}))
-    found = ahead.account(study, 0)
+    found = accounts.account(study, 0)
     plan = memory.footprint(study, study.groups[0])
     assert found["flops_per_round"] == round_flops(study, study.groups[0])
     assert found["bytes"]["data"] == plan.need.data
@@ -20,7 +21,7 @@ def test_an_account_of_the_devices_at_hand(tiny):
     assert found["runs"] >= 2
     assert found["runs_that_fit"] >= 2
     assert "round_seconds" not in found  # which a CPU's compiler does not tell
-    words = ahead.describe(found)
+    words = accounts.describe(found)
     assert "compiles in" in words
     assert f"{found['num_params']:,} parameters a client" in words
 
@@ -28,7 +29,7 @@ def test_an_account_of_the_devices_at_hand(tiny):
 def test_a_schedule_in_seconds_and_words(tiny):
     """20 rounds of 30 ms and an evaluation of 0.3 s, twice, of three runs on one chip."""
     clock, peak = KINDS["tpu-v5e"].clock, KINDS["tpu-v5e"].peak
-    found = ahead.account(make_study(tiny()), 0) | {
+    found = accounts.account(make_study(tiny()), 0) | {
         "runs": 1, "runs_on_a_device": 1, "runs_per_batch": 2, "num_runs": 3, "rounds": 40, "eval_every": 20,
         "flops_per_round": 0.015 * peak, "chips_per_run": 1,
     }  # fmt: skip
@@ -42,16 +43,16 @@ def test_a_schedule_in_seconds_and_words(tiny):
         collectives=[Collective("all-gather", 20, 20 * 2**20, 20), Collective("all-reduce", 40, 0, 0)],
         unknown=20,
     )
-    found |= ahead._of_schedule(cost, found, KINDS["tpu-v5e"])
+    found |= accounts._of_schedule(cost, found, KINDS["tpu-v5e"])
     assert abs(found["round_seconds"] - 0.03) < 1e-9
     assert abs(found["share_of_peak"] - 0.5) < 1e-9
     assert abs(found["study_hours"] * 3600 - 4 * 2 * (20 * 0.03 + 0.3)) < 1e-6  # two batches of two
     side_by_side = found | {"runs": 4, "runs_per_batch": 10, "num_runs": 80}  # eight batches of three turns
-    hours = ahead._of_schedule(cost, side_by_side, KINDS["tpu-v5e"])["study_hours"]
+    hours = accounts._of_schedule(cost, side_by_side, KINDS["tpu-v5e"])["study_hours"]
     assert abs(hours * 3600 - 24 * 2 * (20 * 0.03 + 0.3)) < 1e-6
-    words = ahead.describe(found)
+    words = accounts.describe(found)
     assert "little effort" not in words
-    assert "little effort" in ahead.describe(found | {"effort": "quick"})
+    assert "little effort" in accounts.describe(found | {"effort": "quick"})
     assert "30 ms a round of a run, 50.0% of the peak; 300 ms an evaluation; 7 s for all its runs" in words
     assert " 66.7%  fusion f32[3] b/c/d/e" in words
     assert " 33.3%  copy  (made by the compiler)" in words

@@ -8,9 +8,9 @@ from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.checks import UNSET, WHY
-from mdfl_jax.experiments.config import resolve
-from mdfl_jax.experiments.study import plan
+from mdfl_jax.experiments.config.checks import UNSET, WHY
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.run.study import plan
 from mdfl_jax.numbers import number
 
 WRONG = [

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import Interrupted, checkpoint, make_study, run_study
-from mdfl_jax.experiments import workdir as workdirs
-from mdfl_jax.experiments.checkpoint import Checkpoints, Progress
-from mdfl_jax.experiments.run import _Runner
+from mdfl_jax.experiments import Interrupted, make_study, run_study
+from mdfl_jax.experiments.results import checkpoint
+from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.checkpoint import Checkpoints, Progress
+from mdfl_jax.experiments.run.loop import _Runner
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
 # after each evaluation.

@@ -6,8 +6,8 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import default_config, make_study, run_study
-from mdfl_jax.experiments.config import all_fields, check_value, resolve
-from mdfl_jax.experiments.families import schema
+from mdfl_jax.experiments.config.families import schema
+from mdfl_jax.experiments.config.resolve import all_fields, check_value, resolve
 
 
 def told(config):

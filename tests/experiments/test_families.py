@@ -14,9 +14,8 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.experiments import default_config, make_study
-from mdfl_jax.experiments.build import hparams_of
-from mdfl_jax.experiments.config import all_fields, check_key, check_value, resolve
-from mdfl_jax.experiments.families import (
+from mdfl_jax.experiments.build.simulation import hparams_of
+from mdfl_jax.experiments.config.families import (
     FAMILIES,
     algorithm_numbers,
     has_momentum,
@@ -25,9 +24,10 @@ from mdfl_jax.experiments.families import (
     schema,
     setting_of,
 )
-from mdfl_jax.experiments.sections import Experiment
-from mdfl_jax.experiments.study import plan
-from mdfl_jax.experiments.sweep import group_points, parse_axes, points
+from mdfl_jax.experiments.config.points import group_points, parse_axes, points
+from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_value, resolve
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.run.study import plan
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.meetings import PATTERNS

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import hosts
-from mdfl_jax.experiments.channel import Channel, Gone
-from mdfl_jax.experiments.follow import shares
-from mdfl_jax.experiments.hosts import Follower, HostLost, Lead
-from mdfl_jax.experiments.lines import OrderedLines
-from mdfl_jax.experiments.meeting import Place, listen, meet
+from mdfl_jax.experiments.processes import hosts
+from mdfl_jax.experiments.processes.channel import Channel, Gone
+from mdfl_jax.experiments.processes.follow import shares
+from mdfl_jax.experiments.processes.hosts import Follower, HostLost, Lead
+from mdfl_jax.experiments.processes.join import Rank, join, listen
+from mdfl_jax.experiments.results.ordered_lines import OrderedLines
 
 STUDY = {"config": {"seeds": 2, "network": {"radius": 1.0}}, "commit": None}
 
@@ -93,7 +93,7 @@ class Meeting:
 
         def wait():
             try:
-                self.found = meet(Place(0, count, [], listener, "token"), study, patience, timeout)
+                self.found = join(Rank(0, count, [], listener, "token"), study, patience, timeout)
             except (UserError, HostLost) as error:
                 self.found = error
 
@@ -102,7 +102,7 @@ class Meeting:
 
     def join(self, process_id, count, study=STUDY, token="token", timeout=5.0):
         addresses = [("127.0.0.1", 1), self.address]  # nobody answers at the first
-        return meet(Place(process_id, count, addresses, None, token), study, 5.0, timeout)
+        return join(Rank(process_id, count, addresses, None, token), study, 5.0, timeout)
 
     def result(self):
         self.thread.join(timeout=10.0)
@@ -242,7 +242,7 @@ def test_a_signal_reaches_everybody_and_the_end_has_its_status(abandoned):
 
 
 def test_alone_there_is_nobody_to_wait_for():
-    with meet(Place(0, 1, []), {}, 1.0, 1.0) as lead:
+    with join(Rank(0, 1, []), {}, 1.0, 1.0) as lead:
         assert lead.messages() == []
         assert lead.resting()
         assert not lead.ending

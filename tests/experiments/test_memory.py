@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import make_study, memory, run_study
-from mdfl_jax.experiments import workdir as workdirs
-from mdfl_jax.experiments.flops import round_flops
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.experiments.ahead import memory
+from mdfl_jax.experiments.ahead.flops import round_flops
+from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.flops import count_flops
 from mdfl_jax.models.conv import convolution
 

@@ -11,8 +11,8 @@ from small import leaves_equal, toy_hparams, toy_simulation, toy_task
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.batch import BatchResult, from_arrays, to_arrays
-from mdfl_jax.experiments.results import interval
+from mdfl_jax.experiments.results.files import interval
+from mdfl_jax.experiments.run.batch import BatchResult, from_arrays, to_arrays
 from mdfl_jax.metrics import (
     AXIS,
     BUILT_IN,

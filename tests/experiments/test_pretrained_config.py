@@ -7,10 +7,10 @@ from oracles.resnet import random_tensors
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, plan
-from mdfl_jax.experiments.build_task import build_task, load_dataset
-from mdfl_jax.experiments.config import resolve
-from mdfl_jax.experiments.pretrained_files import PretrainedFiles
-from mdfl_jax.experiments.sweep import points
+from mdfl_jax.experiments.build.pretrained import PretrainedFiles
+from mdfl_jax.experiments.build.task import build_task, load_dataset
+from mdfl_jax.experiments.config.points import points
+from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.models import weight_files
 
 RESNET = {"model.name": "resnet18", "model.base_width": 2}

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results import dumps, interval, plain
+from mdfl_jax.experiments.results.files import dumps, interval, plain
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir

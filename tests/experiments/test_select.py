@@ -8,7 +8,7 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.experiments import default_config, make_study, run_study
-from mdfl_jax.experiments.select import select
+from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir

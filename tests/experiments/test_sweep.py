@@ -4,8 +4,8 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.config import resolve
-from mdfl_jax.experiments.sweep import baseline_of, group_points, parse_axes, points
+from mdfl_jax.experiments.config.points import baseline_of, group_points, parse_axes, points
+from mdfl_jax.experiments.config.resolve import resolve
 
 
 def swept(tiny, sweep, **changes):

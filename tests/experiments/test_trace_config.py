@@ -8,7 +8,7 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.build_task import load_dataset
+from mdfl_jax.experiments.build.task import load_dataset
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.traces import load_trace, resample

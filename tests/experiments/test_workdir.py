@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import workdir as workdirs
-from mdfl_jax.experiments.results import write_json
+from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.files import write_json
 
 CONFIG = {"seeds": 2, "model": {"widths": (4, 8)}, "network": {"radius": float("inf")}}
 

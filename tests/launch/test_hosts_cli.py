@@ -18,7 +18,7 @@ from absl import flags
 
 from launch import common, hosts, sweep
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.meeting import Place, listen, meet
+from mdfl_jax.experiments.processes.join import Place, listen, meet
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from mdfl_jax.networks.random_graphs import RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.types import FIXED, SYMMETRIC
 
-SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), pattern=1)
+SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), mobility=1)
 
 
 class Holders:

@@ -92,7 +92,7 @@ def test_rules_of_the_plane_share_a_program_and_a_start(contact):
         return state.places.position, network.step(params, key, jnp.int32(0), state, CLIENTS)[0].places.position
 
     params = SpatialParams(5, 30.0, motion=MOTION, rules=rule_numbers(rules, speed_max=20.0))
-    found = [first(params._replace(pattern=np.int32(p)), jax.random.key(0)) for p in range(3)]
+    found = [first(params._replace(mobility=np.int32(p)), jax.random.key(0)) for p in range(3)]
     assert traces == 1
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][0], found[0][1])

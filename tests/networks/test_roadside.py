@@ -128,7 +128,7 @@ def test_any_mobility(mobility):
     """On the grid as in the plane; who stands still away from the units never meets the server."""
     grid = mobility != "random_waypoint"
     units = np.array([[1.0, 1.0]]) if grid else UNITS
-    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, pattern=0) if grid else in_the_plane(mobility)
+    world = SpatialParams(num_mobile=8, radius=1.0, max_step=2.0, mobility=0) if grid else in_the_plane(mobility)
     end, links, _ = history(mobility=mobility, params=RoadsideParams(world, units, 1.0 if grid else RANGE))
     assert (links.at_server.any(axis=0) == end.reached).all()
     if mobility == "static":

@@ -146,16 +146,16 @@ def test_static_trace_stays_where_the_trace_begins_and_shares_a_network():
     table = table_of()
     table.present[:, 3] = False
     both = network(mobility=("trace", "static_trace", "random_waypoint"))
-    history, places = play(both, params(table, pattern=1), 3)
+    history, places = play(both, params(table, mobility=1), 3)
     for adjacency, _, position in history:
         np.testing.assert_array_equal(position, table.position[0])
         assert adjacency.sum() == (N - 1) * (N - 2)
     assert not places.is_mobile.any()
     assert not places.distance_moved.any()
-    _, walked = play(both, params(table, pattern=2, num_mobile=2), 3)
+    _, walked = play(both, params(table, mobility=2, num_mobile=2), 3)
     assert walked.is_mobile.tolist() == [True] * 2 + [False] * 4
     alone, _ = play(network(), params(table), 3)
-    shared, moved = play(both, params(table, pattern=0), 3)
+    shared, moved = play(both, params(table, mobility=0), 3)
     for a, b in zip(alone, shared):
         np.testing.assert_array_equal(a[0], b[0])
     assert moved.is_mobile.tolist() == [True] * 5 + [False]
@@ -206,7 +206,7 @@ def test_whole_runs(contacts):
     def of(radius, seed):
         data = contact_list(CONTACTS, "repeat") if contacts else tracks(table_of(seed=seed), "repeat")
         numbers = toy_hparams()
-        world = numbers.network._replace(radius=np.float32(radius), trace=data, pattern=np.int32(0))
+        world = numbers.network._replace(radius=np.float32(radius), trace=data, mobility=np.int32(0))
         return counted(numbers._replace(network=world), jax.random.key(seed))
 
     first, other = of(40, 0), of(70, 1)

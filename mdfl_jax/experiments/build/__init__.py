@@ -1,0 +1,1 @@
+"""From a configuration to the three nouns: task, network, algorithm, and their traced numbers."""

@@ -1,0 +1,237 @@
+"""The network of a configuration, clients in space, on a graph or with a server, and its traced numbers."""
+
+import csv
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.checks import parse_units
+from mdfl_jax.experiments.config.families import algorithm_numbers, numbers_in
+from mdfl_jax.experiments.config.sections import Experiment, MotionConfig
+from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion
+from mdfl_jax.mobility.trace import Tracks
+from mdfl_jax.networks.contact_list import ContactList
+from mdfl_jax.networks.fixed import fixed_graph, given
+from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.networks.graphs import GRAPHS, GraphParams
+from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
+from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.participation import ThinnedParams
+from mdfl_jax.networks.roadside import RoadsideParams, roadside
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.registry import Registry
+from mdfl_jax.types import Network
+
+
+def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
+    """The numbers of a member, as NumPy scalars of fixed type; None of one that is not in the registry."""
+    return numbers_in(experiment, registry, member).traced() if member in registry else None
+
+
+def described(experiment: Experiment, rules: list[str]) -> str:
+    """How an error calls the network of a group of points."""
+    network = experiment.network
+    if network.graph:
+        where = f"network.graph={network.graph}"
+        where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
+    else:
+        where = f"network.mobility={','.join(rules)} with network.contact={network.contact}"
+    if experiment.server.pattern:
+        over = f" over {where}" if experiment.server.pattern == "roadside" else ""
+        where = f"server.pattern={experiment.server.pattern}{over}"
+    where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
+    return f"{where}, network.mixing={network.mixing},"
+
+
+def network_of(experiment: Experiment, rules: list[str]) -> Network:
+    """The network of a group of points, not thinned.
+
+    Args:
+      experiment: any point of the group.
+      rules: the mobility rules that its points use; not looked at under a graph.
+
+    Raises:
+      UserError: for a file that cannot be used.
+    """
+    network = experiment.network
+    if network.graph:
+        return graph_network(experiment)
+    world = spatial(
+        network.num_clients,
+        network.grid_size,
+        rules,
+        mixing=network.mixing,
+        contact=network.contact,
+        links_fail=network.link_failure > 0 or network.link_fading > 0,
+    )
+    return server_network(experiment, world) if experiment.server.pattern else world
+
+
+def network_params(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None) -> Any:
+    """The traced numbers of `network_of`, of a thinned network where the algorithm asks for one.
+
+    Args:
+      experiment: the point's configuration.
+      rules: the mobility rules that the program's points use.
+      trace: of `mdfl_jax.experiments.build.traces.TraceFiles`, where a rule needs one.
+    """
+    network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
+    if experiment.server.pattern:
+        network = server_params(experiment, network)
+    if is_thinned(experiment):
+        participation, period = participation_of(experiment)
+        network = ThinnedParams(network, np.float32(participation), np.int32(period))
+    return network
+
+
+def is_thinned(experiment: Experiment) -> bool:
+    """Whether the network must be thinned for the algorithm: it does not participate itself, and not all takes part."""
+    participation, period = participation_of(experiment)
+    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
+
+
+def participation_of(experiment: Experiment) -> tuple[float, int]:
+    """The share of the neighbours that are picked, and the period in rounds: the middle of the two bounds."""
+    numbers = algorithm_numbers(experiment)
+    return numbers.participation, (numbers.period_min + numbers.period_max) // 2
+
+
+def _motion(config: MotionConfig) -> Motion:
+    """The numbers of the plane as NumPy scalars of fixed type."""
+    number: Any = np.float32
+    return Motion(
+        width=number(config.width),
+        height=number(config.height),
+        dt=number(config.dt),
+        boundary=np.int32(BOUNDARIES.index(config.boundary)),
+        warm_up=np.int32(config.warm_up),
+    )
+
+
+def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None) -> SpatialParams:
+    number: Any = np.float32
+    network = experiment.network
+    return SpatialParams(
+        num_mobile=np.int32(network.num_mobile),
+        radius=number(network.radius),
+        max_step=number(network.max_step),
+        mobility=np.int32(rules.index(network.mobility)),
+        radius_spread=number(network.radius_spread),
+        link_failure=number(network.link_failure),
+        link_fading=number(network.link_fading),
+        mixing=traced_numbers(experiment, MIXINGS, network.mixing),
+        motion=_motion(experiment.motion),
+        rules=tuple(traced_numbers(experiment, MOBILITIES, rule) for rule in rules),
+        trace=trace,
+    )
+
+
+@lru_cache(maxsize=8)
+def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
+    """Once for the network and for its numbers; ``changed`` tells apart the contents that a file has had."""
+    return read_matrices(file, num_clients, directed, allow_disconnected)
+
+
+def _from_file(experiment: Experiment) -> np.ndarray:
+    config = experiment.graph
+    changed = Path(config.file).stat().st_mtime if Path(config.file).is_file() else 0.0
+    try:
+        return _read(config.file, experiment.network.num_clients, config.directed, config.allow_disconnected, changed)
+    except UserError as error:
+        raise UserError(f"graph.file: {error}") from None
+
+
+def graph_network(experiment: Experiment) -> Network:
+    """The network of a point whose clients are tied by a graph.
+
+    Raises:
+      UserError: for a file that cannot be used.
+    """
+    network = experiment.network
+    fails = network.link_failure > 0
+    if network.graph != "file":
+        return fixed_graph(network.num_clients, network.graph, network.mixing, fails)
+    return given(_from_file(experiment), network.mixing, fails)
+
+
+def graph_params(experiment: Experiment) -> GraphParams:
+    """Its traced numbers, as NumPy scalars of fixed type; the matrices of a file among them."""
+    config, number = experiment.graph, np.float32
+    matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
+    return GraphParams(
+        numbers=traced_numbers(experiment, GRAPHS, experiment.network.graph),
+        mixing=traced_numbers(experiment, MIXINGS, experiment.network.mixing),
+        allow_disconnected=np.bool_(config.allow_disconnected),
+        link_failure=number(experiment.network.link_failure),
+        matrices=matrices if matrices is None or matrices.dtype == bool else matrices.astype(number),
+    )
+
+
+@lru_cache(maxsize=8)
+def read_meetings(path: str, num_clients: int) -> np.ndarray:
+    """The table of a file of lines client,slot, with or without that line at its head (`meeting_table`).
+
+    Raises:
+      UserError: for a file that cannot be read, a line of another form, or a client or slot out of range.
+    """
+    pairs = []
+    try:
+        with Path(path).open(newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row or (number == 1 and [cell.strip() for cell in row] == ["client", "slot"]):
+                    continue
+                try:
+                    client, slot = (int(cell) for cell in row)
+                except ValueError:
+                    shown = ",".join(row)
+                    raise UserError(f"server.file {path!r}, line {number}: {shown!r} is not client,slot") from None
+                pairs.append((client, slot))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"server.file {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not pairs:
+        raise UserError(f"server.file {path!r} holds no meeting")
+    try:
+        return meeting_table([client for client, _ in pairs], [slot for _, slot in pairs], num_clients)
+    except UserError as error:
+        raise UserError(f"server.file {path!r}: {error}") from None
+
+
+def server_network(experiment: Experiment, world: Network) -> Network:
+    """The network with a server.
+
+    Args:
+      experiment: with a server.pattern.
+      world: the clients' network without it, which only road-side units look at.
+    """
+    config = experiment.server
+    if config.pattern == "roadside":
+        return roadside(world, experiment.rounds, config.known_next, config.one_at_a_time)
+    return meetings(experiment.network.num_clients, config.pattern)
+
+
+def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:
+    """The traced numbers of `server_network`.
+
+    Args:
+      experiment: the point's.
+      world: the numbers of the clients' network.
+
+    Raises:
+      UserError: as `read_meetings`.
+    """
+    config, number = experiment.server, np.float32
+    if config.pattern == "roadside":
+        units: Any = np.array(parse_units(config.units), np.float32)
+        return RoadsideParams(world, units, number(config.unit_range))
+    given = config.pattern == "table"
+    return MeetingsParams(
+        pairs=number(config.pairs),
+        known_next=np.bool_(config.known_next),
+        numbers=traced_numbers(experiment, PATTERNS, config.pattern),
+        table=read_meetings(config.file, experiment.network.num_clients) if given else None,
+    )

@@ -1,0 +1,83 @@
+"""The pretrained weights of a study: each file read once, and matched with the model of each program."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.task import build_model
+from mdfl_jax.experiments.config.families import task_of
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.models import MODELS
+from mdfl_jax.models.pretrained import TWINS, Report, match
+from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.numbers import from_values
+
+
+class Pretrained(NamedTuple):
+    """What a file gives to a model.
+
+    Attributes:
+      tree: the model's variables as float32 NumPy arrays, None where the start is to be drawn.
+      file: as the configuration names it.
+      report: what became of its tensors.
+    """
+
+    tree: Any
+    file: str
+    report: Report
+
+    def describe(self) -> str:
+        """One line."""
+        return f"model.pretrained {self.file!r}: {self.report.describe()}"
+
+
+def check_pretrained(experiment: Experiment) -> None:
+    """Checks that weights are asked for where there can be some, without reading them.
+
+    Raises:
+      UserError: naming the fields and their values.
+    """
+    model = experiment.model
+    if not model.pretrained:
+        return
+    given = f"model.pretrained is {model.pretrained!r}"
+    if not task_of(experiment).of_datasets:
+        raise UserError(f"{given}; it must be empty with data.name {experiment.data.name}")
+    if model.name not in TWINS:
+        raise UserError(f"{given}; model.name is {model.name}, and there are weights of {', '.join(TWINS)}")
+    norm = from_values(MODELS.numbers(model.name), vars(model)).norm
+    if norm != "batch":
+        raise UserError(f"{given}; model.norm is {norm}, and the weights are of networks with batch")
+
+
+class PretrainedFiles:
+    """The files of a study, each read once."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, dict[str, np.ndarray]] = {}
+
+    def weights(self, experiment: Experiment, dataset: Dataset | None) -> Pretrained | None:
+        """What a point's model starts from; None where all of it is drawn.
+
+        Raises:
+          UserError: for a file that cannot be used, or that is not of the point's model.
+        """
+        file = experiment.model.pretrained
+        if dataset is None or not file:
+            return None
+        model = build_model(experiment, dataset)
+        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *dataset.x_train.shape[1:])))
+        try:
+            if file not in self.read:
+                self.read[file] = read_tensors(file)
+        except UserError as error:
+            raise UserError(f"model.pretrained: {error}") from None
+        try:
+            tree, report = match(self.read[file], shapes)
+        except UserError as error:
+            raise UserError(f"model.pretrained: {file!r}: {error}") from None
+        return Pretrained(tree, file, report)

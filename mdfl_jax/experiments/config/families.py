@@ -1,0 +1,209 @@
+"""The families whose members have numbers of their own, and the fields of a configuration that come of them."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.registry import compressor_in_use, resolved
+from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.errors import UserError
+from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.models import MODELS
+from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.meetings import PATTERNS
+from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.numbers import Numbers, Setting, check_bounds, fields_of, from_values, kinds_of
+from mdfl_jax.registry import Registry
+from mdfl_jax.tasks import TASKS, TaskKind, task_named
+
+
+class Family(NamedTuple):
+    """A registry, and where a configuration speaks of it.
+
+    Attributes:
+      registry: the members.
+      section: the section that holds their numbers.
+      field: the path of the field that names the member in use.
+    """
+
+    registry: Registry
+    section: str
+    field: str
+
+
+FAMILIES = (
+    Family(ALGORITHMS, "algorithm", "algorithm.name"),
+    Family(COMPRESSORS, "algorithm", "algorithm.compressor"),
+    Family(MOBILITIES, "motion", "network.mobility"),
+    Family(MIXINGS, "network", "network.mixing"),
+    Family(GRAPHS, "graph", "network.graph"),
+    Family(PATTERNS, "server", "server.pattern"),
+    Family(MODELS, "model", "model.name"),
+    Family(PARTITIONS, "data", "data.partition"),
+    Family(TASKS, "data", "data.name"),
+)
+
+_schemas: dict[Any, type[Experiment]] = {}
+
+
+def schema() -> type[Experiment]:
+    """The configuration as a dataclass with the numbers of all members that are registered by now, None as default.
+
+    Raises:
+      UserError: where two members give a number of one name different types.
+    """
+    state = tuple((name, family.registry.numbers(name)) for family in FAMILIES for name in family.registry)
+    if state not in _schemas:
+        own = _own_fields()
+        kinds = {
+            field.name: dataclasses.make_dataclass(
+                field.type.__name__,  # type: ignore[union-attr]
+                own.get(field.name, []),
+                bases=(field.type,),  # type: ignore[arg-type]
+                frozen=True,
+                namespace={"__doc__": field.type.__doc__},
+            )
+            for field in dataclasses.fields(Experiment)
+            if dataclasses.is_dataclass(field.type)
+        }
+        whole = [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in kinds.items()]
+        _schemas[state] = dataclasses.make_dataclass("Experiment", whole, bases=(Experiment,), frozen=True)
+    return _schemas[state]
+
+
+def _own_fields() -> dict[str, list[tuple[str, Any, Any]]]:
+    """The numbers of the members by section, as `dataclasses.make_dataclass` takes them."""
+    found: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {}
+    for family, member, numbers in _members():
+        kinds, section = kinds_of(numbers), found.setdefault(family.section, {})
+        for name, field in fields_of(numbers).items():
+            kind, rules = section.setdefault(name, (kinds[name], {**field.metadata, "own": [], "declared": []}))
+            if kind != kinds[name] or rules["traced"] != field.metadata["traced"]:
+                raise UserError(
+                    f"{family.registry.kind} {member!r}: its number {name!r} has another type than that of "
+                    f"{rules['own'][0]!r}; choose another name"
+                )
+            rules["own"].append(member)
+            if field.metadata not in rules["declared"]:
+                rules["declared"].append(field.metadata)
+    return {
+        section: [(name, kind, dataclasses.field(default=None, metadata=rules)) for name, (kind, rules) in own.items()]
+        for section, own in found.items()
+    }
+
+
+def _members() -> Iterator[tuple[Family, str, type[Numbers]]]:
+    for family in FAMILIES:
+        for member in family.registry:
+            yield family, member, family.registry.numbers(member)
+
+
+def check_own(path: str, value: Any, rules: Any) -> None:
+    """Checks a value of a member's number, whichever members have it, against the bounds of one of them at least.
+
+    Raises:
+      UserError: as the first of them says it.
+    """
+    errors = []
+    for declared in rules["declared"]:
+        try:
+            check_bounds(path, value, declared)
+            return
+        except UserError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
+    """The numbers of a member as a configuration has them: its own where nothing is said."""
+    family = next(family for family in FAMILIES if family.registry is registry)
+    values = vars(getattr(experiment, family.section))
+    if registry is ALGORITHMS:
+        return resolved(member, experiment.algorithm.compressor, values)
+    return from_values(registry.numbers(member), values)
+
+
+def task_of(experiment: Experiment) -> TaskKind:
+    """The task of a configuration."""
+    return TASKS[task_named(experiment.data.name)]
+
+
+def task_numbers(experiment: Experiment) -> Any:
+    """What the task's partition is given: the numbers of the partition of a data set, else the task's own."""
+    if task_of(experiment).of_datasets:
+        return numbers_in(experiment, PARTITIONS, experiment.data.partition)
+    return numbers_in(experiment, TASKS, experiment.data.name)
+
+
+def algorithm_numbers(experiment: Experiment) -> Any:
+    """The numbers of the algorithm in use, those of its compressor with it."""
+    return numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
+
+
+def has_momentum(experiment: Experiment) -> bool:
+    """Whether the algorithm's optimiser, or its recursion, keeps a momentum, and the memory that it takes."""
+    return getattr(algorithm_numbers(experiment), "momentum", 0.0) > 0
+
+
+def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
+    """The members that a configuration uses, with their numbers."""
+    network, server = experiment.network, experiment.server
+    names: dict[int, str] = {
+        id(ALGORITHMS): experiment.algorithm.name,
+        id(COMPRESSORS): compressor_in_use(experiment.algorithm.name, experiment.algorithm.compressor),
+        id(MOBILITIES): "" if network.graph else network.mobility,
+        id(MIXINGS): network.mixing,
+        id(GRAPHS): network.graph,
+        id(PATTERNS): server.pattern,
+        id(MODELS): experiment.model.name if task_of(experiment).of_datasets else "",
+        id(PARTITIONS): experiment.data.partition if task_of(experiment).of_datasets else "",
+        id(TASKS): task_named(experiment.data.name),
+    }
+    for family in FAMILIES:
+        name = names[id(family.registry)]
+        if name in family.registry:
+            yield family, name, numbers_in(experiment, family.registry, name)
+
+
+def effective(experiment: Experiment) -> dict[str, Any]:
+    """The numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, their own where nothing was said."""
+    return {
+        f"{family.section}.{name}": getattr(numbers, name)
+        for family, _, numbers in in_use(experiment)
+        for name in fields_of(type(numbers))
+    }
+
+
+def setting_of(experiment: Experiment, member: str = "") -> Setting:
+    """What the checks of a member may look at."""
+    network, motion, pattern = experiment.network, experiment.motion, experiment.server.pattern
+    gap = getattr(numbers_in(experiment, PATTERNS, pattern), "largest_gap", None) if pattern in PATTERNS else None
+    return Setting(
+        member=member,
+        num_clients=network.num_clients,
+        num_mobile=network.num_mobile,
+        width=motion.width,
+        height=motion.height,
+        dt=motion.dt,
+        allow_disconnected=experiment.graph.allow_disconnected,
+        largest_gap=gap() if gap else None,
+    )
+
+
+def check_members(experiment: Experiment) -> None:
+    """Checks the numbers of the members in use, each and together.
+
+    Raises:
+      UserError: naming the numbers and their values.
+    """
+    for family, name, numbers in in_use(experiment):
+        numbers.validate(f"{family.section}.")
+        numbers.check(setting_of(experiment, name))
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What the members in use find allowed and yet hardly meant, a line each."""
+    return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]

@@ -1,0 +1,248 @@
+"""The points of a sweep: which there are, what they are called, which share a compiled program."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.network import is_thinned
+from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
+from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.mobility import MOBILITIES
+
+# What a study has once: points under other values could not be compared round by round and seed by seed.
+STUDY_WIDE = (
+    "seeds",
+    "first_seed",
+    "rounds",
+    "eval_every",
+    "sweep",
+    "baseline",
+    "name",
+    "title",
+    "target",
+    "judged",
+    "stop_std",
+    "select",
+    "x_axis",
+)
+
+
+class Point(NamedTuple):
+    """One combination of the axes' values.
+
+    Attributes:
+      id: what it is called in results, 'dcm' or 'dcm, alpha=0.1'.
+      overrides: {'network.mobility': 'dcm', ...}, one entry an axis.
+      experiment: the configuration with the overrides in place.
+    """
+
+    id: str
+    overrides: dict[str, Any]
+    experiment: Experiment
+
+
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Says in front of an error what it is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+
+
+def _check_axis(path: str) -> dataclasses.Field:
+    """The field of an axis.
+
+    Raises:
+      UserError: where there is none of that path, or it is of the study as a whole.
+    """
+    field = check_key(path)
+    if path in STUDY_WIDE or path.startswith("engine."):
+        sweepable = [p for p in all_fields() if p not in STUDY_WIDE and not p.startswith("engine.")]
+        raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
+    return field
+
+
+def _parse_value(path: str, text: str) -> Any:
+    kind = _check_axis(path).type
+    try:
+        if kind is bool:
+            value: Any = {"true": True, "false": False}[text.lower()]
+        elif kind is int or kind is float:
+            value = kind(text)
+        elif kind is str:
+            value = text
+        else:
+            value = tuple(int(item) for item in text.split("x"))
+    except (ValueError, KeyError):
+        names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
+        wanted = names.get(kind, "widths such as 16x32")
+        raise UserError(f"{path} takes {wanted}, not {text!r}") from None
+    if isinstance(value, float) and math.isnan(value):
+        raise UserError(f"{path} takes numbers, not {text!r}")
+    return check_value(path, value)
+
+
+Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
+
+
+def parse_axes(sweep: str) -> Axes:
+    """The axes of a sweep text: 'network.mobility=static,dcm; network.radius=1,3,inf'.
+
+    Fields tied by '+' make one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
+
+    Returns:
+      {(field, ...): [(value, ...), ...]}, one field and one value of it where nothing is tied.
+
+    Raises:
+      UserError: for a text that is not of that form, an unknown field, or a value that the field does not take.
+    """
+    axes: Axes = {}
+    for part in filter(None, (part.strip() for part in sweep.split(";"))):
+        path, equals, values = (item.strip() for item in part.partition("="))
+        if not equals or not values:
+            raise UserError(f"sweep: {part!r} is not of the form field=value,value")
+        paths = tuple(p.strip() for p in path.split("+"))
+        for p in paths:
+            if [*itertools.chain(*axes), *paths].count(p) > 1:
+                raise UserError(f"sweep: {p} is given twice")
+        with _errors_of("sweep"):
+            axes[paths] = [_tied(paths, value) for value in values.split(",")]
+        if len(set(axes[paths])) < len(axes[paths]):
+            raise UserError(f"sweep: {path} holds a value twice: {values}")
+    if sweep.strip() and not axes:
+        raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
+    return axes
+
+
+def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
+    """One value for each of the fields of an axis; a lone field may have a '+' in its value, as in 1e+3."""
+    parts = text.split("+") if len(paths) > 1 else [text]
+    if len(parts) != len(paths):
+        raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
+    return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _name(overrides: dict[str, Any]) -> str:
+    """'dcm' for a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    parts = [
+        _text(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={_text(value)}"
+        for path, value in overrides.items()
+    ]
+    return ", ".join(parts) or "all"
+
+
+def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
+    """The configuration with the field at ``path`` changed; dataclasses are frozen."""
+    head, _, rest = path.partition(".")
+    if not rest:
+        return dataclasses.replace(experiment, **{head: value})
+    section = dataclasses.replace(getattr(experiment, head), **{rest: value})
+    return dataclasses.replace(experiment, **{head: section})
+
+
+def points(experiment: Experiment) -> list[Point]:
+    """Every combination of the axes' values, the last axis fastest; one point where there is no axis.
+
+    Raises:
+      UserError: as `parse_axes`, or for a combination that contradicts itself.
+    """
+    axes = parse_axes(experiment.sweep)
+    found = []
+    for values in itertools.product(*axes.values()):
+        overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
+        changed = experiment
+        for path, value in overrides.items():
+            changed = replace(changed, path, value)
+        with _errors_of(f"sweep, point {_name(overrides)!r}"):
+            check_together(changed)
+        found.append(Point(_name(overrides), overrides, changed))
+    return found
+
+
+def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
+    """For each point the index of the one it is compared with: the same but for the baseline's field.
+
+    Raises:
+      UserError: where the baseline is not of the form field=value.
+    """
+    if not experiment.baseline:
+        return [None] * len(all_points)
+    path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
+    if not equals:
+        raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
+    with _errors_of("baseline"):
+        value = _parse_value(path, text)
+    index = {tuple(point.overrides.items()): i for i, point in enumerate(all_points)}
+    return [
+        index.get(tuple((p, value if p == path else v) for p, v in point.overrides.items()))
+        if path in point.overrides
+        else None
+        for point in all_points
+    ]
+
+
+def check_select(experiment: Experiment, all_points: list[Point]) -> None:
+    """Checks that what is to be chosen is tried, and that there is something to choose by.
+
+    Raises:
+      UserError: where ``select`` is no axis of numbers of the sweep, where there are no validation samples, or where
+        differences to a baseline are asked for, whose points would not be at their best.
+    """
+    path, axes = experiment.select, parse_axes(experiment.sweep)
+    if not path:
+        return
+    if (path,) not in axes or check_key(path).type not in (int, float):
+        raise UserError(
+            f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
+        )
+    for point in all_points:
+        if not point.experiment.data.validation and task_of(point.experiment).of_datasets:
+            raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
+    if experiment.baseline:
+        raise UserError(f"baseline is {experiment.baseline!r}; it must be empty where select chooses points")
+
+
+def static_key(experiment: Experiment) -> Experiment:
+    """The configuration less what is traced: points with equal keys share one compiled program."""
+    key = experiment
+    for path, field in all_fields().items():
+        if field.metadata.get("traced") and "read" not in field.metadata:  # arrays have a shape
+            key = replace(key, path, field.default)
+    # Without momentum its memory and arithmetic are left out, which is a matter of the program.
+    if has_momentum(experiment):
+        key = replace(key, "algorithm.momentum", 0.5)
+    # So are the draws of links that never fail.
+    if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
+        key = replace(key, "network.link_failure", 0.5)
+    # And a network of which all is used.
+    if is_thinned(experiment):
+        key = replace(key, "algorithm.participation", 0.5)
+    if experiment.network.graph:  # places are not looked at
+        plain = schema()()
+        key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
+        return replace(replace(key, "network.mobility", ""), "network.contact", "")
+    # Rules of one world stand in one program. Contact lists are of many lengths.
+    world = MOBILITIES[experiment.network.mobility]().world
+    if world == "contacts":
+        key = dataclasses.replace(key, trace=experiment.trace, motion=experiment.motion)
+    return replace(replace(key, "network.mobility", world), "sweep", "")
+
+
+def group_points(all_points: list[Point]) -> list[list[int]]:
+    """Indices of the points that share a compiled program, in the order of their first point."""
+    groups: dict[Experiment, list[int]] = {}
+    for i, point in enumerate(all_points):
+        groups.setdefault(static_key(point.experiment), []).append(i)
+    return list(groups.values())

@@ -1,0 +1,72 @@
+"""What a process other than 0 does for a study: the batches that process 0 gives it. It writes no file."""
+
+import signal
+import time
+from typing import Any
+
+from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.processes.hosts import Follower
+from mdfl_jax.experiments.run.batch import Program, batches_of, steps, to_arrays
+from mdfl_jax.experiments.run.study import Study, set_precision
+
+
+def shares(left: list[int], first: list[int], count: int) -> list[list[int]]:
+    """Batches by process, dealt in turn, those under way first; each share in the order of the study.
+
+    >>> shares([1, 2, 3, 4, 5], [4], 2)
+    [[2, 4, 5], [1, 3]]
+    """
+    dealt = [number for number in left if number in first] + [number for number in left if number not in first]
+    return [sorted(dealt[k::count]) for k in range(count)]
+
+
+def follow_study(study: Study, process: Follower) -> None:
+    """Does this process's share of a study, and waits until process 0 has ended it.
+
+    Args:
+      study: from `make_study`.
+      process: of `mdfl_jax.experiments.processes.join.meet`.
+    """
+    states: dict[int, tuple[Arrays | None, int]] = {}
+    while (message := process.receive()) and message.kind == "state":
+        states[message.fields["number"]] = message.arrays, message.fields["evaluations"]
+    if not message:  # the study was finished already
+        return
+    plan = message.fields
+    study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, plan["sizes"])])
+    set_precision(study.experiment)
+
+    def stop(*_: Any) -> None:
+        process.stopping = True  # process 0 hears of it, and has everybody save and leave
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _work(study, process, plan["numbers"], states)
+        process.rest()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _work(study: Study, process: Follower, numbers: list[int], states: dict[int, tuple[Arrays | None, int]]) -> None:
+    """Goes through batches until the last, or until everybody is to save and leave."""
+    batches, program, sent_at = batches_of(study), None, time.monotonic()
+    for number in numbers:
+        group, runs = batches[number].group, batches[number].runs
+        if program is None or program.group is not group:
+            program = Program(study, group)
+        for step in steps(program, runs, *states.pop(number, (None, 0))):
+            process.rounds += step.rounds * len(runs)
+            minutes = (time.monotonic() - sent_at) / 60
+            due = process.ending or minutes >= study.experiment.engine.checkpoint_minutes
+            if step.rounds and due and not step.last:
+                process.send("state", {"number": number, "evaluations": step.evaluations}, step.state())
+                sent_at = time.monotonic()
+                if process.ending:
+                    return
+        process.send("result", {"number": number}, to_arrays(step.result()))
+        process.rounds = 0
+        if process.ending:
+            return

@@ -1,0 +1,166 @@
+"""How the processes of a study come together: followers say hello to process 0, which takes them in or refuses them."""
+
+import contextlib
+import queue
+import socket
+import threading
+import time
+from typing import Any, NamedTuple
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.processes.channel import Channel, Gone, Message
+from mdfl_jax.experiments.processes.hosts import Follower, Lead
+from mdfl_jax.experiments.results.provenance import devices
+
+Address = tuple[str, int]
+_GREETING = 10.0  # seconds that a newcomer has for its hello
+
+
+class Rank(NamedTuple):
+    """Where a process stands among the others.
+
+    Attributes:
+      process_id: of this process.
+      num_processes: of all.
+      addresses: where process 0 may be reached, the likeliest first.
+      listener: of process 0, where the others are to come; None of the others.
+      token: known to the processes of this study alone; '' where they could not agree on one.
+    """
+
+    process_id: int
+    num_processes: int
+    addresses: list[Address]
+    listener: socket.socket | None = None
+    token: str = ""
+
+
+def listen(port: int, loopback: bool) -> socket.socket:
+    """A listening socket; port 0 takes a free one."""
+    if loopback:
+        return socket.create_server(("127.0.0.1", port))
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+def difference(here: Any, there: Any, path: str = "") -> str:
+    """Where two JSON trees first differ, in words; '' where they are equal.
+
+    >>> difference({"seeds": 2, "network": {"radius": 1.0}}, {"seeds": 2, "network": {"radius": 3.0}})
+    'network.radius is 3.0 there and 1.0 here'
+    """
+    if isinstance(here, dict) and isinstance(there, dict):
+        for key in [*here, *(key for key in there if key not in here)]:
+            if found := difference(here.get(key), there.get(key), f"{path}.{key}" if path else key):
+                return found
+        return ""
+    return "" if here == there else f"{path} is {there!r} there and {here!r} here"
+
+
+def join(rank: Rank, identity: dict[str, Any], patience: float, timeout: float) -> Lead | Follower:
+    """Waits until all processes are there.
+
+    Args:
+      rank: of this process.
+      identity: JSON tree of what is run, the same at all processes.
+      patience: seconds that this may take.
+      timeout: seconds without a sign of life after which a process counts as gone.
+
+    Raises:
+      UserError: where process 0 does not answer or refuses this process, or one of the others does not come.
+    """
+    if rank.process_id:
+        return _follow(rank, identity, patience, timeout)
+    lead = Lead(rank.num_processes, timeout)
+    if rank.num_processes > 1:
+        try:
+            _gather(lead, rank, identity, patience)
+        except BaseException as error:
+            lead.__exit__(type(error), error, None)
+            raise
+    return lead
+
+
+def _follow(rank: Rank, identity: dict[str, Any], patience: float, timeout: float) -> Follower:
+    until, why = time.monotonic() + patience, "nobody there"
+    hello = {
+        "token": rank.token,
+        "index": rank.process_id,
+        "count": rank.num_processes,
+        "machine": socket.gethostname(),
+        "devices": devices(),
+        "identity": identity,
+    }
+    while (left := until - time.monotonic()) > 0:
+        for address in rank.addresses:
+            answer = None
+            try:
+                channel = Channel(socket.create_connection(address, timeout=min(left, 5.0)), left)
+                channel.send("hello", hello)
+                answer = channel.receive()
+            except (OSError, Gone) as error:
+                why = (isinstance(error, OSError) and error.strerror) or str(error)
+            if answer and answer.kind == "welcome":
+                return Follower(rank.process_id, rank.num_processes, timeout, channel)
+            if answer:
+                raise UserError(answer.fields["line"])
+        time.sleep(0.2)
+    host, port = rank.addresses[0]
+    raise UserError(f"process 0 has not answered at {host}:{port} within {patience:g} s ({why})")
+
+
+def _gather(lead: Lead, rank: Rank, identity: dict[str, Any], patience: float) -> None:
+    """Takes followers in until all are there; afterwards whoever comes is refused."""
+    wrong: queue.Queue[UserError] = queue.Queue()
+    door, listener = threading.Lock(), rank.listener
+    assert listener is not None
+
+    def greet(connection: socket.socket) -> None:
+        channel = Channel(connection, _GREETING)
+        with contextlib.suppress(Gone, KeyError, TypeError):
+            hello = channel.receive()
+            with door:
+                refusal, fatal = _refusal(lead, rank, identity, hello)
+                if not refusal:
+                    channel.send("welcome")
+                    lead.add(hello.fields["index"], hello.fields["machine"], hello.fields["devices"], channel)
+                    return
+            channel.send("refused", {"line": refusal})
+            if fatal:
+                wrong.put(UserError(refusal))
+        channel.close()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):  # the listener is closed with the process
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=greet, args=[connection], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    until = time.monotonic() + patience
+    while len(lead.names) < rank.num_processes - 1:
+        with contextlib.suppress(queue.Empty):
+            raise wrong.get(timeout=0.05)
+        if lead.lost:
+            raise lead.lost
+        if time.monotonic() > until:
+            missing = [str(k) for k in range(1, rank.num_processes) if k not in lead.names]
+            raise UserError(
+                f"--num_processes is {rank.num_processes}; within {patience:g} s no process came with --process_id "
+                + ", ".join(missing)
+            )
+
+
+def _refusal(lead: Lead, rank: Rank, identity: dict[str, Any], hello: Message) -> tuple[str, bool]:
+    """Why a newcomer is not taken in ('' where it is), and whether this process cannot go on either."""
+    fields = hello.fields
+    if hello.kind != "hello" or fields["token"] != rank.token:
+        return "it belongs to another study", False
+    who = f"process {fields['index']} ({fields['machine']})"
+    if fields["count"] != rank.num_processes:
+        return f"--num_processes is {fields['count']} at {who} and {rank.num_processes} at process 0", True
+    if fields["index"] in lead.names:
+        return f"--process_id={fields['index']} is taken by a process on {lead.names[fields['index']]}", False
+    if found := difference(identity, fields["identity"]):
+        return f"{who} would run another study than process 0: {found}", True
+    return "", False

@@ -1,0 +1,1 @@
+"""What a study writes: its folder, metrics, history, summary, checkpoints."""

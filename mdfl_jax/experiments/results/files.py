@@ -1,0 +1,224 @@
+"""From the histories of runs to what is written: metrics.jsonl, history.npz, summary.json.
+
+Statistics are over seeds, and differences are paired by seed: strategies of one seed share data, places and model.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from mdfl_jax.exchange.meter import total_bits
+from mdfl_jax.experiments.results.groups import group_line, group_summary
+from mdfl_jax.experiments.results.step_sizes import select
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.simulation import RunFacts
+
+SCHEMA = 1
+
+
+class PointHistory(NamedTuple):
+    """What one point did under all seeds.
+
+    Attributes:
+      metrics: NumPy leaves [S, E, ...]; ``position`` is [S, R + 1, N, 2], or [S, 0, N, 2].
+      facts: NumPy leaves [S, ...].
+      double_bits: bits of one message as PaME counts them, in double precision; None where that count does not say.
+      compile_seconds: spent on compiling for this point; points that share a program count it once, at the first.
+      run_seconds: spent on its rounds; of runs that were on the devices together each counts its share.
+    """
+
+    metrics: Metrics
+    facts: RunFacts
+    double_bits: float | None
+    compile_seconds: float
+    run_seconds: float
+
+
+def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Mean, standard deviation and half-width of the 95 % interval (Student t) of values over seeds.
+
+    >>> interval([0.5])
+    {'mean': 0.5, 'std': None, 'ci95': None}
+    """
+    values = np.asarray(values, np.float64)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return {"mean": mean, "std": None, "ci95": None}
+    with np.errstate(invalid="ignore"):  # of runs that diverged
+        std = float(values.std(ddof=1))
+    return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
+
+
+def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """`interval` and the values themselves."""
+    return interval(values) | {"per_seed": [float(v) for v in values]}
+
+
+def _unmeasured(values: np.ndarray) -> bool:
+    """Whether there are no values [S, E, ...], not even before the first round."""
+    return bool(np.isnan(values[:, 0]).all())
+
+
+def _at_end(metrics: Metrics) -> dict[str, Any]:
+    """What summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    entries: dict[str, Any] = {}
+    for metric in metrics.declared:
+        if metric.summary and not metric.by_round:
+            values = metric.on_host(metrics[metric.name])  # [S, E, ...]
+            measured = not (metric.optional and _unmeasured(values))
+            entries[metric.in_files] = with_seeds([metric.number(v) for v in values[:, -1]]) if measured else None
+    return entries
+
+
+def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
+    """The value at the first evaluation whose accuracy reaches the target."""
+    reached = np.flatnonzero(accuracy >= target)
+    return float(values[reached[0]]) if len(reached) else None
+
+
+def _times(messages: float, size: float | None) -> float | None:
+    return None if size is None else float(messages * size)
+
+
+def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
+    found = _at_first(rounds, accuracy, target)
+    return None if found is None else int(found)
+
+
+def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:
+    """The first evaluated round at which a seed's models were no longer finite, by seed."""
+    metrics = history.metrics
+    broken = ~(np.isfinite(metrics.consensus_distance) & np.isfinite(metrics.mean_model_loss))
+    if not _unmeasured(metrics.objective):
+        broken |= ~np.isfinite(metrics.objective)
+    return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
+
+
+def summarize_point(
+    history: PointHistory, seeds: Sequence[int], target: float, judged: str = "clients"
+) -> dict[str, Any]:
+    """The entry of one point in summary.json, less its name and its difference to the baseline."""
+    metrics, rounds = history.metrics, history.metrics.round[0]
+    of_clients = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
+    accuracy = of_clients if judged == "clients" else metrics.mean_model_accuracy.astype(np.float64)
+    bits = total_bits(metrics.bits)  # [S, E, N]
+    messages = metrics.messages.astype(np.float64)
+    worst, mobile = metrics.accuracy.min(axis=2), history.facts.is_mobile
+    moved = metrics.distance_moved[:, -1][mobile]
+    return {
+        "final_accuracy": with_seeds(accuracy[:, -1]),
+        "best_accuracy": with_seeds(accuracy.max(axis=1)),
+        "worst_client_accuracy": None if _unmeasured(worst) else with_seeds(worst[:, -1]),
+        **_at_end(metrics),
+        "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
+        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
+        "bits_to_target": _at_first(bits.mean(axis=(0, 2)), accuracy.mean(axis=0), target),
+        "bits_to_target_per_seed": [_at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
+        "bits_sent_per_client": float(bits[:, -1].mean()),
+        "double_bits_per_client": _times(float(messages[:, -1].mean()), history.double_bits),
+        "messages_per_client": float(messages[:, -1].mean()),
+        "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
+        **group_summary(metrics, mobile, with_seeds),
+        "diverged": _diverged(history, seeds, rounds),
+        "compile_seconds": history.compile_seconds,
+        "run_seconds": history.run_seconds,
+    }
+
+
+def summarize(
+    points: Sequence[Any],
+    histories: Sequence[PointHistory],
+    baselines: Sequence[int | None],
+    seeds: Sequence[int],
+    target: float,
+    baseline: str,
+    select_by: str = "",
+    judged: str = "clients",
+) -> dict[str, Any]:
+    """summary.json as a tree.
+
+    Args:
+      points: with ``id`` and ``overrides``.
+      histories: one a point.
+      baselines: for each point the index of the one it is compared with, or None.
+      seeds: the seeds, in the order of the histories' first axis.
+      target: accuracy whose first round is reported.
+      baseline: how the baseline is called.
+      judged: whose accuracy is reported, "clients" or "global".
+      select_by: field of which the best value is to be chosen, `mdfl_jax.experiments.results.step_sizes`.
+    """
+    entries = []
+    for point, history in zip(points, histories):
+        entry = {"id": point.id, "overrides": point.overrides}
+        entries.append(entry | summarize_point(history, seeds, target, judged))
+    for entry, other in zip(entries, baselines):
+        entry["baseline"] = None if other is None else entries[other]["id"]
+        entry["difference_to_baseline"] = None
+        if other is not None:
+            pair = (entry["final_accuracy"]["per_seed"], entries[other]["final_accuracy"]["per_seed"])
+            difference = interval(np.subtract(*pair))
+            entry["difference_to_baseline"] = {"mean": difference["mean"], "ci95": difference["ci95"]}
+    selected = {"selected": select(entries, select_by)} if select_by else {}
+    own = {metric.name: metric for h in histories for metric in h.metrics.declared if metric not in BUILT_IN}
+    described = {"metrics": [metric.described._asdict() for metric in own.values()]} if own else {}
+    return {"schema": SCHEMA, "baseline": baseline, "target": target, "points": entries} | selected | described
+
+
+def metric_lines(
+    point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, double_bits: float | None
+) -> Iterator[dict[str, Any]]:
+    """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...], ``is_mobile`` is [N]."""
+    for e in range(len(metrics.round)):
+        line: dict[str, Any] = {"schema": SCHEMA, "point": point, "seed": seed, "round": int(metrics.round[e])}
+        for metric in metrics.declared:
+            if metric.by_round:
+                continue
+            values = metric.on_host(metrics[metric.name][e])
+            line[metric.in_files] = metric.number(values)
+            line |= {f"{metric.in_files}_{name}": of(values) for name, of in metric.more.items()}
+            if metric.name == "bits":  # PaME's own count stands beside ours
+                line["double_bits"] = _times(line["messages"], double_bits)
+        yield line | group_line(metrics, e, is_mobile)
+
+
+def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
+    """The arrays of history.npz: 'rounds' [E], and 'p/KEY' [S, E, ...] of each metric for the p-th point."""
+    arrays: dict[str, np.ndarray] = {"rounds": histories[0].metrics.round[0]}
+    for p, history in enumerate(histories):
+        for metric in history.metrics.declared:
+            values = history.metrics[metric.name]
+            if values.shape[1] and not (metric.optional and _unmeasured(values)):
+                arrays[f"{p}/{metric.in_files}"] = metric.on_host(values)
+        arrays |= {f"{p}/{name}": value for name, value in history.facts._asdict().items()}
+    return arrays
+
+
+def plain(value: Any) -> Any:
+    """A tree for strict JSON: NumPy numbers as Python's, NaN as null, infinities as the text 'inf'."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """`plain` as JSON text."""
+    return json.dumps(plain(value), allow_nan=False, indent=indent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a tree as JSON, through a temporary file, so that a reader never sees half of it."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(dumps(value, indent=2) + "\n")
+    temporary.replace(path)

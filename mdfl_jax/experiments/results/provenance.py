@@ -1,0 +1,67 @@
+"""How a result was made: command, commit, versions, devices."""
+
+import hashlib
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mdfl_jax.experiments.results.files import dumps
+from mdfl_jax.experiments.run.study import Study
+
+
+def commit() -> str | None:
+    """The git commit of the code, with a mark where the tree is changed; None outside a checkout."""
+    git = [
+        "git",
+        "-C",
+        str(Path(__file__).resolve().parent),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    try:
+        return subprocess.run(git, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that results depend on."""
+    packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def devices() -> list[str]:
+    """The devices of this process."""
+    return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
+
+
+def provenance() -> dict[str, Any]:
+    """How a result was made: command, commit, versions, devices."""
+    return {
+        "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
+        "commit": commit(),
+        "versions": versions(),
+        "devices": devices(),
+    }
+
+
+def identity(study: Study) -> dict[str, Any]:
+    """What the processes of one study must have in common: configuration, code, versions, data."""
+    digest = hashlib.sha256()
+    for group in study.groups:
+        weights = jax.tree.leaves(group.pretrained.tree) if group.pretrained else []
+        for leaf in (*(group.dataset or ()), *weights):
+            digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
+    shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
+    return json.loads(dumps(shared))  # as it comes over the wire

@@ -1,0 +1,102 @@
+"""The directory of a study: whose it is, what may be replaced, and what is known of an unfinished run."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.results.files import plain
+
+WRITTEN = (
+    "config.json",
+    "metrics.jsonl",
+    "history.npz",
+    "summary.json",
+    "tables",
+    "figures",
+    "report.html",
+    "checkpoints",
+)
+
+
+def _holds(workdir: Path) -> dict[str, Any] | None:
+    """The config.json of a workdir, or None where there is none that can be read."""
+    try:
+        found = json.loads((workdir / "config.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_free(workdir: Path) -> bool:
+    """Whether a directory is absent or empty, and can be made and written."""
+    if str(workdir).startswith("-"):  # the flag after a --workdir without a value
+        raise UserError(f"--workdir={workdir}: a value is missing")
+    ancestor = workdir
+    while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise UserError(f"--workdir={workdir}: {ancestor} is not a directory")
+    if not os.access(ancestor, os.R_OK | os.W_OK | os.X_OK):
+        raise UserError(f"--workdir={workdir}: {ancestor} cannot be read and written")
+    return ancestor != workdir or not any(workdir.iterdir())
+
+
+def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
+    """Checks that a study may be written to a workdir; writes nothing.
+
+    Args:
+      workdir: the directory, which need not exist.
+      config: the study's resolved configuration.
+      overwrite: whether another study may be replaced.
+
+    Returns:
+      Whether it holds an unfinished run of this very study, to be resumed.
+
+    Raises:
+      UserError: where it holds something else, or cannot be written.
+    """
+    try:
+        if _is_free(workdir) or overwrite:
+            return False
+    except OSError as error:
+        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
+    held = _holds(workdir)
+    if held is None:
+        raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
+    if held.get("config") != plain(config):
+        raise UserError(
+            f"--workdir={workdir}: it holds another study ({held.get('name')}); choose another, or add --overwrite"
+        )
+    return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
+
+
+def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
+    """Whether a workdir holds this very study, finished."""
+    held = _holds(workdir) or {}
+    return held.get("status") == "finished" and held.get("config") == plain(config)
+
+
+def batch_sizes(workdir: Path) -> list[int]:
+    """The batch sizes of the unfinished study that a workdir holds: going on needs the same, whatever fits now."""
+    return (_holds(workdir) or {})["runs_per_batch"]
+
+
+def prepare(workdir: Path, resume: bool) -> None:
+    """Makes the workdir; unless resuming, removes what an earlier study wrote there, and nothing else.
+
+    Raises:
+      UserError: where it cannot be written.
+    """
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        for name in () if resume else WRITTEN:
+            path = workdir / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""A study made ready, and run: batches of runs, evaluation after evaluation."""

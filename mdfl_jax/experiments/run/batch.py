@@ -1,0 +1,174 @@
+"""A batch of runs from start to end, evaluation after evaluation; who looks on (files, signals) is not known here."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from mdfl_jax import target
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.run.study import Group, Run, Study
+from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.metrics.history import Metrics, as_history, standing_still
+from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
+from mdfl_jax.simulation import RunFacts
+
+
+class Batch(NamedTuple):
+    """Runs that are on the devices together, with their place in the study."""
+
+    number: int
+    group: Group
+    runs: list[Run]
+
+
+class BatchResult(NamedTuple):
+    """What a batch of runs did: NumPy leaves [runs, E, ...] and [runs, ...], and the seconds it took."""
+
+    metrics: Metrics
+    facts: RunFacts
+    compile_seconds: float
+    run_seconds: float
+
+
+class Step(NamedTuple):
+    """Where a batch stands after an evaluation.
+
+    Attributes:
+      rounds: since the step before; 0 at the first.
+      evaluations: behind it, the one before the first round not counted.
+      last: whether the batch has ended.
+      metrics: what is new, NumPy leaves [runs, evaluations, ...]; at the first step all that a saved state holds.
+      facts: NumPy leaves [runs, ...].
+      result: makes all that the batch did so far.
+      state: makes what it can go on from.
+    """
+
+    rounds: int
+    evaluations: int
+    last: bool
+    metrics: Metrics
+    facts: RunFacts
+    result: Callable[[], BatchResult]
+    state: Callable[[], Arrays]
+
+
+def batches_of(study: Study) -> list[Batch]:
+    """The batches of a study in their order, which is that of metrics.jsonl."""
+    found = [(group, runs) for group in study.groups for runs in group.batches(study.seeds)]
+    return [Batch(number, group, runs) for number, (group, runs) in enumerate(found)]
+
+
+def to_arrays(result: BatchResult) -> Arrays:
+    """A result as named arrays."""
+    seconds = np.array([result.compile_seconds, result.run_seconds])
+    return {**result.metrics, **result.facts._asdict(), "seconds": seconds}
+
+
+def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
+    """A result from `to_arrays`; arrays without elements may have been left out.
+
+    Raises:
+      UserError: where the result has no such metric: it was saved by a study with others.
+    """
+    runs, num_clients = arrays["is_mobile"].shape
+    values = {"round": arrays["round"]}
+    for metric in declared:
+        if metric.name not in arrays and not metric.by_round:
+            raise UserError(f"the checkpoint knows no metric {metric.name!r}; --overwrite starts the study anew")
+        empty = np.zeros((runs, *metric.dims(num_clients)), np.float32)  # of no round
+        values[metric.name] = arrays.get(metric.name, empty)
+    facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays["seconds"]))
+
+
+def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """A line for each point of a batch with clients that never meet the server there is."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if study.points[point].experiment.server.pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines
+
+
+class Program:
+    """The compiled program of a group; compiled when its first batch starts, so that the time can be told apart."""
+
+    def __init__(self, study: Study, group: Group):
+        self.group = group
+        self.hparams = dict(zip(group.points, group.hparams))
+        self.eval_every = study.experiment.eval_every
+        engine = study.experiment.engine
+        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
+        self.compile_seconds: float | None = None
+        self.init: Any = None
+        self.advance: Any = None
+
+    def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
+        """The state and metrics before the first round, with the seconds spent on compiling for it."""
+        mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options(self.group.simulation.alone)
+        if self.compile_seconds is None:
+            begin = time.perf_counter()
+            self.init = mc.init.lower(mc.data, *runs).compile(options)
+        carry, metrics = self.init(mc.data, *runs)
+        if self.compile_seconds is None:
+            self.advance = mc.advance.lower(mc.data, *runs, carry).compile(options)
+            seconds = self.compile_seconds = time.perf_counter() - begin
+        facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
+        return carry, to_host(metrics, num_runs), facts, seconds
+
+    def kept(self, carry: Any, num_runs: int) -> Any:
+        """A state as it is saved, the same over any devices."""
+        return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
+
+    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
+        """The saved state, over the devices of this run; ``start`` is that of the same runs before the first round."""
+        host = to_host(start._replace(clients=None), num_runs)
+        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # not saved: no elements
+        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
+        return self.monte_carlo.place(state)._replace(clients=start.clients)
+
+
+def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:
+    """Goes through a batch.
+
+    Args:
+      program: of its group.
+      runs: of the batch.
+      saved: a state of this batch to go on from.
+      evaluations: that the state has behind it.
+    """
+    mc, num_runs = program.monte_carlo, len(runs)
+    device_runs = mc.runs([program.hparams[run.point] for run in runs], [run.seed for run in runs])
+    carry, metrics, facts, compile_seconds = program.start(device_runs, num_runs)
+    before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
+    if saved is not None:
+        before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
+    begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
+
+    def result() -> BatchResult:
+        history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+        return before._replace(metrics=history, run_seconds=time.perf_counter() - begin)
+
+    def state() -> Arrays:
+        leaves = jax.tree.leaves(program.kept(carry, num_runs))
+        return to_arrays(result()) | {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+
+    yield Step(0, evaluations, evaluations == mc.num_evaluations, parts[0], facts, result, state)
+    for e in range(evaluations, mc.num_evaluations):
+        if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
+            parts.append(standing_still(parts[-1], program.eval_every))
+        else:
+            carry, metrics = program.advance(mc.data, *device_runs, carry)
+            parts.append(as_history(to_host(metrics, num_runs), 1))
+        yield Step(program.eval_every, e + 1, e + 1 == mc.num_evaluations, parts[-1], facts, result, state)

@@ -1,0 +1,134 @@
+"""Runs a study into its folder: config.json, metrics.jsonl, history.npz, summary.json; and what signals do to it."""
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mdfl_jax.experiments.config.families import effective
+from mdfl_jax.experiments.processes.hosts import Interrupted, Lead
+from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.checkpoint import Checkpoints
+from mdfl_jax.experiments.results.files import SCHEMA, PointHistory, history_arrays, summarize, write_json
+from mdfl_jax.experiments.results.provenance import devices, provenance
+from mdfl_jax.experiments.run.batch import BatchResult
+from mdfl_jax.experiments.run.events import Sink
+from mdfl_jax.experiments.run.runner import Runner
+from mdfl_jax.experiments.run.sinks import MetricsFile, Notes, ProgressBar
+from mdfl_jax.experiments.run.study import Run, Study, set_precision
+
+__all__ = ["Interrupted", "run_study"]
+
+
+def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list[PointHistory]:
+    """Results by point, seeds in order, from results by batch."""
+    bits = {point: group.double_bits(point) for group in study.groups for point in group.points}
+    histories = []
+    for p in range(len(study.points)):
+        parts = [
+            (jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts)), result.run_seconds / len(runs))
+            for runs, result in batches
+            for i, run in enumerate(runs)
+            if run.point == p
+        ]
+        metrics, facts = jax.tree.map(lambda *leaves: np.stack(leaves), *[tree for tree, _ in parts])
+        compiling = sum(result.compile_seconds for runs, result in batches if runs[0].point == p)
+        histories.append(PointHistory(metrics, facts, bits[p], compiling, sum(s for _, s in parts)))
+    return histories
+
+
+def _processes(lead: Lead) -> list[dict[str, Any]]:
+    """The machines of a study and their devices, by process."""
+    own = {"machine": socket.gethostname(), "devices": devices()}
+    return [own] + [{"machine": lead.names[k], "devices": lead.devices[k]} for k in sorted(lead.names)]
+
+
+def run_study(
+    study: Study,
+    workdir: Path,
+    resume: bool = False,
+    log: Callable[[str], None] = print,
+    lead: Lead | None = None,
+) -> dict[str, Any]:
+    """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
+
+    Args:
+      study: from `make_study`.
+      workdir: checked by `workdir.check`.
+      resume: go on with the unfinished run that the workdir holds.
+      log: takes lines for the user.
+      lead: of `mdfl_jax.experiments.processes.join.meet`, where other processes share the study.
+
+    Returns:
+      The summary, as written.
+
+    Raises:
+      Interrupted: on SIGINT or SIGTERM, with the state saved.
+      HostLost: where another process is gone, with the state saved.
+      UserError: where the workdir cannot be written.
+    """
+    lead = lead or Lead()
+    workdirs.prepare(workdir, resume)
+    experiment = study.experiment
+    set_precision(experiment)
+    manifest = {
+        "schema": SCHEMA,
+        "name": experiment.name,
+        "title": experiment.title,
+        "status": "running",
+        "config": study.config,
+        "points": [
+            {"id": point.id, "overrides": point.overrides, "numbers": effective(point.experiment)}
+            for point in study.points
+        ],
+        "seeds": study.seeds,
+        "pretrained": study.pretrained,
+        "runs_per_batch": [group.runs_per_batch for group in study.groups],
+        **provenance(),
+        **({"processes": _processes(lead)} if lead.count > 1 else {}),
+        "compile_seconds": None,
+        "run_seconds": None,
+    }
+    write_json(workdir / "config.json", manifest)
+    checkpoints = Checkpoints(workdir / "checkpoints")
+    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ProgressBar(study), Notes(study, log)]
+
+    def stop(*_: Any) -> None:
+        log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
+        lead.stopping = True
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with contextlib.ExitStack() as stack:
+            for sink in sinks:
+                stack.enter_context(sink)
+            batches = Runner(study, checkpoints, lead, sinks).run()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    lead.close()  # the others may go
+    histories = _collect(study, batches)
+    summary = summarize(
+        study.points,
+        histories,
+        study.baselines,
+        study.seeds,
+        experiment.target,
+        study.baseline,
+        experiment.select,
+        experiment.judged,
+    )
+    write_json(workdir / "summary.json", summary)
+    np.savez(workdir / "history.npz", **history_arrays(histories))  # type: ignore[arg-type]
+    manifest["compile_seconds"] = sum(h.compile_seconds for h in histories)
+    manifest["run_seconds"] = sum(h.run_seconds for h in histories)
+    write_json(workdir / "config.json", manifest | {"status": "finished"})
+    checkpoints.remove()
+    return summary

@@ -1,0 +1,138 @@
+"""The batches of a study one after the other at the process that writes, with those that other processes do."""
+
+import time
+from collections.abc import Sequence
+
+from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.processes.follow import shares
+from mdfl_jax.experiments.processes.hosts import Interrupted, Lead
+from mdfl_jax.experiments.results.checkpoint import Checkpoints, number_of, state_name
+from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
+from mdfl_jax.experiments.run.events import Compiling, Elsewhere, Ended, Evaluated, Event, Sink
+from mdfl_jax.experiments.run.study import Run, Study
+
+
+class Runner:
+    """One study under way.
+
+    Args:
+      study: the study.
+      checkpoints: of its workdir, where an unfinished run is read from and saved to.
+      lead: of the processes that share it.
+      sinks: who takes the events.
+    """
+
+    def __init__(self, study: Study, checkpoints: Checkpoints, lead: Lead, sinks: Sequence[Sink]):
+        self.study = study
+        self.checkpoints = checkpoints
+        self.lead = lead
+        self.sinks = sinks
+        self.batches = batches_of(study)
+        self.results: dict[int, BatchResult] = {}
+        self.unsaved: list[int] = []
+        self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not taken up yet
+        self.saved_at = time.monotonic()
+
+    def run(self) -> list[tuple[list[Run], BatchResult]]:
+        """All batches, those of an earlier run read back.
+
+        Raises:
+          Interrupted: on a signal, with the state saved.
+          HostLost: where another process is gone, with the state saved.
+          UserError: where a checkpoint cannot be read.
+        """
+        progress = self.checkpoints.progress()
+        for name in progress.finished:
+            batch = self.batches[number_of(name)]
+            self._finish(batch, from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics), whole=True)
+        self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
+        program: Program | None = None
+        for batch in self._share_out():
+            if program is None or program.group is not batch.group:
+                program = Program(self.study, batch.group)
+            self._batch(program, batch)
+            self._save_if_due()
+        while len(self.results) < len(self.batches):
+            self._take(wait=0.2)
+            self._save_if_due()
+        return [(batch.runs, self.results[batch.number]) for batch in self.batches]
+
+    def _emit(self, event: Event) -> None:
+        for sink in self.sinks:
+            sink.take(event)
+
+    def _share_out(self) -> list[Batch]:
+        """Gives every other process its batches; those of this one."""
+        left = [batch.number for batch in self.batches if batch.number not in self.results]
+        mine, *theirs = shares(left, list(self.states), self.lead.count)
+        for index, numbers in enumerate(theirs, start=1):
+            for number in (n for n in numbers if n in self.states):
+                done = self.states[number][0]
+                state = self.checkpoints.load(state_name(number, done))
+                self.lead.send(index, "state", {"number": number, "evaluations": done}, state)
+            sizes = [group.runs_per_batch for group in self.study.groups]
+            self.lead.send(index, "plan", {"sizes": sizes, "numbers": numbers})
+        return [self.batches[number] for number in mine]
+
+    def _batch(self, program: Program, batch: Batch) -> None:
+        """Goes through a batch, from its saved state where it has one."""
+        if program.compile_seconds is None:
+            self._emit(Compiling(batch))
+        done = self.states.get(batch.number, (0, None))[0]
+        saved = self.checkpoints.load(state_name(batch.number, done)) if batch.number in self.states else None
+        begin = time.monotonic()
+        for step in steps(program, batch.runs, saved, done):
+            if step.rounds:
+                self.lead.patience = max(self.lead.patience, 2 * (time.monotonic() - begin))
+            begin = time.monotonic()
+            self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, first=not step.rounds))
+            self._take()
+            if step.rounds and not step.last and self._save_is_due():
+                self._save(batch.number, step.state(), step.evaluations)
+        self.unsaved.append(batch.number)
+        self._finish(batch, step.result())
+
+    def _finish(self, batch: Batch, result: BatchResult, whole: bool = False, first: bool = False) -> None:
+        """Notes the result of a batch; ``whole``: its metrics are all still to be told."""
+        if whole:
+            self._emit(Evaluated(batch, result.metrics, result.facts, first=first))
+        self.results[batch.number] = result
+        self.states.pop(batch.number, None)
+        self._emit(Ended(batch, result))
+
+    def _take(self, wait: float = 0.0) -> None:
+        """Takes in what other processes have sent."""
+        for _, message in self.lead.messages(wait):
+            if message.kind == "state":
+                self.states[message.fields["number"]] = message.fields["evaluations"], message.arrays
+            elif message.kind == "result":
+                batch = self.batches[message.fields["number"]]
+                self.unsaved.append(batch.number)
+                result = from_arrays(message.arrays, batch.group.simulation.metrics)
+                self._finish(batch, result, whole=True, first=True)
+        self._emit(Elsewhere(sum(self.lead.rounds.values())))
+
+    def _save_if_due(self) -> None:
+        """Saves between batches."""
+        if len(self.results) < len(self.batches) and (self.unsaved or self.lead.ending) and self._save_is_due():
+            self._save()
+
+    def _save_is_due(self) -> bool:
+        minutes = (time.monotonic() - self.saved_at) / 60
+        return self.lead.ending or minutes >= self.study.experiment.engine.checkpoint_minutes
+
+    def _save(self, number: int | None = None, state: Arrays | None = None, evaluations: int = 0) -> None:
+        """Saves all that is known: of the batch under way here its state, with the evaluations behind it."""
+        if ending := self.lead.ending:
+            until = time.monotonic() + self.lead.patience
+            while not self.lead.resting() and time.monotonic() < until:
+                self._take(wait=0.2)
+            self._take()
+        here = [] if number is None else [number]
+        others = {n: of_batch for n, of_batch in self.states.items() if n not in here}
+        finished = [to_arrays(self.results[n]) for n in self.unsaved]
+        self.checkpoints.save(finished, state, evaluations, [*self.unsaved, *here], others)
+        self.states = {n: (done, None) for n, (done, _) in others.items()}
+        self.unsaved, self.saved_at = [], time.monotonic()
+        if ending:
+            raise self.lead.lost or Interrupted

@@ -1,0 +1,222 @@
+"""A study made ready: its points, their order, its data. Everything that can be wrong is found here, before any run."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from mdfl_jax import target
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.pretrained import Pretrained, PretrainedFiles
+from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
+from mdfl_jax.experiments.build.task import load_dataset
+from mdfl_jax.experiments.build.traces import TraceFiles, check_used
+from mdfl_jax.experiments.config import families
+from mdfl_jax.experiments.config.checks import check_graph_used, notes
+from mdfl_jax.experiments.config.families import has_momentum, numbers_in, task_of
+from mdfl_jax.experiments.config.points import Point, baseline_of, check_select, group_points, points, static_key
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.config.sections import DataConfig, Experiment
+from mdfl_jax.models import MODELS
+from mdfl_jax.sharding import client_mesh, size
+from mdfl_jax.simulation import Simulation
+from mdfl_jax.types import Hparams
+
+
+class Run(NamedTuple):
+    """One point under one seed."""
+
+    point: int
+    seed: int
+
+
+class Group(NamedTuple):
+    """Points that share a compiled program.
+
+    Attributes:
+      points: their indices.
+      simulation: the program.
+      hparams: the numbers of each point, in the order of ``points``.
+      runs_per_batch: runs that are on the devices together.
+      rules: the mobility rules that its points use.
+      dataset: what the simulation was built from.
+      pretrained: and the weights, where there are some.
+    """
+
+    points: list[int]
+    simulation: Simulation
+    hparams: list[Hparams]
+    runs_per_batch: int
+    rules: list[str]
+    dataset: Dataset | None
+    pretrained: Pretrained | None = None
+
+    def double_bits(self, point: int) -> float | None:
+        """Bits of one message of a point as PaME counts them; None where that count does not say."""
+        count = self.simulation.double_bits
+        return count(self.hparams[self.points.index(point)].algorithm) if count else None
+
+    def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
+        """The group's runs, point after point, in batches."""
+        runs = [Run(point, seed) for point in self.points for seed in seeds]
+        for start in range(0, len(runs), self.runs_per_batch):
+            yield runs[start : start + self.runs_per_batch]
+
+
+class Study(NamedTuple):
+    """A checked study.
+
+    Attributes:
+      experiment: the base configuration.
+      points: every combination of the axes' values.
+      baselines: for each point the index of the one it is compared with, or None.
+      groups: the points by compiled program.
+      seeds: the seeds of every point.
+    """
+
+    experiment: Experiment
+    points: list[Point]
+    baselines: list[int | None]
+    groups: list[Group]
+    seeds: list[int]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, as written to config.json."""
+        return dataclasses.asdict(self.experiment)
+
+    @property
+    def pretrained(self) -> list[str]:
+        """What became of the tensors of pretrained weights, a line a file and model."""
+        return list(dict.fromkeys(group.pretrained.describe() for group in self.groups if group.pretrained))
+
+    @property
+    def baseline(self) -> str:
+        """How the baseline is called: the point's id if there is one for all, else the setting itself."""
+        ids = {self.points[i].id for i in self.baselines if i is not None}
+        return ids.pop() if len(ids) == 1 else self.experiment.baseline
+
+
+def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) -> int:
+    """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
+
+    Batches are of one size, give or take one, and as many as are shared out evenly among the processes. The number of
+    devices plays no part, so that a study can go on over others.
+    """
+    num_runs = num_points * experiment.seeds
+    wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
+    turns = -(-num_runs // (wanted * processes))
+    return -(-num_runs // min(turns * processes, num_runs))
+
+
+def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
+    """The mesh of a batch of runs: as many columns as are set, or all devices where runs are fewer than these.
+
+    Without that none: each device has runs of its own. Light tasks share a run only where columns are set.
+
+    Raises:
+      UserError: for columns that do not fit the devices.
+    """
+    devices, wanted = target.devices(), experiment.engine.client_devices
+    fitting = [str(k) for k in range(1, len(devices) + 1) if len(devices) % k == 0]
+    if wanted and str(wanted) not in fitting:
+        allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
+        number = f"the {len(devices)} devices" if len(devices) > 1 else "the one device"
+        raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
+    few = num_runs < len(devices) and not task_of(experiment).is_light
+    return client_mesh(devices, wanted or (len(devices) if few else 1))
+
+
+def set_precision(experiment: Experiment) -> None:
+    """Lets JAX have 64-bit numbers for a study in float64, and for no other."""
+    jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
+
+
+def make_study(config: ConfigDict, processes: int = 1) -> Study:
+    """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
+
+    Args:
+      config: the configuration.
+      processes: that share the study.
+
+    Raises:
+      UserError: for whatever is wrong with it.
+    """
+    experiment = resolve(config)
+    set_precision(experiment)
+    all_points = points(experiment)
+    ids = [point.id for point in all_points]
+    if len(set(ids)) < len(ids):  # two axes whose values read alike
+        raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
+    check_select(experiment, all_points)
+    baselines = baseline_of(experiment, all_points)
+    check_used([point.experiment for point in all_points])
+    check_graph_used([point.experiment for point in all_points])
+    datasets: dict[DataConfig, Dataset | None] = {}
+    files, weight_files = TraceFiles(), PretrainedFiles()
+    groups = []
+    for indices in group_points(all_points):
+        members = [all_points[i].experiment for i in indices]
+        rules = list(dict.fromkeys(member.network.mobility for member in members))
+        source = static_key(members[0]).data  # what names the samples; points differ in traced numbers
+        if source not in datasets:
+            datasets[source] = load_dataset(source)
+        dataset = datasets[source]
+        if dataset is not None:
+            model = members[0].model.name
+            numbers_in(members[0], MODELS, model).check_image(dataset.x_train.shape[1:3], model, dataset.name)
+        num_runs = runs_per_batch(members[0], len(members), processes)
+        pretrained = weight_files.weights(members[0], dataset)
+        tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
+        simulation = build_simulation(members[0], dataset, rules, mesh, tree)
+        hparams = [hparams_of(member, rules, files.params(member, rules)) for member in members]
+        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained))
+    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
+    return Study(experiment, all_points, baselines, groups, seeds)
+
+
+def plan(study: Study, processes: int = 1) -> str:
+    """What will be run, in words: points x seeds, rounds, parameters, memory."""
+    experiment, devices = study.experiment, target.devices()
+    num_runs = len(study.points) * len(study.seeds)
+    lines = [
+        f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
+        f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
+        f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
+    ]
+    for group in study.groups:
+        data, models, params = group_bytes(study, group)
+        lines.append(
+            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
+            f"{models / 2**20:.1f} MiB"
+        )
+    compared = sum(b is not None for b in study.baselines)
+    if experiment.baseline and not compared:
+        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    lines += [f"  note: {line}" for line in (*told, *study.pretrained)]
+    shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
+    sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
+    hosts = f" in each of {processes} processes" if processes > 1 else ""
+    lines.append(
+        f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
+    )
+    return "\n".join(lines)
+
+
+def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
+    """Estimated memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+
+    Models are counted as parameters, gradients, the mixed copy, and momentum or Adam's moments where there are any.
+    """
+    member = study.points[group.points[0]].experiment
+    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
+    num_clients = member.network.num_clients
+    models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+    return data, models, num_clients
