@@ -1,16 +1,24 @@
-# make demo: the digits study from a bare machine with Python >= 3.11.  make test: what CI runs.
+# make demo: the digits study from a bare machine with Python >= 3.11.
+# make test: lint, types and the tests that take seconds.  make test-long: all tests, as CI runs them.
+# make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test accelerators docs lint format clean
+.PHONY: demo test test-long mutants accelerators docs lint format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
 test: lint
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long"
+
+test-long: lint
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal
+
+mutants: $(VENV)/tested
+	$(BIN)/python -m tests.mutants
 
 # Every shipped config compiled for devices that need not be there; it installs their compilers, some gigabytes.
 accelerators: $(VENV)/tested

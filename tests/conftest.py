@@ -1,7 +1,8 @@
 """Eight fake CPU devices before JAX starts, the oracles on the path, and a compilation cache for all tests.
 
-Programs that run for milliseconds are compiled with few optimisations: all of `QUICK` and of modules that say
-``COMPILE_QUICKLY = True``.
+Programs are compiled with few optimisations, for most run for milliseconds; those of modules that say
+``COMPILE_FULLY = True`` with all. What takes more than two seconds is marked ``long``, where a shorter test sees to the
+same code: `make test` leaves it to `make test-long`.
 """
 
 import os
@@ -22,7 +23,6 @@ os.environ.setdefault(
 )
 sys.path.insert(0, str(Path(__file__).parent))
 
-QUICK = ("experiments", "report", "docs")  # folders whose tests are about what a study writes and shows
 SETTINGS = {
     "jax_disable_most_optimizations": True,
     "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -32,7 +32,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _compile_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.path.parent.name not in QUICK and not getattr(request.module, "COMPILE_QUICKLY", False):
+    if getattr(request.module, "COMPILE_FULLY", False):
         yield
         return
     import jax  # not before the environment is set

@@ -16,6 +16,8 @@ from mdfl_jax.gradients import Tiling, block_gradients, cut
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import ClassificationClients, classification
 
+COMPILE_FULLY = True
+
 N, BATCH = 7, 10
 DATA = toy_dataset(num_train=91, side=6)
 NUMBERS = {"linear": {}, "cnn": {"widths": (3, 4), "kernel": 3, "hidden": 5}, "gn_lenet": {}}
@@ -98,6 +100,7 @@ CASES = [("linear", 0, tiling) for tiling in TILINGS] + [("linear", BATCH, tilin
 CASES += [("cnn", 0, TILINGS[0]), ("cnn", BATCH, TILINGS[0]), ("cnn", 0, TILINGS[1])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("model", "batch_size", "tiling"), CASES, ids=str)
 def test_mappings_and_tilings_give_the_plain_gradient(model, batch_size, tiling):
     found, expected = gradients(model, batch_size, tiling), plain(model, batch_size)

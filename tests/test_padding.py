@@ -23,7 +23,6 @@ from mdfl_jax.sharding import client_mesh, padded
 from mdfl_jax.simulation import build
 from mdfl_jax.types import BEFORE, FIXED, NEVER, Links, Score, Task
 
-COMPILE_QUICKLY = True
 SEEDS = [3, 11, 5]
 D = 37  # parameters of a model
 # Meetings with the server every three slots or so, and pairs of clients: what FedMobile, gossip and PaME all run on.
@@ -105,6 +104,7 @@ def over_devices(name, num_clients, columns):
     return kept.algorithm, to_host(metrics, len(SEEDS)), rows, program.as_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "num_clients", "columns", "rows"),
     [

@@ -19,8 +19,6 @@ from mdfl_jax.simulation import build
 from mdfl_jax.stopping import look, start_watch
 from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
 
-COMPILE_QUICKLY = True
-
 N, DIM, Q = 4, 12, 7
 EVERYBODY = SpatialParams(radius=np.float32(np.inf))
 
@@ -42,6 +40,7 @@ def plain_loss(kind, a, b, w, l2):
     return total / len(b) + l2 / 2 * float(w @ w)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "l2"), [("linear", 0.0), ("linear", 0.3), ("logistic", 1e-3)])
 def test_losses_gradients_and_objective_are_those_of_the_paper(kind, l2):
     task, clients = drawn(kind, l2=np.float32(l2))
@@ -151,6 +150,7 @@ def run(stop_std, rounds=60, eval_every=20, lr=0.2):
     return jax.jit(simulation)(hparams, jax.random.key(0))
 
 
+@pytest.mark.long
 def test_a_stopped_run_holds_still_and_counts_nothing():
     every = run(0.0, eval_every=1)
     objectives = np.asarray(every.objective, np.float64)
@@ -170,6 +170,7 @@ def test_a_diverging_run_stops():
     assert not np.isfinite(metrics.objective[-1])
 
 
+@pytest.mark.long
 def test_double_precision_reaches_what_single_cannot():
     def final(precision):
         task = regression("linear", N, DIM, 40, precision=precision)
@@ -197,6 +198,7 @@ def test_mistakes_are_one_line(make, says):
         make()
 
 
+@pytest.mark.long
 def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
     """Over a mesh a round is computed and then kept or not: a condition around it would hold collectives."""
     mesh = client_mesh(jax.devices()[:4])
@@ -212,6 +214,7 @@ def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
     assert not apart
 
 
+@pytest.mark.long
 def test_over_a_mesh_as_on_one_device():
     """Three devices for seven clients: two that hold nothing fill up, and each device has a third of the data."""
     hparams, key = LogisticNumbers(shift=0.5, l2=0.1), jax.random.key(3)

@@ -42,8 +42,6 @@ from mdfl_jax.simulation import build
 from mdfl_jax.tasks import ClassificationClients, classification
 from mdfl_jax.types import Links, Network, Places
 
-COMPILE_QUICKLY = True
-
 N = 8
 TOLERANCE = 2e-5
 SEEDS = [3, 11, 5]
@@ -124,6 +122,7 @@ def rows_of_first_device(tree):
     return {leaf.addressable_shards[0].data.shape[0] for leaf in jax.tree.leaves(tree)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("batch_size", "num_devices", "mixing_bound"), [(0, 2, 3), (0, 3, 0), (10, 8, 3)])
 def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     """Devices that divide the clients and devices that do not, clients without data, links that shift."""
@@ -150,6 +149,7 @@ def test_those_runs_learn_and_stay_apart(batch_size):
     assert float(history.mean_model_loss[-1]) < 0.9 * float(history.mean_model_loss[0])
 
 
+@pytest.mark.long
 def test_simulate_over_a_mesh_equals_one_device():
     """Everything in one program, the division of the data included; three devices for eight clients."""
     run = jax.jit(simulate(make(10, 3), shifting(), dpsgd(Settings(mixing_bound=3)), SCHEDULE))
@@ -161,6 +161,7 @@ def test_simulate_over_a_mesh_equals_one_device():
             assert leaves_equal(history[name][1:], expected[name], TOLERANCE), name
 
 
+@pytest.mark.long
 def test_convolutional_gradients_over_a_mesh_equal_one_device():
     """Blocks of anybody's over three devices, for models that differ from the start."""
     found, rng = [], np.random.default_rng(0)
@@ -191,6 +192,7 @@ def of_runs(simulation, at_once):
     return models, jax.tree.map(lambda *x: np.stack(x, axis=1), *history)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("num_devices", "columns", "at_once"), [(1, 1, 0), (2, 2, 2), (6, 3, 1)], ids=["pmap", "mesh", "rows"]
 )
@@ -234,6 +236,7 @@ def test_by_rows_gives_each_device_the_rows_of_its_clients(num_devices, num_clie
     assert set(seen) == {((rows,), (num_clients, 5))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["dpsgd", "fedmobile"])
 def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
     """Each step's gradient ends in a sum over the devices; as a loop it would run beside what is handed over."""

@@ -15,7 +15,8 @@ from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import STREAMS, stream, stream_at
 
-COMPILE_QUICKLY = True
+COMPILE_FULLY = True
+
 
 SEEDS = [3, 11, 5, 8, 2]
 
@@ -40,6 +41,7 @@ def histories(mc, simulation, patterns, seeds):
     return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *alike).replace(paths)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_devices", "at_once"), [(8, 0), (2, 1), (2, 3), (1, 2)])
 def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
     """Devices x runs in every layout, with runs that do not fill the devices and patterns mixed in a batch."""
@@ -51,6 +53,7 @@ def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
         assert leaves_equal(loop[pattern, seed], jax.tree.map(lambda leaf, i=i: leaf[i], together), 2e-5)
 
 
+@pytest.mark.long
 def test_patterns_and_numbers_share_one_program():
     """Points that differ in numbers or in the mobility rule, and the second call, do not trace again."""
     run = simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(2, 2))
@@ -62,6 +65,7 @@ def test_patterns_and_numbers_share_one_program():
     assert counted._cache_size() == 1
 
 
+@pytest.mark.long
 def test_monte_carlo_compiles_once():
     simulation, traces = toy_simulation(rounds=2), []
 
@@ -86,6 +90,7 @@ def test_two_seeds_differ_in_every_stream():
     assert len(rounds) == 100
 
 
+@pytest.mark.long
 def test_two_seeds_differ_in_data_places_model_and_movement(loop):
     simulation = toy_simulation()
     carries = [simulation.init(simulation.data, toy_hparams(1), jax.random.key(s))[0] for s in (3, 11)]
@@ -140,6 +145,7 @@ def test_history_is_what_its_parts_say(loop):
     assert ((history.accuracy >= 0) & (history.accuracy <= 1)).all()
 
 
+@pytest.mark.long
 def test_learning_happens_and_the_fully_connected_network_agrees():
     run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(30, 10)))
     history = run(toy_hparams(0, radius=np.inf), jax.random.key(0))
@@ -149,6 +155,7 @@ def test_learning_happens_and_the_fully_connected_network_agrees():
     np.testing.assert_allclose(history.accuracy[-1], history.mean_model_accuracy[-1])
 
 
+@pytest.mark.long
 def test_metropolis_hastings_keeps_the_mean_model():
     """Doubly stochastic mixing: the mean over clients moves by the mean step alone, whatever the graph."""
     run = jax.jit(simulate(toy_task(), spatial(6, 5, PATTERNS), dpsgd(), Schedule(1, 1)))
@@ -166,6 +173,7 @@ def test_consensus_distance_and_lambda_2_by_hand():
     assert np.isnan(lambda_2(jnp.eye(257)))  # too many clients: not taken
 
 
+@pytest.mark.long
 def test_one_client_alone_works():
     run = jax.jit(simulate(toy_task(1), spatial(1, 1, PATTERNS), dpsgd(), Schedule(4, 2)))
     history = run(toy_hparams(3, num_mobile=0), jax.random.key(0))

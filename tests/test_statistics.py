@@ -22,8 +22,6 @@ from mdfl_jax.statistics import trained
 from mdfl_jax.tasks import classification
 from mdfl_jax.types import Links
 
-COMPILE_QUICKLY = True
-
 N, RATE = 4, 0.1
 KEY = jax.random.key(0)
 RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]], bool)
@@ -95,6 +93,7 @@ def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numb
     return algorithm.params(state), stats, before, clients, algorithm, state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [sgd(), adam()])
 def test_dpsgd_averages_statistics_like_a_running_mean_then_mixes_them(optimizer):
     """No learning rate, decay, momentum or moment comes between."""
@@ -113,6 +112,7 @@ def test_local_statistics_stay_where_they_are_and_are_not_sent():
     np.testing.assert_array_equal(sent.bits.low - stats.bits.low, 2 * 8 * 32)  # two messages, eight numbers each
 
 
+@pytest.mark.long
 def test_pame_steps_statistics_by_one_whatever_its_penalty():
     alone = Links(jnp.zeros((N, N), bool), jnp.eye(N))
     after, _, before, clients, *_ = round_of("pame", links=alone, penalty_growth=1.5)
@@ -204,6 +204,7 @@ def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(n
         np.testing.assert_allclose(leaf[-1], 0.1, atol=0.03)
 
 
+@pytest.mark.long
 def test_a_mesh_of_devices_gives_the_statistics_of_one():
     """Eleven clients on eight devices, crops and flips; minibatches, and blocks that the devices share."""
     hparams = toy_hparams(alpha=0.05, lr=0.1)
@@ -223,6 +224,7 @@ def test_a_mesh_of_devices_gives_the_statistics_of_one():
         assert float(jnp.ptp(found[0][0]["batch_stats"]["norm"]["mean"], axis=0).max()) > 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [0, 6])
 def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_size):
     task = make(batch_size, augmentation=Augmentation(1, True))
@@ -239,6 +241,7 @@ def test_a_client_without_data_keeps_everything_and_nothing_becomes_nan(batch_si
     assert bool(jnp.isfinite(score.loss).all())
 
 
+@pytest.mark.long
 def test_a_minibatch_is_one_block_unless_told_otherwise():
     """Normalising ten samples in blocks of five is something else than all at once."""
     params = start(make(10))[1]

@@ -63,6 +63,7 @@ def compiled(config, target, images, *arguments):
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("config", "target"),
     [pytest.param(*case, marks=needs("tpu" if case[1].startswith("tpu") else "gpu")) for case in MATRIX],
@@ -75,6 +76,7 @@ def test_a_shipped_config_compiles_and_fits(config, target, images):
     assert "round_seconds" not in found
 
 
+@pytest.mark.long
 @needs("tpu")
 def test_a_schedule_tells_seconds(images):
     found = compiled("digits.py", "tpu-v5e", images, "--config.model.name=linear")
@@ -85,6 +87,7 @@ def test_a_schedule_tells_seconds(images):
     assert len(found["dearest"]) == DEAREST
 
 
+@pytest.mark.long
 @needs("tpu")
 def test_a_few_runs_mapped_together_compile(images):
     found = compiled("digits.py", "tpu-v5e", images, "--effort=least", "--config.sweep=", "--config.seeds=3")
@@ -108,6 +111,7 @@ def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
     assert models / 4 <= sum(sent["bytes"] for sent in found["collectives"]) <= 3.1 * models
 
 
+@pytest.mark.long
 @needs("tpu")
 def test_a_topology_that_does_not_exist_is_one_line(images):
     with pytest.raises(UserError, match=r"--target=tpu-v5e:3x7: its compiler knows no such topology: "):

@@ -18,7 +18,6 @@ from mdfl_jax.simulation import build
 from mdfl_jax.target import Target
 from mdfl_jax.tasks import classification
 
-COMPILE_QUICKLY = True
 N = 5
 
 
@@ -43,6 +42,7 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         return task, jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("backend", "enough", "batch_size"),  # one block after the other, all together, and only evaluations in turn
     [
@@ -87,6 +87,7 @@ def test_what_an_accelerator_is_given_at_once_goes_by_its_memory_and_the_work():
         assert cut(own, shape, 512, 50_000, 20, small)[:3] == (64, 4, 256)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("devices", "batch_size"), [(5, 6), (3, 0)])  # clients that the devices divide, and not
 def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
     monkeypatch.setattr(gradients, "ENOUGH", 1)
@@ -97,6 +98,7 @@ def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.long
 def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
     """Its gradients, with batch statistics, crops and flips; deep networks magnify rounding in what follows."""
     monkeypatch.setattr(gradients, "ENOUGH", 1)

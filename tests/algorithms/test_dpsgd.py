@@ -20,7 +20,8 @@ from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import stream
 from mdfl_jax.types import Links
 
-COMPILE_QUICKLY = True
+COMPILE_FULLY = True
+
 
 N, ROUNDS = 7, 4
 
@@ -56,6 +57,7 @@ def random_mixes():
     return [oracle_mixing.metropolis_hastings(np.asarray(disc(jnp.asarray(p), 1.5))) for p in places]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "tiling", [Tiling(), Tiling(block_size=4, tile=8), Tiling(block_size=64), Tiling(block_size=3, tile=3)]
 )
@@ -78,6 +80,7 @@ def test_full_batch_dpsgd_equals_the_oracle(tiling, momentum, weight_decay):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
+@pytest.mark.long
 def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
     """The CNN's blocked gradient equals autodiff of the plain mean loss over a client's own samples."""
     data, key = toy_dataset(side=6), jax.random.key(2)

@@ -200,6 +200,7 @@ def noisy(params, key):
     return jnp.zeros(N), {"a": g[:, :3], "b": g[:, 3:].reshape(N, 2, 2)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "compressor", "extra"), CASES)
 def test_nothing_is_lost(name, compressor, extra):
     """N (x^0 - x^t) + sum of m_i is the sum of all steps, in every slot (FedMobile 4.1)."""
@@ -323,6 +324,7 @@ def test_without_relays_fedmobile_is_asynchronous():
         assert (flat(states.server) == flat(plain.server)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fedmobile", "fedmobile_auto"])
 def test_double_precision_loses_nothing_at_all(name):
     """In float64 every model stays float64, over a network of meetings too, and the balance holds to 1e-12."""
@@ -356,6 +358,7 @@ def noisy64(params, key):
     return jnp.zeros(N), {"a": g[:, :3], "b": g[:, 3:].reshape(N, 2, 2)}
 
 
+@pytest.mark.long
 def test_seeds_together_are_seeds_alone():
     """Mapped over seeds and over numbers, a whole simulation gives what each run alone gives."""
     task = toy_task(N, partition="iid", batch_size=4)

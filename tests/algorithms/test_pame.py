@@ -44,6 +44,7 @@ def drawn(hparams, problem, adjacency, count, rounds=ROUNDS):
     return periods, neighbours, coordinates
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("participation", "transmission", "growth"), [(0.5, 0.3, 1.05), (0.2, 1.0, 1.0)])
 def test_iterations_messages_and_bits_equal_the_loop(participation, transmission, growth):
     problem, (adjacency, mix) = Problem(), graph()
@@ -128,6 +129,7 @@ def test_what_it_says_of_itself():
     assert (PAME.participation, PAME.transmission, PAME.period_min, PAME.period_max) == (0.2, 0.2, 3, 7)
 
 
+@pytest.mark.long
 def test_seeds_are_mapped_to_the_same_results():
     problem, (adjacency, mix), algorithm = Problem(), graph(), pame()
     links = Links(jnp.asarray(adjacency), jnp.asarray(mix))

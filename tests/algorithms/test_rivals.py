@@ -24,8 +24,6 @@ from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import SYMMETRIC, Links
 
-COMPILE_QUICKLY = True
-
 NAMES = ("nids", "gradient_tracking", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle")
 EVERY_OTHER = [graph() if t % 2 == 0 else NO_LINKS for t in range(7)]
 SENT = graph()[0].sum(axis=0)  # 3, 2, 3, 2, 2
@@ -144,6 +142,7 @@ def test_dfedavgm_equals_the_loop(steps, decay):
     np.testing.assert_array_equal(bits, BITS * messages)
 
 
+@pytest.mark.long
 def test_special_cases_are_dpsgd():
     """No perturbation; one step of a ball at rest; nothing picked by chance where there are two clients."""
     problem = Problem()
@@ -169,6 +168,7 @@ def test_heavy_ball_is_what_the_optimiser_does_in_one_round():
     np.testing.assert_allclose(ours, other, **CLOSE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["epidemic", "epidemic_oracle"])
 @pytest.mark.parametrize("where", ["complete", "small graph"])
 def test_epidemic_equals_the_loop(name, where):

@@ -13,8 +13,6 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.mobility import MOBILITIES
 
-COMPILE_QUICKLY = True
-
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
@@ -43,6 +41,7 @@ def write_images(directory, name, num_train=60, num_test=20, side=28, channels=(
     np.savez(directory / f"{name}.npz", **arrays)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "argument"), [(f, a) for f in FILES for a in ARGUMENTS.get(f, [None])])
 def test_config_builds(name, argument, tmp_path):
     """Checked, with its points, its programs and its head's command; on stand-in images where it needs a file."""
@@ -84,6 +83,7 @@ def test_thesis_config_refuses_an_unknown_argument():
         importlib.import_module("configs.thesis_digits").get_config("p")
 
 
+@pytest.mark.long
 def test_thesis_digits_runs(tmp_path):
     """Two rounds of a ratio study: fast clients meet more, and the ratio changes what is learnt, not who is met."""
     config = importlib.import_module("configs.thesis_digits").get_config("a_non_iid")
@@ -97,6 +97,7 @@ def test_thesis_digits_runs(tmp_path):
     assert finals[0] != finals[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["trace_digits", "waypoint_digits"])
 def test_the_plane_on_digits_runs(name, tmp_path):
     """Two rounds of every point: finite, and everybody moves but the static."""
@@ -117,6 +118,7 @@ def test_readme_own_rule_is_the_config_file():
     assert rule in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_readme_python_example_runs(capsys):
     """The README's example as it stands, with fewer rounds."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -127,6 +129,7 @@ def test_readme_python_example_runs(capsys):
     assert float(names["history"].accuracy[:, -1].mean()) > 0.2
 
 
+@pytest.mark.long
 def test_own_rule_moves(tmp_path):
     """The README's rule through a whole small study: it keeps its limit and reaches destinations of its own."""
     config = importlib.import_module("configs.own_rule").get_config()

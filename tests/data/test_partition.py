@@ -85,6 +85,7 @@ class TestDirichlet:
             drawn.append(counts(owner, labels, self.num_clients).T / self.per_class)
         return np.concatenate(drawn)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("alpha", [0.01, 0.05, 1.0])
     def test_shares_follow_the_law(self, alpha):
         """Mean, second and cross moments, and the chance of more than half, of every client; cuts round by 1/400."""

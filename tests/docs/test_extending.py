@@ -47,6 +47,7 @@ def test_every_example_is_run():
     assert set(EXAMPLES) == {*OWN, "A metric", "A figure of the report"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("title", OWN)
 def test_an_example_runs_as_a_study_and_learns_something(title, tmp_path):
     summary = run_example(title, tmp_path)
@@ -57,6 +58,7 @@ def test_an_example_runs_as_a_study_and_learns_something(title, tmp_path):
     assert losses[-1] < losses[1]
 
 
+@pytest.mark.long
 def test_the_metric_is_in_all_files_and_in_the_report(tmp_path):
     summary = run_example("A metric", tmp_path)
     out = tmp_path / "out"
@@ -70,6 +72,7 @@ def test_the_metric_is_in_all_files_and_in_the_report(tmp_path):
     assert "Euclidean norm of a model" in write_report(out).read_text()
 
 
+@pytest.mark.long
 def test_the_figure_is_in_the_report(tmp_path):
     run_example("A figure of the report", tmp_path)
     page = write_report(tmp_path / "out").read_text()

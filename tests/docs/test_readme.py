@@ -21,6 +21,7 @@ def rows(text, first):
     return [[cell.strip("* ") for cell in line] for line in lines if line[0].startswith(first)]
 
 
+@pytest.mark.long
 def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
     """Half as long."""
     blocks = re.findall(r"```python\n(.*?)```", page("README.md"), re.DOTALL)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from oracles.pame import partial_message_exchange
 
+from mdfl_jax.exchange import coordinates as coordinates_module
 from mdfl_jax.exchange import partial as partial_module
-from mdfl_jax.exchange import select as select_module
 from mdfl_jax.exchange.coordinates import share_of, smallest
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 
@@ -65,7 +65,7 @@ def test_a_few_rows_at_a_time_are_the_rows_of_all(monkeypatch):
     """Two of five rows a chunk, the last chunk short; of senders only, none, and under a mapping of seeds."""
     keys, counts = jax.random.split(jax.random.key(3), 3), jnp.array([0, 3, 12, 7, 1])
     whole = [np.asarray(random_coordinates(key, N, SIZE, counts)) for key in keys]
-    monkeypatch.setattr(select_module, "IN_CACHE", 2 * SIZE)
+    monkeypatch.setattr(coordinates_module, "IN_CACHE", 2 * SIZE)
     draw = lambda key, who: random_coordinates(key, N, SIZE, counts, who)  # noqa: E731
     mapped = jax.jit(jax.vmap(draw, in_axes=(0, None)))
     for senders in ([1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]):

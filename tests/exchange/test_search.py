@@ -54,6 +54,7 @@ def staleness(name, pattern, rate):
     return np.array([x[200:].mean() for x in whole(jax.random.key(0))])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pattern", "rate"), [("fixed", 0.5), ("exponential", 0.5), ("exponential", 1.0)])
 def test_automatic_intervals_leave_less_staleness_than_the_papers(pattern, rate):
     automatic_, given = staleness("fedmobile_auto", pattern, rate), staleness("fedmobile", pattern, rate)

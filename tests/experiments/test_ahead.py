@@ -1,6 +1,7 @@
 """The account of a compiled program, here for the CPU at hand, and its words."""
 
 import jax
+import pytest
 
 from mdfl_jax import target
 from mdfl_jax.experiments import make_study
@@ -10,6 +11,7 @@ from mdfl_jax.experiments.ahead.flops import round_flops
 from mdfl_jax.target import KINDS, Target
 
 
+@pytest.mark.long
 def test_an_account_of_the_devices_at_hand(tiny):
     study = make_study(tiny(**{"engine.memory_mib": 64}))
     found = accounts.account(study, 0)
@@ -62,6 +64,7 @@ def test_a_schedule_in_seconds_and_words(tiny):
     assert "what chips send one another is not in these seconds" in words
 
 
+@pytest.mark.long
 def test_as_many_runs_as_are_said_to_fit_do(tiny):
     """Runs that follow one another on one device: the bound, by what one needs, against the compiler."""
     one = memory.Need(data=0, state=10, temporary=30)
@@ -74,6 +77,7 @@ def test_as_many_runs_as_are_said_to_fit_do(tiny):
             assert memory.need(group, memory.following(one, limit), 1).total <= limit
 
 
+@pytest.mark.long
 def test_a_study_whose_seeds_draw_the_data_has_a_plan(tiny):
     synthetic = {
         "data.name": "synthetic:linear",

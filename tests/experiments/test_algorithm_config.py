@@ -78,6 +78,7 @@ def test_a_penalty_that_does_not_grow_is_noted_in_the_plan(tiny):
     assert "note:" not in plan(make_study(of(tiny, "dpsgd", penalty_growth=0.9)))
 
 
+@pytest.mark.long
 def test_a_study_of_pame_counts_its_sparse_messages(tiny, tmp_path):
     config = of(tiny, "pame", transmission=0.1, period_min=1, period_max=2, participation=1.0)
     study = make_study(config)

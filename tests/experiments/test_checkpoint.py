@@ -12,7 +12,9 @@ from mdfl_jax.experiments import Interrupted, make_study, run_study
 from mdfl_jax.experiments.results import checkpoint
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, Progress
-from mdfl_jax.experiments.run.loop import _Runner
+from mdfl_jax.experiments.run.events import Evaluated
+from mdfl_jax.experiments.run.runner import Runner
+from mdfl_jax.experiments.run.sinks import MetricsFile
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
 # after each evaluation.
@@ -41,15 +43,16 @@ def kill():
 
 def watch(monkeypatch, at=0, do=None):
     """Calls ``do`` when lines are written for the at-th time, counted from 1; returns the list of calls."""
-    calls, write = [], _Runner._write_lines
+    calls, take = [], MetricsFile.take
 
-    def write_and_do(self, *args):
-        write(self, *args)
-        calls.append(args)
-        if len(calls) == at:
-            do()
+    def take_and_do(self, event):
+        take(self, event)
+        if isinstance(event, Evaluated):
+            calls.append(event)
+            if len(calls) == at:
+                do()
 
-    monkeypatch.setattr(_Runner, "_write_lines", write_and_do)
+    monkeypatch.setattr(MetricsFile, "take", take_and_do)
     return calls
 
 
@@ -196,10 +199,10 @@ def test_a_signal_between_the_looks_of_an_evaluation_saves_all_of_it(tiny, tmp_p
         looks.append(None)
         return len(looks) == 2
 
-    monkeypatch.setattr(_Runner, "_save_is_due", due)
+    monkeypatch.setattr(Runner, "_save_is_due", due)
     saves = []
     monkeypatch.setattr(
-        _Runner, "_save", lambda self, current=None, evaluations=0: saves.append((current, evaluations))
+        Runner, "_save", lambda self, number=None, state=None, evaluations=0: saves.append((state, evaluations))
     )
     go(config, folder)
     [(current, evaluations)] = saves

@@ -203,6 +203,7 @@ ODD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ODD)
 def test_odd_settings_run_and_give_finite_results(tiny, tmp_path, name):
     study = make_study(tiny(**{"seeds": 1, "rounds": 2, **ODD[name]}))

@@ -135,6 +135,7 @@ def test_numbers_of_a_graph_share_a_program(tiny, sweep, groups):
     assert len(make_study(tiny(sweep=sweep, **{"network.graph": "small_world"})).groups) == groups
 
 
+@pytest.mark.long
 def test_graphs_and_files_run(tiny, tmp_path):
     """Space, graphs and a list of graphs in one study: counted neighbours and messages are those of the graphs."""
     both = np.stack([RING, oracle.links(N, "star")])
@@ -173,6 +174,7 @@ def test_periods_must_be_in_order(tiny):
         make_study(tiny(**{"algorithm.period_min": 5, "algorithm.period_max": 3}))
 
 
+@pytest.mark.long
 def test_the_middle_of_the_periods_counts(tiny, tmp_path):
     """Bounds 1 and 3: a period of 2, so 2 of 4 rounds; half of five neighbours: three picked, three to five heard."""
     changes = {"network.graph": "complete", "algorithm.period_max": 3, "algorithm.participation": 0.5}
@@ -213,6 +215,7 @@ def test_what_a_network_does_not_give_is_told(tiny):
     make_study(tiny(**{"algorithm.name": "needy", "network.graph": "star", "algorithm.participation": 0.5}))
 
 
+@pytest.mark.long
 def test_every_algorithm_runs_over_a_thinned_graph(tiny, tmp_path):
     """One study of all: finite, and in four rounds of period 2 what each sends is counted in two of them."""
     names = "dpsgd,nids,gradient_tracking,dfedsam,dfedavgm,epidemic,epidemic_oracle"

@@ -87,6 +87,7 @@ def test_a_round_of_the_linear_model_takes_its_hand_count(tiny):
     assert plan.most_runs >= group.runs_per_batch
 
 
+@pytest.mark.long
 def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_path):
     changes = {"seeds": 24, "rounds": 2}
     free = make_study(tiny(**changes))
@@ -111,6 +112,7 @@ def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_pat
     assert workdirs.batch_sizes(tmp_path / "parts") == [devices]
 
 
+@pytest.mark.long
 def test_a_bound_below_one_run_says_what_one_client_needs(tiny):
     study = make_study(tiny(**{"engine.memory_mib": 1, "algorithm.batch_size": 4096, "engine.tile": 65536}))
     with pytest.raises(UserError, match=r"engine.memory_mib is 1; one run of 6 clients needs .* one client alone \d"):
@@ -129,6 +131,7 @@ def test_the_plan_in_words_names_every_part(tiny):
         assert word in text
 
 
+@pytest.mark.long
 def test_bytes_of_a_device_follow_the_mesh(tiny):
     """Of eight devices four share a run: two rows of runs, and a fourth of the clients' rows and blocks on a device."""
     states, rough = [], []

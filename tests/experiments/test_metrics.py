@@ -36,8 +36,6 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.simulation import build
 
-COMPILE_QUICKLY = True
-
 
 @pytest.fixture(scope="module")
 def own():
@@ -95,6 +93,7 @@ def test_an_own_metric_is_in_every_file(workdir):
     assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss"]
 
 
+@pytest.mark.long
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     page = write_report(workdir, "worst_loss").read_text()
     run = read_workdir(workdir, "worst_loss")
@@ -152,6 +151,7 @@ def test_the_builtin_metrics_hold_but_for_those_of_the_rounds():
     assert unknown == {"train_loss", "num_neighbours", "lambda_2"}
 
 
+@pytest.mark.long
 def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path):
     """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
     config = tiny(**{"sweep": "algorithm.lr=1e-12,0.2", "data.name": "synthetic:linear", "rounds": 12})
@@ -167,6 +167,7 @@ def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path):
         assert not np.isnan(history["1/shares"][0, 2]).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_an_algorithm_and_a_network_bring_their_own(wrapped):
     """Also a network that another one wraps."""
@@ -184,6 +185,7 @@ def test_an_algorithm_and_a_network_bring_their_own(wrapped):
     assert float(first.east) == first.position[0, :, 0].max()
 
 
+@pytest.mark.long
 def test_a_checkpoint_gives_metrics_back_and_misses_those_that_it_does_not_have():
     simulation = toy_simulation(record_positions=False)
     carry, metrics = jax.jit(simulation.init)(simulation.data, toy_hparams(0), jax.random.key(0))

@@ -69,6 +69,7 @@ def test_what_shares_a_program(tiny, sweep, groups):
     assert len(make_study(tiny(**{"network.mobility": "random_walk", "sweep": sweep})).groups) == groups
 
 
+@pytest.mark.long
 def test_a_study_in_the_plane_runs(tiny, tmp_path):
     rules = ["random_walk", "patrol", "static_plane"]
     config = tiny(

@@ -187,6 +187,7 @@ def test_statistics_are_those_worked_out_by_hand(summary):
     assert summary["points"][0]["difference_to_baseline"] == {"mean": 0.0, "ci95": 0.0}
 
 
+@pytest.mark.long
 def test_a_point_that_diverges_is_reported_and_leaves_the_others_alone(summary, lines, history, tiny, tmp_path):
     for point in summary["points"]:
         assert point["diverged"] == ({} if "lr=0.1" in point["id"] else {"0": 2, "1": 2, "2": 2})

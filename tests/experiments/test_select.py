@@ -89,6 +89,7 @@ def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):
     assert min(min(p["rounds_done"]["per_seed"]) for p in summary["points"]) < 40
 
 
+@pytest.mark.long
 def test_runs_that_the_host_ends_are_as_those_held_still_to_the_end(workdir, tmp_path):
     """A batch is ended once all its runs have stopped; here one run never stops, and the others wait for it."""
     config = synthetic()
@@ -107,6 +108,7 @@ def test_runs_that_the_host_ends_are_as_those_held_still_to_the_end(workdir, tmp
             np.testing.assert_allclose(x[key], y[key], rtol=1e-6, err_msg=key)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("x_axis", ["", "rounds", "messages", "bits"])
 def test_curves_are_drawn_against_rounds_messages_and_bits(workdir, x_axis):
     assert write_report(workdir, x_axis).is_file()
@@ -147,6 +149,7 @@ def test_held_out_samples_are_spread_and_disjoint():
     assert hold_out(data, 0) is data
 
 
+@pytest.mark.long
 def test_images_are_validated_on_samples_of_their_own(tmp_path):
     config = default_config()
     config.seeds, config.rounds, config.eval_every, config.network.num_clients = 1, 2, 1, 3
@@ -158,6 +161,7 @@ def test_images_are_validated_on_samples_of_their_own(tmp_path):
     assert summary["selected"][0]["value"] == 0.1
 
 
+@pytest.mark.long
 def test_a_diverged_and_stopped_run_is_reported(tmp_path):
     config = synthetic(**{"select": "", "sweep": "algorithm.lr=0.1,1e15"})
     summary = run_study(make_study(config), tmp_path / "run")
@@ -167,6 +171,7 @@ def test_a_diverged_and_stopped_run_is_reported(tmp_path):
     assert all(p["group_neighbours"]["other"]["mean"] > 0 for p in summary["points"])
 
 
+@pytest.mark.long
 def test_an_algorithm_that_waits_is_not_stopped_for_it(tmp_path):
     config = synthetic(**{"select": "", "sweep": "", "algorithm.name": "anq_nids", "algorithm.lr": 0.1})
     config.network.graph, config.algorithm.period_min, config.algorithm.period_max = "complete", 4, 4

@@ -104,6 +104,7 @@ def test_intervals_beyond_the_longest_gap_are_noted(tiny):
     assert "note" not in plan(make_study(tiny(**{**meet, "algorithm.name": "async_fl"})))
 
 
+@pytest.mark.long
 def test_studies_of_every_pattern_run(tiny, tmp_path):
     """Finite results, the server's model judged, and gossip over the same pairs."""
     file = tmp_path / "meetings.csv"

@@ -104,6 +104,7 @@ def places_and_neighbours(workdir, p):
         return history[f"{p}/position"][0], history[f"{p}/num_neighbours"][0, 1:], history[f"{p}/distance_moved"][0, -1]
 
 
+@pytest.mark.long
 def test_a_study_runs_along_its_trace(traced, tmp_path):
     """Places, neighbours and distances are those of the resampled table, for each choice of a sweep."""
     config = traced(sweep="network.mobility=trace,static_trace; trace.gaps=hold,absent", eval_every=1)
@@ -126,6 +127,7 @@ def test_a_study_runs_along_its_trace(traced, tmp_path):
         np.testing.assert_allclose(moved, length.sum(axis=0) * moves, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_absent_meet_nobody_and_all_else_of_the_plane_works(traced, tmp_path):
     config = traced(
         **{
@@ -150,6 +152,7 @@ def test_the_absent_meet_nobody_and_all_else_of_the_plane_works(traced, tmp_path
     assert 2 < neighbours[3:, :-1].mean() < 4  # half of the six others
 
 
+@pytest.mark.long
 def test_a_contact_list_is_the_links(tiny, tmp_path):
     (tmp_path / "list.csv").write_text(CONTACT_LIST)
     changes = {"network.mobility": "contacts", "trace.file": str(tmp_path / "list.csv"), "trace.at_end": "repeat"}
@@ -174,6 +177,7 @@ def test_points_that_follow_no_trace_fit_the_program_of_those_that_do(traced):
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.long
 def test_clients_beyond_the_vehicles_train_and_meet_nobody(traced, tmp_path):
     """Nine clients along eight vehicles: the ninth learns, and sends nothing."""
     study = make_study(traced(**{"network.num_clients": 9, "trace.gaps": "absent"}))

@@ -18,7 +18,7 @@ from absl import flags
 
 from launch import common, hosts, sweep
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.processes.join import Place, listen, meet
+from mdfl_jax.experiments.processes.join import Rank, join, listen
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 ROOT = Path(__file__).parents[2]
@@ -242,7 +242,7 @@ def test_processes_of_two_studies_are_told_apart(told):
 
     def wait():
         with pytest.raises(UserError) as error:
-            meet(Place(0, 2, [], listener), {"config": {"name": "tiny", "seeds": 5}}, 60.0, 30.0)
+            join(Rank(0, 2, [], listener), {"config": {"name": "tiny", "seeds": 5}}, 60.0, 30.0)
         waiting.append(str(error.value))
 
     thread = threading.Thread(target=wait)

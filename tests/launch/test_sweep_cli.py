@@ -246,6 +246,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("xla")
 
 
+@pytest.mark.long
 def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache):
     workdir = tmp_path / "run"
     status, out, err = ended(launch("sweep", f"--config={tiny}", f"--workdir={workdir}", f"--cache={cache}"))
@@ -266,6 +267,7 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
     assert err == f"error: {tmp_path / 'config.json'}: no such file; is the run finished?\n"
 
 
+@pytest.mark.long
 def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cache):
     """That the result is the one of a run which nobody stopped is checked in tests/experiments."""
     stopped = tmp_path / "stopped"
@@ -309,6 +311,7 @@ def test_mistakes_from_the_shell(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_dry_run_tells_the_plan_and_writes_nothing(tiny, tmp_path):
     command = [sys.executable, "-m", "launch.sweep", f"--config={tiny}", f"--workdir={tmp_path / 'run'}", "--dry_run"]
     done = subprocess.run([*command, f"--cache={tmp_path / 'cache'}"], cwd=ROOT, capture_output=True, text=True)
@@ -318,6 +321,7 @@ def test_a_dry_run_tells_the_plan_and_writes_nothing(tiny, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [

@@ -123,6 +123,7 @@ def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share):
         np.testing.assert_array_equal(*of)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_law_of_the_next_place(name):
     """By the oracle's law of the clients known, in the states that a run comes to, warm ones and others."""
@@ -203,6 +204,7 @@ def test_nobody_to_meet(name):
     np.testing.assert_array_equal(states.clients.location, known[0].location)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_maps_over_worlds_and_compiles_once(name):
     """Under vmap over shares and keys every run is what it is alone; numbers do not compile again."""

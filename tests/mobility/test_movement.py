@@ -161,6 +161,7 @@ def test_sample_index_never_draws_weight_zero():
     assert set(np.unique(drawn).tolist()) <= {1, 3}
 
 
+@pytest.mark.long
 def test_sample_index_passes_over_steps_that_rounding_makes():
     """A running sum may grow at an entry of weight zero; the largest threshold must not land there either."""
     for seed in range(50):
@@ -180,6 +181,7 @@ def test_sample_index_at_the_end_of_the_interval(monkeypatch):
     assert int(sample_index(jax.random.key(0), weight)) == 200
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unregistered")
 def test_plans_do_not_draw_the_starting_places():
     """A rule's own draws are independent of where clients were put."""
@@ -226,6 +228,7 @@ def test_row_search_equals_the_search_of_the_whole_grid(size, max_step):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.long
 def test_clients_one_after_another_move_as_all_together(monkeypatch):
     """What a CPU does for many clients on a large grid: `lax.map`, in which a draw is skipped and not just unused."""
     grid = grid_points(6)

@@ -71,6 +71,7 @@ def uniform_p(values, high):
     return stats.kstest(values / high, "uniform").pvalue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_paths_hang_together_stay_inside_and_leave_the_others_alone(name):
     for boundary in range(len(BOUNDARIES)):

@@ -24,6 +24,7 @@ def reference(x, kernel, stride=1):
 SHAPES = [(3, 1, 4, 8), (5, 3, 2, 7), (3, 4, 4, 1), (3, 2, 5, 12), (5, 2, 2, 28), (7, 2, 3, 5), (1, 2, 3, 4)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("size", "channels", "features", "side"), SHAPES)
 def test_convolution_and_its_gradients(size, channels, features, side, form):
@@ -40,6 +41,7 @@ def test_convolution_and_its_gradients(size, channels, features, side, form):
         np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.max(jnp.abs(b))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["patches", "library"])
 @pytest.mark.parametrize(("size", "side", "stride"), [(3, 8, 2), (3, 7, 2), (5, 9, 3), (1, 6, 2), (7, 10, 2)])
 def test_strides(size, side, stride, form):
@@ -69,6 +71,7 @@ def test_minimal_filtering_is_exact_in_rational_arithmetic(taps, points):
             np.testing.assert_allclose(found, [float(j == o + i) for o in range(outputs)], atol=2e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("points", [6, 8])
 @pytest.mark.parametrize(("size", "height", "width"), [(3, 9, 12), (5, 7, 4), (3, 3, 5)])
 def test_filtering_in_both_directions_and_its_gradients(size, height, width, points):
@@ -120,6 +123,7 @@ def test_unknown_form_lists_the_known():
         Conv(4, form="fft").init(jax.random.key(0), jnp.zeros((1, 4, 4, 2)))
 
 
+@pytest.mark.long
 def test_group_norm_equals_flax():
     import flax.linen as nn
 
@@ -162,6 +166,7 @@ def test_max_pool_leaves_out_an_odd_edge():
     assert max_pool(x)[0, :, :, 0].tolist() == [[6.0, 8.0], [16.0, 18.0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_gives_logits(name):
     small = {"widths": (2, 4), "hidden": 5, "base_width": 4}

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from mdfl_jax.models import make_model
 
@@ -36,6 +37,7 @@ def library_lenet(params, images):
     return x
 
 
+@pytest.mark.long
 def test_lenet_is_lenet():
     model = make_model("lenet", 10)
     images = jax.random.normal(jax.random.key(0), (3, 28, 28, 1))

@@ -34,6 +34,7 @@ def without(tensors, *names):
     return {name: tensor for name, tensor in tensors.items() if name not in names}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), [("resnet18", ""), ("resnet50", "library")])  # which compiles faster
 def test_logits_are_those_of_the_reference(name, form, tmp_path):
     tensors = random_tensors(name, **SMALL)

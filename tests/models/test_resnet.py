@@ -9,8 +9,6 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.models import ModelSettings, make_model
 from mdfl_jax.models.resnet import ResNet, ResNetNumbers, Shape
 
-COMPILE_QUICKLY = True
-
 RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
 
 
@@ -35,6 +33,7 @@ def library_resnet20(params, images):
     return x.mean(axis=(1, 2)) @ params["fc"]["kernel"] + params["fc"]["bias"]
 
 
+@pytest.mark.long
 def test_resnet20_is_resnet20():
     model = make_model("resnet20", 10, norm="group")
     images = jax.random.normal(jax.random.key(0), (2, 16, 16, 3))
@@ -73,6 +72,7 @@ def test_groups_that_do_not_fit_and_unknown_norms_are_told():
         make_model("resnet18", 10, norm="bach")
 
 
+@pytest.mark.long
 def test_blocks_computed_again_give_the_same_gradients_and_statistics():
     """Two blocks, one with a stride and a projected shortcut, and a sample that is not there; in bfloat16 too."""
     images, mask = jax.random.normal(jax.random.key(0), (4, 6, 6, 3)), jnp.array([True, True, False, True])

@@ -131,6 +131,7 @@ def test_matrices_say_what_partners_say():
         assert np.asarray(links.mix[i]).tolist() == row.tolist()
 
 
+@pytest.mark.long
 def test_gossip_runs_over_meetings():
     """D-PSGD and FedMobile, whole simulations of a classification, finite and with the counts of pairs."""
     task = toy_task(6, partition="iid")

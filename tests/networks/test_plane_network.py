@@ -48,6 +48,7 @@ def run(network, params, rounds=ROUNDS):
     return jax.tree.map(np.asarray, program(network, rounds)(params, jax.random.key(0)))
 
 
+@pytest.mark.long
 def test_swept_contact_is_of_the_movement_since_the_last_round():
     network = spatial(N, mobility=("random_walk",), mixing="speed_aware", contact="swept")
     states, links = run(network, SpatialParams(3, 40.0, motion=MOTION, rules=WALK, mixing=SpeedAwareNumbers(ratio=1.0)))
@@ -78,6 +79,7 @@ def test_the_grid_can_be_swept_too_straight_from_place_to_place():
         np.testing.assert_array_equal(links.adjacency[t][clear], ((distance <= 1) & ~np.eye(N, dtype=bool))[clear])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contact", ["disc", "swept"])
 def test_rules_of_the_plane_share_a_program_and_a_start(contact):
     rules = ("static_plane", "random_walk", "random_waypoint")
@@ -102,6 +104,7 @@ def test_rules_of_the_plane_share_a_program_and_a_start(contact):
     np.testing.assert_array_equal(found[2][0][5:], found[0][0][5:])
 
 
+@pytest.mark.long
 def test_links_fail_by_direction_and_only_within_contact():
     network = spatial(N, mobility=("random_walk",), links_fail=True)
     params = SpatialParams(0, 90.0, motion=MOTION, rules=WALK)
@@ -133,6 +136,7 @@ def test_fading_grows_with_the_squared_distance():
     assert abs(float(all_on.mean()) - 0.8) < 0.01
 
 
+@pytest.mark.long
 def test_radii_are_drawn_once_in_their_range():
     states, links = run(
         spatial(N, mobility=("static_plane",)), SpatialParams(3, 80.0, radius_spread=0.5, motion=MOTION)

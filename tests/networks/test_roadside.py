@@ -60,6 +60,7 @@ def near_units(places, units=UNITS):
     return met
 
 
+@pytest.mark.long
 def test_meetings_are_those_of_the_places_and_known_ahead():
     end, links, places = history()
     met = near_units(places)
@@ -74,6 +75,7 @@ def test_meetings_are_those_of_the_places_and_known_ahead():
     assert not end.reached.all()  # two clients stand still, away from the units
 
 
+@pytest.mark.long
 def test_movement_is_that_of_the_network_without_units():
     """The run ahead draws what the run draws, and changes nothing of it."""
     inner = spatial(N, 5, ["manhattan"])
@@ -85,6 +87,7 @@ def test_movement_is_that_of_the_network_without_units():
         state = step(t, state)
 
 
+@pytest.mark.long
 def test_expected_meetings_follow_the_gaps_seen():
     _, links, places = history(known_next=False)
     met = near_units(places)
@@ -99,6 +102,7 @@ def test_expected_meetings_follow_the_gaps_seen():
             assert abs(links.next_server[t, i] - max(so_far[-1] + mean, t + 1)) <= 0.5
 
 
+@pytest.mark.long
 def test_one_at_a_time_is_a_maximal_matching_of_those_in_range():
     _, pairs, places = history()
     _, every, _ = history(one_at_a_time=False)
@@ -123,6 +127,7 @@ def test_matchings_are_random():
     assert matching(jax.random.key(0), one_way).tolist() == [0, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mobility", ["static", "random_movement", "random_waypoint"])
 def test_any_mobility(mobility):
     """On the grid as in the plane; who stands still away from the units never meets the server."""
@@ -136,6 +141,7 @@ def test_any_mobility(mobility):
         assert (links.next_server[:, ~end.reached] == NEVER).all()
 
 
+@pytest.mark.long
 def test_clients_that_never_meet_the_server_keep_their_updates():
     """Units far from everybody: the run works, the server's model stays, nothing is relayed."""
     task = toy_task(N, partition="iid")

@@ -139,6 +139,7 @@ def as_matrix(lists, n):
     return matrix, degree
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "size"), [(1, 100.0), (70, 500.0), (700, 3000.0)])
 def test_neighbour_lists_say_the_same(n, size):
     """Sizes with a part of a block, and several blocks and chunks."""

@@ -142,6 +142,7 @@ def test_swept_contact_is_of_those_there_throughout_and_meets_between_samples():
     assert not any(adjacency.any() for adjacency, *_ in disc)
 
 
+@pytest.mark.long
 def test_static_trace_stays_where_the_trace_begins_and_shares_a_network():
     table = table_of()
     table.present[:, 3] = False
@@ -195,6 +196,7 @@ def test_contacts_of_one_direction_are_mixed_and_links_of_a_list_fail():
         np.testing.assert_array_equal((mix > 0) & ~np.eye(N, dtype=bool), adjacency)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contacts", [False, True])
 def test_whole_runs(contacts):
     """They learn, record places, and do not compile again for other seeds, radii and traces."""
@@ -218,6 +220,7 @@ def test_whole_runs(contacts):
         assert int(first.messages[-1].sum()) == 6 * 6 + 3
 
 
+@pytest.mark.long
 def test_an_absent_client_trains_but_meets_nobody():
     everybody_far = table_of(absent=0.0)
     nobody = everybody_far._replace(present=np.zeros_like(everybody_far.present))

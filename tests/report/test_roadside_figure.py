@@ -1,6 +1,7 @@
 """The figure of road-side units: whom it takes to be at a unit, and when there is one."""
 
 import numpy as np
+import pytest
 
 from mdfl_jax.experiments import default_config, make_study, run_study
 from mdfl_jax.report import tables
@@ -34,6 +35,7 @@ def study(**changes):
     return config
 
 
+@pytest.mark.long
 def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp_path):
     summary = run_study(make_study(study()), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
@@ -55,22 +57,26 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
         assert point["uploads"]["mean"] == history["0/uploads"][0, -1].mean() > 0
 
 
+@pytest.mark.long
 def test_without_units_or_places_there_is_no_figure(tmp_path):
     run_study(make_study(study(**{"engine.record_positions": False})), tmp_path / "unplaced")
     assert not FIGURES["roadside"].applies(read_workdir(tmp_path / "unplaced"))
 
 
+@pytest.mark.long
 def test_an_infinite_range_is_drawn_without_circles(tmp_path):
     run_study(make_study(study(**{"server.unit_range": float("inf")})), tmp_path / "all")
     assert len(roadside(read_workdir(tmp_path / "all")).axes) == 2
 
 
+@pytest.mark.long
 def test_float64_goes_with_units(tmp_path):
     changes = {"data.name": "synthetic:linear", "engine.precision": "float64", "data.dimension": 7}
     summary = run_study(make_study(study(**changes)), tmp_path / "wide")
     assert np.isfinite(summary["points"][0]["objective"]["mean"])
 
 
+@pytest.mark.long
 def test_meetings_by_a_pattern_have_no_map_and_their_own_words(tmp_path):
     config = study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
     run_study(make_study(config), tmp_path / "fixed")
