@@ -58,7 +58,7 @@ class MonteCarlo(NamedTuple):
     num_evaluations: int
 
 
-def replicate(tree: Any, devices: list[jax.Device]) -> Any:
+def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
     """One copy of every leaf a device, as one array [D, ...] whose shards stay where they are."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     if not target.current().is_here:
@@ -143,7 +143,7 @@ def monte_carlo(
         parts = {
             "init": jax.pmap(init, devices=devices),
             "advance": jax.pmap(advance, devices=devices, donate_argnums=3),
-            "data": replicate(simulation.data, devices),
+            "data": one_per_device(simulation.data, devices),
         }
     return MonteCarlo(
         runs=runs,

@@ -151,7 +151,13 @@ def everywhere(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
-    """``lax.cond``; on a mesh, where the branches may hold collectives, both are computed."""
+    """``yes(*args)`` where a condition holds, else ``no(*args)``; one is computed, on a mesh both.
+
+    Args:
+      condition: [] bool.
+      yes, no: functions with results of one structure.
+      *args: what they are given.
+    """
     if _divided_by() is None:
         return jax.lax.cond(condition, yes, no, *args)
     return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))

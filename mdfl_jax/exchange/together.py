@@ -6,7 +6,6 @@ keeps the devices in step (`mdfl_jax.sharding`) and leaves the rows that only fi
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
@@ -27,31 +26,5 @@ def draw_pairs(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Arra
     return padding.among_clients(draw, links)
 
 
-def select(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
-    """``yes(*args)`` where a condition holds, else ``no(*args)``; only one of them is computed, but over a mesh both.
-
-    Args:
-      condition: [] bool.
-      yes, no: functions with results of one structure.
-      *args: what they are given.
-    """
-    return sharding.choose(condition, yes, no, *args)
-
-
-def take_steps(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
-    """``step(carry, index)`` so many times.
-
-    Args:
-      step: (carry, [] int32) -> (carry, output).
-      start: the first carry.
-      num_steps: how many, at least one.
-
-    Returns:
-      (the last carry, the first step's output).
-    """
-    return sharding.repeat(step, start, num_steps)
-
-
-def on_each_device(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)`` of small arrays, computed by every device for itself."""
-    return sharding.everywhere(function, *args)
+# On a mesh each of them keeps the devices in step; what they take and give is said where they are defined.
+select, take_steps, on_each_device = sharding.choose, sharding.repeat, sharding.everywhere

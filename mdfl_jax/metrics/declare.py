@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CLIENTS, ROUNDS = "clients", "rounds"  # axes of a shape: the N clients; the rounds since the last evaluation
+SCHEMA = 1  # of the files of a study
 HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # what a metric is while a run stands still
 TABLE, AXIS, CURVE = "table", "axis", "curve"  # where the report shows it
 GROUPS = ("mobile", "other")

@@ -13,6 +13,7 @@ from mdfl_jax.report import figures, tables
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.settings import show
+from mdfl_jax.report.style import spaced
 from mdfl_jax.report.world import in_plane
 
 _CSS = """
@@ -112,8 +113,8 @@ def setting(run: Run) -> str:
         told.add(path)
         if path not in axes:
             plain = run.value(0, path)
-            return None if plain is None else "infinity" if plain in ("inf", float("inf")) else _spaced(show(plain))
-        *first, last = map(_spaced, dict.fromkeys(axes[path].texts))
+            return None if plain is None else "infinity" if plain in ("inf", float("inf")) else spaced(show(plain))
+        *first, last = map(spaced, dict.fromkeys(axes[path].texts))
         return f"{', '.join(first)} or {last}"
 
     def clause(template: str, path: str) -> str:
@@ -152,7 +153,7 @@ def setting(run: Run) -> str:
     seeds = len(run.manifest["seeds"])
     length = clause("A run lasts {} rounds", "rounds") + clause(", with a test every {}", "eval_every")
     length += f"{'; ' if length else ''}{seeds} seeds" if seeds > 1 else "; one seed" if length else ""
-    others = [f"{_spaced(axis.name)}: {value(path)}" for path, axis in axes.items() if path not in told]
+    others = [f"{spaced(axis.name)}: {value(path)}" for path, axis in axes.items() if path not in told]
     varied = f"Varied are {'; '.join(others)}" if others else ""
     return " ".join(f"{text.strip()}." for text in (who + task, split, place, mixing, length, varied) if text)
 
@@ -201,7 +202,3 @@ def _making(run: Run) -> str:
 def _kinds(devices: list[Any]) -> list[tuple[str, int]]:
     """Devices without their numbers, and how many there are of each: eight cores are one line."""
     return list(Counter(str(device).rstrip("0123456789").rstrip("_:") or str(device) for device in devices).items())
-
-
-def _spaced(text: str) -> str:
-    return text.replace("_", " ")

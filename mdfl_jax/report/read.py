@@ -13,10 +13,9 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
-from mdfl_jax.metrics.declare import GROUPS, Shown
+from mdfl_jax.metrics.declare import GROUPS, SCHEMA, Shown
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
-SCHEMA = 1
 ROUNDS = "rounds"  # the x axis where nothing else is asked for
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes

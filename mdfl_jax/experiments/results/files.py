@@ -16,10 +16,9 @@ from mdfl_jax.exchange.meter import total_bits
 from mdfl_jax.experiments.results.groups import group_line, group_summary
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import RunFacts
-
-SCHEMA = 1
 
 
 class PointHistory(NamedTuple):

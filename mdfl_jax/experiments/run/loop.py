@@ -14,13 +14,14 @@ from mdfl_jax.experiments.config.families import effective
 from mdfl_jax.experiments.processes.hosts import Interrupted, Lead
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.results.files import SCHEMA, PointHistory, history_arrays, summarize, write_json
+from mdfl_jax.experiments.results.files import PointHistory, history_arrays, summarize, write_json
 from mdfl_jax.experiments.results.provenance import devices, provenance
 from mdfl_jax.experiments.run.batch import BatchResult
 from mdfl_jax.experiments.run.events import Sink
 from mdfl_jax.experiments.run.runner import Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile, Notes, ProgressBar
 from mdfl_jax.experiments.run.study import Run, Study, set_precision
+from mdfl_jax.metrics.declare import SCHEMA
 
 __all__ = ["Interrupted", "run_study"]
 

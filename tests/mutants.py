@@ -1,0 +1,170 @@
+"""Deliberate faults, each of which the tests must find: ``python -m tests.mutants [--only=TEXT]``, or `make mutants`.
+
+Each fault is one change of one line of the package, made in a copy of the checkout. The tests named beside it run
+first, then, where these pass, all that `make test` runs. A fault that no test finds has survived: status 1.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("mdfl_jax", "launch", "configs", "benchmarks", "docs", "tests", "pyproject.toml", "README.md", "mkdocs.yml")
+
+
+class Mutant(NamedTuple):
+    """A fault: a text of a file that stands there once, what is put in its place, and the tests nearest to it."""
+
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+MUTANTS = [
+    # Who moves where.
+    Mutant("mobility/distribution_aware.py", "histogram - histogram[location]", "histogram", "mobility"),
+    Mutant("mobility/distribution_aware.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility"),
+    Mutant("mobility/distribution_aware.py", "(distance > 1e-6), distance, 0.0)", "True, distance, 0.0)", "mobility"),
+    Mutant("mobility/clustering.py", "covers & uncovered[None, :]", "covers", "mobility/test_clustering.py"),
+    Mutant("mobility/clustering.py", "jnp.where(step > 0, rank", "jnp.where(step >= 0, rank", "mobility"),
+    Mutant("mobility/met.py", "return met | (told > 0)", "return met", "mobility/test_met.py"),
+    Mutant("mobility/met.py", "stale=centres.stale & ~due", "stale=centres.stale", "mobility/test_met.py"),
+    Mutant("mobility/random_walk.py", "[[0.0, 1.0], [0.0, -1.0]", "[[0.0, -1.0], [0.0, 1.0]", "mobility"),
+    Mutant("mobility/random_walk.py", "2 * fast, numbers.speed_max)", "fast, numbers.speed_max)", "mobility"),
+    Mutant("mobility/random_waypoint.py", "(numbers.pause_max > 0)", "(numbers.pause_max > 9)", "mobility"),
+    # Who hears whom, with what weight.
+    Mutant("geometry.py", "<= squared_reach", "< squared_reach", "networks"),
+    Mutant("geometry.py", "* (1 + 1e-6)", "* (1 - 1e-6)", "networks mobility"),
+    Mutant("networks/contact.py", "jnp.minimum(radius[:, None]", "jnp.maximum(radius[:, None]", "networks"),
+    Mutant("networks/radio.py", "failure + fading * jnp", "failure + 0 * jnp", "networks"),
+    Mutant("networks/radio.py", "contact.shape) >= prob", "contact.shape) < prob", "networks"),
+    Mutant("networks/mixing.py", "adjacency | own, num_samples", "adjacency, num_samples", "networks/test_mixing.py"),
+    Mutant("networks/mixing.py", "return (jnp.eye(mix.shape[0], dtype=mix.dtype) + mix) / 2", "return mix", "networks"),
+    Mutant("networks/participation.py", "(picked | picked.T) & adjacency", "picked & adjacency", "networks"),
+    Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
+    # What is done and sent.
+    Mutant("algorithms/pame.py", "-state.round.astype(own.dtype)", "state.round.astype(own.dtype)", "algorithms"),
+    Mutant("algorithms/pame.py", "low, high + 1, jnp.int32", "low, high, jnp.int32", "algorithms/test_pame.py"),
+    Mutant("algorithms/pame.py", "links) & turn[:, None]", "links)", "algorithms"),
+    Mutant("algorithms/beer.py", "links, state.round > 0", "links, state.round >= 0", "algorithms"),
+    Mutant("algorithms/gradient_tracking.py", "h + g - before", "h + g", "algorithms/test_rivals.py"),
+    Mutant("algorithms/squarm_sgd.py", "(momentum * velocity + found), velocity)", "velocity, velocity)", "algorithms"),
+    Mutant("algorithms/dfedavgm.py", "found), y), loss", "found), before), loss", "algorithms/test_rivals.py"),
+    Mutant("algorithms/fedmobile.py", "(gave < hparams.max_upload) & ~meetings.now", "~meetings.now", "algorithms"),
+    Mutant("algorithms/fedmobile.py", "version=state.version[relays.source]", "version=state.version", "algorithms"),
+    Mutant("algorithms/innovations.py", "key, x - estimate)", "key, x)", "algorithms/test_innovations.py"),
+    Mutant("exchange/relay.py", "& (slot <= end)", "& (slot < end)", "algorithms/test_fedmobile.py"),
+    Mutant("exchange/manipulate.py", "relays.gives | gets)", "relays.gives)", "algorithms/test_fedmobile.py"),
+    Mutant("exchange/partial.py", "jnp.where(number > 0, total /", "jnp.where(number >= 0, total /", "exchange"),
+    Mutant("exchange/compressors.py", "(jax.random.uniform(key, x.shape, x.dtype) < place - below)", "0", "exchange"),
+    Mutant("exchange/compressors.py", "2 * _bit_length(place) - 1", "2 * _bit_length(place)", "exchange"),
+    Mutant("exchange/meter.py", "a.low + b.low", "a.low | b.low", "exchange/test_meter.py"),
+    Mutant("exchange/coordinates.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
+    # What is learnt, from which data.
+    Mutant("data/partition.py", "size[:, None]).astype(jnp.int32)\n", "size[:, None] / 2).astype(jnp.int32)\n", "data"),
+    Mutant("data/partition.py", "num_shards) // shards_per_client", "num_shards) % num_clients", "data"),
+    Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data"),
+    Mutant("models/norm.py", "jnp.maximum(count - 1.0, 1.0)", "divisor", "models test_statistics.py"),
+    Mutant("tasks/regression.py", "jax.random.rademacher(key_sign, (dimension,), dtype)", "1", "test_regression.py"),
+    Mutant("statistics.py", 'model["params"] if has_statistics(model) else ', "", "test_statistics.py"),
+    # Rounds, seeds, stops.
+    Mutant("rng.py", "jax.random.fold_in(stream(key, name), round_index)", "stream(key, name)", "test_simulation.py"),
+    Mutant("stopping.py", "watch.rounds + 1, moved &", "watch.rounds + 1, True &", "test_regression.py"),
+    Mutant("rounds.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),
+    Mutant("montecarlo.py", "np.repeat(x[-1:]", "np.repeat(x[:1]", "test_simulation.py"),
+    # What is counted and written.
+    Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
+    Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),
+    Mutant("experiments/results/files.py", "accuracy >= target", "accuracy > target", "experiments"),
+    Mutant("experiments/results/files.py", "accuracy.min(axis=2)", "accuracy.max(axis=2)", "experiments"),
+    Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", "experiments/test_select.py"),
+    Mutant("experiments/results/groups.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", "experiments"),
+    Mutant("experiments/run/batch.py", "yield Step(0, evaluations, ", "yield Step(0, 0, ", "experiments"),
+    Mutant("experiments/results/ordered_lines.py", "if number == self.turn:", "if number >= self.turn:", "experiments"),
+    Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
+    Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
+    Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),
+    Mutant("report/tables.py", 'point["id"] == point.get("baseline"', 'point["id"] != point.get("baseline"', "report"),
+]  # fmt: skip
+
+
+def _run(tests: list[str], copy: Path) -> bool:
+    """Whether the tests of a copy pass."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(
+        command, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True
+    )
+    if done.returncode not in (0, 1):  # what cannot be imported is no fault that a test found
+        raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
+    return done.returncode == 0
+
+
+def _copies(number: int, folder: Path) -> Queue:
+    copies: Queue = Queue()
+    for k in range(number):
+        copy = folder / f"copy{k}"
+        copy.mkdir()
+        for name in COPIED:
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / name)
+        copies.put(copy)
+    return copies
+
+
+def caught_by(mutant: Mutant, copy: Path) -> str:
+    """Which tests find a fault: those beside it, all, or '' where it survives."""
+    path = copy / "mdfl_jax" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.right) != 1:
+        raise ValueError(f"{mutant.file}: {mutant.right!r} stands there {text.count(mutant.right)} times, not once")
+    path.write_text(text.replace(mutant.right, mutant.wrong))
+    try:
+        near = [f"tests/{name}" for name in mutant.tests.split()]
+        return "its own tests" if not _run(near, copy) else "all tests" if not _run([], copy) else ""
+    finally:
+        path.write_text(text)
+
+
+def main() -> int:
+    """Tries all faults, two at a time; the status is 1 where one survives."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="only the faults of files whose names hold this text")
+    wanted = [mutant for mutant in MUTANTS if parser.parse_args().only in mutant.file]
+    survived = []
+    with tempfile.TemporaryDirectory() as folder:
+        copies = _copies(2, Path(folder))
+        sound = copies.get()
+        near = sorted({f"tests/{name}" for mutant in wanted for name in mutant.tests.split()})
+        if not _run(near, sound):
+            print("the tests do not pass as they are")
+            return 2
+        copies.put(sound)
+
+        def one(mutant: Mutant) -> None:
+            copy, begin = copies.get(), time.monotonic()
+            try:
+                found = caught_by(mutant, copy)
+            finally:
+                copies.put(copy)
+            seconds = time.monotonic() - begin
+            print(f"{found or 'SURVIVED':13} {seconds:4.0f} s  {mutant.file}: {mutant.right!r}", flush=True)
+            if not found:
+                survived.append(mutant)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(one, wanted))
+    print(f"{len(wanted) - len(survived)} of {len(wanted)} faults were found")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
