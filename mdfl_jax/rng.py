@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import jax
 
-Stream = Literal["partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation"]
+Stream = Literal["partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation", "dropout"]
 STREAMS: tuple[str, ...] = get_args(Stream)
 
 

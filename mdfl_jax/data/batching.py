@@ -35,12 +35,14 @@ class Blocks(NamedTuple):
       sample: [K, B] int32 sample indices (padding: some valid index).
       mask: [K, B] bool, true where there is a sample.
       view: [K, B] int32 how each is shown (`mdfl_jax.data.augment`); None: as it is.
+      draws: [K] uint32 seeds of what the model draws in training; None: it draws nothing.
     """
 
     client: jax.Array
     sample: jax.Array
     mask: jax.Array
     view: jax.Array | None = None
+    draws: jax.Array | None = None
 
 
 def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_classes: int) -> ClientIndex:

@@ -1,6 +1,7 @@
 """What clients learn. Importing the package registers every model."""
 
 from mdfl_jax.models import cnn, dense, lenet, resnet
+from mdfl_jax.models.adapters import SamplesLast, adapt
 from mdfl_jax.models.registry import MODELS, ModelSettings, make_model
 
-__all__ = ["MODELS", "ModelSettings", "cnn", "dense", "lenet", "make_model", "resnet"]
+__all__ = ["MODELS", "ModelSettings", "SamplesLast", "adapt", "cnn", "dense", "lenet", "make_model", "resnet"]

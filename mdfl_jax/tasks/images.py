@@ -18,6 +18,7 @@ from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.flops import products
 from mdfl_jax.gradients import Cut, Tiling, Work, client_gradients, cut, pad_blocks
+from mdfl_jax.models.adapters import variables_of
 from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
@@ -117,8 +118,12 @@ def classification(
     """
     divide = PARTITIONS[partition]
     image_shape = dataset.x_train.shape[1:]
-    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *image_shape)))
-    with_statistics = STATISTICS in shapes
+    shapes = variables_of(model, image_shape)
+    with_statistics, draws = STATISTICS in shapes, getattr(model, "draws", False)
+    if draws and with_statistics and not batch_size:
+        raise UserError(
+            "algorithm.batch_size is 0; an adapted model with batch statistics needs minibatches, 1 or more"
+        )
     dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
     sizes = cut_for(model, shapes, image_shape, batch_size, len(dataset.y_train), num_clients, tiling, dtype)
     block_size, at_once = sizes.block_size, sizes.at_once
@@ -143,8 +148,9 @@ def classification(
 
         def loss_sum(params: Params) -> tuple[jax.Array, Params]:
             whole, moved = with_trained(model_params, params), {}
-            if with_statistics:
-                outputs, moved = apply(whole, data, images, block.mask, mutable=[STATISTICS])
+            if with_statistics or draws:
+                rngs = {} if block.draws is None else {"dropout": jax.random.key(block.draws)}
+                outputs, moved = apply(whole, data, images, block.mask, mutable=[STATISTICS], rngs=rngs)
                 outputs = outputs.astype(jnp.float32)
             else:
                 outputs = logits(whole, data, images)
@@ -181,8 +187,11 @@ def classification(
             blocks, place = clients.blocks, clients.blocks.sample
             samples = jnp.maximum(clients.num_samples, 1)
         if augmentation.num_views > 1:
-            key = stream(key, "augmentation")
-            blocks = blocks._replace(view=draw_views(augmentation, key, blocks.client, place))
+            of_views = stream(key, "augmentation")
+            blocks = blocks._replace(view=draw_views(augmentation, of_views, blocks.client, place))
+        if draws:
+            seed = jax.vmap(partial(_seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
+            blocks = blocks._replace(draws=seed)
         with in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, clients.blocks is None)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
@@ -243,6 +252,11 @@ def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: An
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     forward = products(jax.make_jaxpr(model.apply)(shapes, image))
     return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
+
+
+def _seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
+    """[] uint32 for what a model draws for a block; it does not depend on other clients."""
+    return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
 
 
 def _by_client(clients: ClassificationClients) -> ClassificationClients:
