@@ -1,4 +1,4 @@
-"""Tasks: a model, a loss and the clients' data as one noun."""
+"""Classification of images: a model, a loss and the clients' data as one noun."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -10,19 +10,19 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from mdfl_jax import sharding, target
+from mdfl_jax import sharding
 from mdfl_jax.data.augment import Augmentation, draw_views, show
-from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, draw_minibatch, index_clients
+from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, index_clients
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.flops import products
-from mdfl_jax.gradients import Cut, Tiling, Work, client_gradients, cut, pad_blocks
+from mdfl_jax.gradients import Tiling, client_gradients, pad_blocks
 from mdfl_jax.models.adapters import variables_of
 from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import STATISTICS, trained, with_trained
+from mdfl_jax.tasks.blocks import cut_for, minibatch_blocks, seed_of_block
 from mdfl_jax.tasks.evaluation import score_of
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind
 from mdfl_jax.types import ClientParams, Params, Score, Task
@@ -179,7 +179,7 @@ def classification(
         data: ClassificationData, clients: ClassificationClients, client_params: ClientParams, key: jax.Array
     ) -> tuple[jax.Array, ClientParams]:
         if clients.blocks is None:
-            blocks = _minibatch_blocks(key, clients.held, batch_size, block_size)
+            blocks = minibatch_blocks(key, clients.held, batch_size, block_size)
             per_client = blocks.sample.size // len(clients.num_samples)
             place = jnp.arange(blocks.sample.size).reshape(blocks.sample.shape) % per_client
             samples = jnp.where(clients.num_samples > 0, batch_size, 1)
@@ -190,7 +190,7 @@ def classification(
             of_views = stream(key, "augmentation")
             blocks = blocks._replace(view=draw_views(augmentation, of_views, blocks.client, place))
         if draws:
-            seed = jax.vmap(partial(_seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
+            seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
         with in_precision():
             sums = client_gradients(of_block, data, client_params, blocks, at_once, mesh, clients.blocks is None)
@@ -223,42 +223,6 @@ def classification(
     )
 
 
-def cut_for(
-    model: nn.Module,
-    shapes: Any,
-    image_shape: tuple[int, ...],
-    batch_size: int,
-    num_samples: int,
-    num_clients: int,
-    tiling: Tiling = Tiling(),
-    dtype: Any = jnp.float32,
-) -> Cut:
-    """Blocks for a model: `mdfl_jax.gradients.cut` by its work; a minibatch under batch normalisation is one block.
-
-    Args:
-      model: from images [B, H, W, channels].
-      shapes: of its variables.
-      image_shape, batch_size, num_samples, num_clients, tiling: as `mdfl_jax.gradients.cut`.
-      dtype: of the activations.
-    """
-    if STATISTICS in shapes and batch_size and not tiling.block_size:
-        tiling = tiling._replace(block_size=batch_size)
-    work = None if target.backend() == "cpu" else _work(model, shapes, image_shape, dtype)
-    return cut(tiling, image_shape, batch_size, num_samples, num_clients, work)
-
-
-def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: Any) -> Work:
-    """What a sample asks of a device: three times the products of its forward pass, twice their results in memory."""
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    forward = products(jax.make_jaxpr(model.apply)(shapes, image))
-    return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
-
-
-def _seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
-    """[] uint32 for what a model draws for a block; it does not depend on other clients."""
-    return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)
-
-
 def _by_client(clients: ClassificationClients) -> ClassificationClients:
     """All but the list of samples: a device's clients may hold any number of them, and it is n words."""
     return jax.tree.map(lambda _: True, clients)._replace(held=ClientIndex(False, True, True, True))  # type: ignore[arg-type]
@@ -266,17 +230,6 @@ def _by_client(clients: ClassificationClients) -> ClassificationClients:
 
 def _or_drawn(given: jax.Array | None, drawn: jax.Array) -> jax.Array:
     return drawn if given is None else given
-
-
-def _minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
-    """Freshly drawn minibatches, cut into blocks; those of a client without samples are masked."""
-    num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
-    draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
-    sample = jax.vmap(draw)(jnp.arange(num_clients))
-    sample = jnp.pad(sample, [(0, 0), (0, per_client * block_size - batch_size)]).reshape(-1, block_size)
-    client = jnp.repeat(jnp.arange(num_clients, dtype=jnp.int32), per_client)
-    drawn = jnp.tile(jnp.arange(per_client * block_size).reshape(per_client, block_size) < batch_size, (num_clients, 1))
-    return Blocks(client, sample, drawn & (held.num_samples > 0)[client][:, None])
 
 
 TASKS.register(OF_DATASETS, doc="Image classification with softmax cross-entropy over a partitioned data set.")(

@@ -54,9 +54,9 @@ def step(task, key=1):
 def test_gradients_and_statistics_are_those_of_flax():
     task = task_of(adapt(Net()))
     (loss, found), params, clients = step(task)
-    from mdfl_jax.tasks.images import _minibatch_blocks
+    from mdfl_jax.tasks.blocks import minibatch_blocks
 
-    blocks = _minibatch_blocks(jax.random.key(1), clients.held, BATCH, BATCH)
+    blocks = minibatch_blocks(jax.random.key(1), clients.held, BATCH, BATCH)
     data = task.data
     for i in range(N):
         own = jax.tree.map(lambda p, i=i: p[i]["inner"] if isinstance(p, dict) else p[i], params)

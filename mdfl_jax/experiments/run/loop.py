@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,38 +49,12 @@ def _processes(lead: Lead) -> list[dict[str, Any]]:
     return [own] + [{"machine": lead.names[k], "devices": lead.devices[k]} for k in sorted(lead.names)]
 
 
-def run_study(
-    study: Study,
-    workdir: Path,
-    resume: bool = False,
-    log: Callable[[str], None] = print,
-    lead: Lead | None = None,
-) -> dict[str, Any]:
-    """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
-
-    Args:
-      study: from `make_study`.
-      workdir: checked by `workdir.check`.
-      resume: go on with the unfinished run that the workdir holds.
-      log: takes lines for the user.
-      lead: of `mdfl_jax.experiments.processes.join.meet`, where other processes share the study.
-
-    Returns:
-      The summary, as written.
-
-    Raises:
-      Interrupted: on SIGINT or SIGTERM, with the state saved.
-      HostLost: where another process is gone, with the state saved.
-      UserError: where the workdir cannot be written.
-    """
-    lead = lead or Lead()
-    workdirs.prepare(workdir, resume)
-    experiment = study.experiment
-    set_precision(experiment)
-    manifest = {
+def _manifest(study: Study, lead: Lead) -> dict[str, Any]:
+    """config.json of a study that runs."""
+    return {
         "schema": SCHEMA,
-        "name": experiment.name,
-        "title": experiment.title,
+        "name": study.experiment.name,
+        "title": study.experiment.title,
         "status": "running",
         "config": study.config,
         "points": [
@@ -95,25 +69,64 @@ def run_study(
         "compile_seconds": None,
         "run_seconds": None,
     }
-    write_json(workdir / "config.json", manifest)
-    checkpoints = Checkpoints(workdir / "checkpoints")
-    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ProgressBar(study), Notes(study, log)]
+
+
+@contextlib.contextmanager
+def _signals(lead: Lead, log: Callable[[str], None]) -> Iterator[None]:
+    """The first SIGINT or SIGTERM has the state saved after the evaluation under way, the second stops at once."""
 
     def stop(*_: Any) -> None:
         log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
         lead.stopping = True
+        as_before()
+
+    def as_before() -> None:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
     handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with contextlib.ExitStack() as stack:
-            for sink in sinks:
-                stack.enter_context(sink)
-            batches = Runner(study, checkpoints, lead, sinks).run()
+        yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        as_before()
+
+
+def run_study(
+    study: Study,
+    workdir: Path,
+    resume: bool = False,
+    log: Callable[[str], None] = print,
+    lead: Lead | None = None,
+) -> dict[str, Any]:
+    """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
+
+    Args:
+      study: from `make_study`.
+      workdir: checked by `workdir.check`.
+      resume: go on with the unfinished run that the workdir holds.
+      log: takes lines for the user.
+      lead: of `mdfl_jax.experiments.processes.join.join`, where other processes share the study.
+
+    Returns:
+      The summary, as written.
+
+    Raises:
+      Interrupted: on SIGINT or SIGTERM, with the state saved.
+      HostLost: where another process is gone, with the state saved.
+      UserError: where the workdir cannot be written.
+    """
+    lead = lead or Lead()
+    workdirs.prepare(workdir, resume)
+    experiment = study.experiment
+    set_precision(experiment)
+    manifest = _manifest(study, lead)
+    write_json(workdir / "config.json", manifest)
+    checkpoints = Checkpoints(workdir / "checkpoints")
+    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ProgressBar(study), Notes(study, log)]
+    with _signals(lead, log), contextlib.ExitStack() as stack:
+        for sink in sinks:
+            stack.enter_context(sink)
+        batches = Runner(study, checkpoints, lead, sinks).run()
     lead.close()  # the others may go
     histories = _collect(study, batches)
     summary = summarize(
