@@ -1,25 +1,37 @@
-"""What is done and sent in a round. Importing the package registers every algorithm."""
+"""What is done and sent in a round: every algorithm, a function of `Settings`, by its name."""
 
-from mdfl_jax.algorithms import (
-    anq_nids,
-    beer,
-    choco,
-    dcd_psgd,
-    dfedavgm,
-    dfedsam,
-    dpsgd,
-    epidemic,
+from mdfl_jax.algorithms.anq_nids import anq_nids
+from mdfl_jax.algorithms.beer import beer
+from mdfl_jax.algorithms.choco import choco
+from mdfl_jax.algorithms.dcd_psgd import dcd_psgd
+from mdfl_jax.algorithms.dfedavgm import dfedavgm
+from mdfl_jax.algorithms.dfedsam import dfedsam
+from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
+from mdfl_jax.algorithms.epidemic import epidemic, epidemic_oracle
+from mdfl_jax.algorithms.fedmobile import (
+    async_fl,
     fedmobile,
-    gradient_tracking,
-    nids,
-    pame,
-    squarm_sgd,
+    fedmobile_auto,
+    fedmobile_d,
+    fedmobile_local,
+    fedmobile_u,
+    server_fedavg,
+    virtual_download,
+    virtual_upload,
 )
+from mdfl_jax.algorithms.gradient_tracking import gradient_tracking
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.nids import nids
+from mdfl_jax.algorithms.pame import pame
 from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
+from mdfl_jax.algorithms.squarm_sgd import squarm_sgd
 
 __all__ = [
     "ALGORITHMS",
+    "LocalNumbers",
+    "Settings",
     "anq_nids",
+    "async_fl",
     "beer",
     "choco",
     "dcd_psgd",
@@ -27,10 +39,19 @@ __all__ = [
     "dfedsam",
     "dpsgd",
     "epidemic",
+    "epidemic_oracle",
     "fedmobile",
+    "fedmobile_auto",
+    "fedmobile_d",
+    "fedmobile_local",
+    "fedmobile_u",
     "gradient_tracking",
+    "local_only",
     "nids",
     "numbers_of",
     "pame",
+    "server_fedavg",
     "squarm_sgd",
+    "virtual_download",
+    "virtual_upload",
 ]

@@ -1,21 +1,8 @@
-"""How clients move. Importing the package registers every rule."""
+"""How clients move: every rule by its name, and what an own rule is made of."""
 
-from mdfl_jax.mobility import (
-    contact_list,
-    distribution_aware,
-    gauss_markov,
-    group,
-    levy_walk,
-    manhattan,
-    met,
-    patrol,
-    random_direction,
-    random_movement,
-    random_walk,
-    random_waypoint,
-    static,
-    trace,
-)
+from mdfl_jax.mobility.contact_list import contacts
+from mdfl_jax.mobility.distribution_aware import dam, dcm
+from mdfl_jax.mobility.gauss_markov import gauss_markov
 from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
@@ -25,9 +12,20 @@ from mdfl_jax.mobility.grid import (
     sample_index,
     uniform_within,
 )
+from mdfl_jax.mobility.group import group
+from mdfl_jax.mobility.levy_walk import levy_walk
+from mdfl_jax.mobility.manhattan import manhattan
+from mdfl_jax.mobility.met import dam_met, dcm_met
+from mdfl_jax.mobility.patrol import patrol
 from mdfl_jax.mobility.plane import BOUNDARIES, Motion, PlaneClient, PlaneWorld, plane_mobility
+from mdfl_jax.mobility.random_direction import random_direction
+from mdfl_jax.mobility.random_movement import random_movement
+from mdfl_jax.mobility.random_walk import random_walk
+from mdfl_jax.mobility.random_waypoint import random_waypoint
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
+from mdfl_jax.mobility.static import static, static_plane
+from mdfl_jax.mobility.trace import static_trace, trace
 
 __all__ = [
     "BOUNDARIES",
@@ -39,14 +37,16 @@ __all__ = [
     "Path",
     "PlaneClient",
     "PlaneWorld",
-    "contact_list",
-    "distribution_aware",
+    "contacts",
+    "dam",
+    "dam_met",
+    "dcm",
+    "dcm_met",
     "gauss_markov",
     "grid_mobility",
     "group",
     "levy_walk",
     "manhattan",
-    "met",
     "nearest_within",
     "patrol",
     "plane_mobility",
@@ -57,6 +57,8 @@ __all__ = [
     "reachable",
     "sample_index",
     "static",
+    "static_plane",
+    "static_trace",
     "trace",
     "uniform_within",
 ]

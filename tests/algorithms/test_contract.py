@@ -82,6 +82,12 @@ def test_several_devices_do_what_one_does(name, compressor, num_clients):
     assert unordered(text)[1] == []
 
 
+def test_every_algorithm_is_a_factory_of_the_package():
+    assert set(ALGORITHMS) <= set(package.__all__)
+    for name in ALGORITHMS:
+        assert getattr(package, name) is ALGORITHMS[name]
+
+
 def test_algorithms_know_no_mesh():
     for path in Path(package.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
