@@ -40,7 +40,6 @@ def plain_loss(kind, a, b, w, l2):
     return total / len(b) + l2 / 2 * float(w @ w)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("kind", "l2"), [("linear", 0.0), ("linear", 0.3), ("logistic", 1e-3)])
 def test_losses_gradients_and_objective_are_those_of_the_paper(kind, l2):
     task, clients = drawn(kind, l2=np.float32(l2))
@@ -150,7 +149,6 @@ def run(stop_std, rounds=60, eval_every=20, lr=0.2):
     return jax.jit(simulation)(hparams, jax.random.key(0))
 
 
-@pytest.mark.long
 def test_a_stopped_run_holds_still_and_counts_nothing():
     every = run(0.0, eval_every=1)
     objectives = np.asarray(every.objective, np.float64)

@@ -15,9 +15,6 @@ from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import STREAMS, stream, stream_at
 
-COMPILE_FULLY = True
-
-
 SEEDS = [3, 11, 5, 8, 2]
 
 

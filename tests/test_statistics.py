@@ -93,7 +93,6 @@ def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numb
     return algorithm.params(state), stats, before, clients, algorithm, state
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [sgd(), adam()])
 def test_dpsgd_averages_statistics_like_a_running_mean_then_mixes_them(optimizer):
     """No learning rate, decay, momentum or moment comes between."""

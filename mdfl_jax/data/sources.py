@@ -153,7 +153,7 @@ def _how_to_get(name: str) -> str:
     """What to do where a well-known set is not there."""
     if name not in PUBLIC:
         return ""
-    return f"; README.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
+    return f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
 
 
 def _npz_path(name: str, directory: str) -> Path:

@@ -27,7 +27,7 @@ class Tracks(NamedTuple):
         ``substeps`` - 1 even steps after that. The last row, where round R - 1 ends, is one place.
       present: [R + 1, N] bool, who is there when a round begins.
       goes: [R + 1, N] bool, whose way in the round is known; the others stand, and leap at its end.
-      rounds: [] int32, rounds until ``repeats`` has its say; at most R.
+      rounds: [] int32, rounds that the trace lasts, at most R; ``repeats`` says what follows.
       repeats: [] bool: the trace begins again, else everybody stays where it ends.
     """
 

@@ -95,6 +95,7 @@ def test_a_few_runs_mapped_together_compile(images):
     assert found["runs_on_a_device"] == 3
 
 
+@pytest.mark.long
 @needs("tpu")
 def test_chips_that_share_a_run_send_a_round_s_models_and_no_more(images):
     """Those that are mixed, and with full batches the sums of the gradients: what is as large as three times them."""

@@ -109,6 +109,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
         assert leaves_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
 
 
+@pytest.mark.long
 def test_minibatch_gradient_is_unbiased_and_empty_clients_have_none():
     data, key = toy_dataset(), jax.random.key(5)
     full, mini = toy_task(N, dataset=data), toy_task(N, dataset=data, batch_size=8)

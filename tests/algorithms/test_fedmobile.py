@@ -324,7 +324,6 @@ def test_without_relays_fedmobile_is_asynchronous():
         assert (flat(states.server) == flat(plain.server)).all()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["fedmobile", "fedmobile_auto"])
 def test_double_precision_loses_nothing_at_all(name):
     """In float64 every model stays float64, over a network of meetings too, and the balance holds to 1e-12."""

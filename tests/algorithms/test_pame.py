@@ -44,7 +44,6 @@ def drawn(hparams, problem, adjacency, count, rounds=ROUNDS):
     return periods, neighbours, coordinates
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("participation", "transmission", "growth"), [(0.5, 0.3, 1.05), (0.2, 1.0, 1.0)])
 def test_iterations_messages_and_bits_equal_the_loop(participation, transmission, growth):
     problem, (adjacency, mix) = Problem(), graph()

@@ -142,7 +142,6 @@ def test_dfedavgm_equals_the_loop(steps, decay):
     np.testing.assert_array_equal(bits, BITS * messages)
 
 
-@pytest.mark.long
 def test_special_cases_are_dpsgd():
     """No perturbation; one step of a ball at rest; nothing picked by chance where there are two clients."""
     problem = Problem()
@@ -168,7 +167,6 @@ def test_heavy_ball_is_what_the_optimiser_does_in_one_round():
     np.testing.assert_allclose(ours, other, **CLOSE)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["epidemic", "epidemic_oracle"])
 @pytest.mark.parametrize("where", ["complete", "small graph"])
 def test_epidemic_equals_the_loop(name, where):

@@ -58,7 +58,6 @@ def mixes(draw):
     return RULES[draw(st.sampled_from(sorted(RULES)))](adjacency, num_samples)
 
 
-@pytest.mark.long
 @given(mixes(), st.integers(0, 99))
 @CASES
 def test_lists_and_choice_equal_the_dense_product(weights, seed):

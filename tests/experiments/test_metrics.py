@@ -151,7 +151,6 @@ def test_the_builtin_metrics_hold_but_for_those_of_the_rounds():
     assert unknown == {"train_loss", "num_neighbours", "lambda_2"}
 
 
-@pytest.mark.long
 def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path):
     """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
     config = tiny(**{"sweep": "algorithm.lr=1e-12,0.2", "data.name": "synthetic:linear", "rounds": 12})

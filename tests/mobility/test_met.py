@@ -123,7 +123,6 @@ def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share):
         np.testing.assert_array_equal(*of)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_law_of_the_next_place(name):
     """By the oracle's law of the clients known, in the states that a run comes to, warm ones and others."""

@@ -48,7 +48,6 @@ def run(network, params, rounds=ROUNDS):
     return jax.tree.map(np.asarray, program(network, rounds)(params, jax.random.key(0)))
 
 
-@pytest.mark.long
 def test_swept_contact_is_of_the_movement_since_the_last_round():
     network = spatial(N, mobility=("random_walk",), mixing="speed_aware", contact="swept")
     states, links = run(network, SpatialParams(3, 40.0, motion=MOTION, rules=WALK, mixing=SpeedAwareNumbers(ratio=1.0)))

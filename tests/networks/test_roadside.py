@@ -60,7 +60,6 @@ def near_units(places, units=UNITS):
     return met
 
 
-@pytest.mark.long
 def test_meetings_are_those_of_the_places_and_known_ahead():
     end, links, places = history()
     met = near_units(places)
@@ -102,7 +101,6 @@ def test_expected_meetings_follow_the_gaps_seen():
             assert abs(links.next_server[t, i] - max(so_far[-1] + mean, t + 1)) <= 0.5
 
 
-@pytest.mark.long
 def test_one_at_a_time_is_a_maximal_matching_of_those_in_range():
     _, pairs, places = history()
     _, every, _ = history(one_at_a_time=False)
