@@ -62,7 +62,7 @@ def main(wanted: "Wanted") -> int:
 
 
 def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
-    """What compiling a program found (`mdfl_jax.experiments.accounts.accounts.account`), or {"failure": message}.
+    """What compiling a program found (`mdfl_jax.experiments.ahead.accounts.account`), or {"failure": message}.
 
     Args:
       number: of the program, from 0.

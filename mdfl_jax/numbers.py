@@ -25,6 +25,7 @@ BOUNDS = {
     "at_most": (lambda value, bound: value <= bound, "at most"),
     "below": (lambda value, bound: value < bound, "less than"),
 }
+RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read")
 
 
 class Setting(NamedTuple):
@@ -61,7 +62,12 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
       **rules: ``at_least``, ``above``, ``at_most``, ``below`` (bounds), ``finite`` (so by default where nothing bounds
         a traced number from above), ``odd``, ``names`` (of texts: those allowed), ``unit`` and ``source`` (texts),
         ``read`` (of texts: a function to the array that the program sees).
+
+    Raises:
+      UserError: for a rule that there is not.
     """
+    if unknown := [rule for rule in rules if rule not in RULES]:
+        raise UserError(unknown_name("rule of a number", unknown[0], RULES))
     kept = {"finite": not (static or "at_most" in rules or "below" in rules), **rules}
     return dataclasses.field(default=default, metadata={"doc": doc, "traced": not static, **kept})
 
@@ -196,7 +202,8 @@ def _check_item(path: str, value: Any, rules: Any) -> None:
         allowed = [f"{BOUNDS[name][1]} {rules[name]}" for name in present] + ["finite"] * finite
         rounded = f", {seen} in single precision" if seen in (0.0, math.inf) and seen != value else ""
         raise UserError(f"{path} is {value}{rounded}; it must be {' and '.join(allowed)}")
-    if isinstance(value, int) and value > LARGEST:
-        raise UserError(f"{path} is {value}; it must be at most {LARGEST}")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        side = "at most" if value > 0 else "at least -"
+        raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{LARGEST}")
     if rules.get("odd") and value % 2 == 0:
         raise UserError(f"{path} is {value}; it must be odd")

@@ -1,5 +1,7 @@
 """Registries: one a family, from a name to the factory that makes the thing, its numbers and what it is in a line."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -9,6 +11,14 @@ if TYPE_CHECKING:  # a report is made without JAX, which numbers need
     from mdfl_jax.numbers import Numbers
 
 T = TypeVar("T")
+
+
+def _origin() -> str:
+    """The file that registers something, or the notebook: the first caller that is no registry itself."""
+    frame = sys._getframe(1)
+    while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
+        frame = frame.f_back
+    return "__main__" if frame.f_globals.get("__name__") == "__main__" else frame.f_code.co_filename
 
 
 class Registry(Generic[T]):
@@ -31,6 +41,7 @@ class Registry(Generic[T]):
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
 
     def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
         """Decorator that adds a member. Its own file, or a notebook cell, may give a name again; another may not.
@@ -44,11 +55,13 @@ class Registry(Generic[T]):
           UserError: for a name that something else has.
         """
 
+        origin = _origin()
+
         def add(member: T) -> T:
-            held = getattr(self._members.get(name), "__module__", None)
-            if held not in (None, getattr(member, "__module__", None)):
+            held = self._origins.get(name, origin) if name in self._members else origin
+            if held != origin:
                 raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
-            self._members[name], self._numbers[name] = member, numbers
+            self._members[name], self._numbers[name], self._origins[name] = member, numbers, origin
             self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
             return member
 

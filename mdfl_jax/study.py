@@ -101,9 +101,9 @@ def as_config(config: Config) -> ConfigDict:
     """A configuration from what `run` takes.
 
     Raises:
-      UserError: for a file that is not there or has no get_config, or for an unknown key.
+      UserError: for a file that is not there or has no get_config, or for an unknown key or a wrong value.
     """
-    from mdfl_jax.experiments.config.resolve import check_key, default_config
+    from mdfl_jax.experiments.config.resolve import check_value, default_config
 
     if isinstance(config, ConfigDict):
         return config
@@ -121,7 +121,7 @@ def as_config(config: Config) -> ConfigDict:
         return made["get_config"](*filter(None, [argument]))
     found = default_config()
     for path, value in _flat(config):
-        check_key(path)
+        value = check_value(path, value)
         *sections, name = path.split(".")
         (found[sections[0]] if sections else found)[name] = value
     return found
@@ -130,7 +130,8 @@ def as_config(config: Config) -> ConfigDict:
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The fields of a nested dictionary by dotted path; paths may be dotted already."""
     pairs: list[tuple[str, Any]] = []
-    for key, value in tree.items():
+    for name, value in tree.items():
+        key = str(name)
         pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
     return pairs
 

@@ -55,6 +55,6 @@ def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
     from mdfl_jax.report.registry import FIGURES
 
     for registry in (*(family.registry for family in FAMILIES), METRICS, FIGURES):
-        for table in ("_members", "_numbers", "_docs"):
+        for table in ("_members", "_numbers", "_docs", "_origins"):
             monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

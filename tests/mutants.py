@@ -29,6 +29,7 @@ class Mutant(NamedTuple):
     tests: str
 
 
+EXP = {name: f"experiments/test_{name}.py" for name in ("results", "groups", "checkpoint", "hosts", "select")}
 MUTANTS = [
     # Who moves where.
     Mutant("mobility/distribution_aware.py", "histogram - histogram[location]", "histogram", "mobility"),
@@ -62,7 +63,7 @@ MUTANTS = [
     Mutant("algorithms/fedmobile.py", "(gave < hparams.max_upload) & ~meetings.now", "~meetings.now", "algorithms"),
     Mutant("algorithms/fedmobile.py", "version=state.version[relays.source]", "version=state.version", "algorithms"),
     Mutant("algorithms/innovations.py", "key, x - estimate)", "key, x)", "algorithms/test_innovations.py"),
-    Mutant("exchange/relay.py", "& (slot <= end)", "& (slot < end)", "algorithms/test_fedmobile.py"),
+    Mutant("exchange/relay.py", "(relay_following <= end)", "(relay_following < end)", "algorithms"),
     Mutant("exchange/manipulate.py", "relays.gives | gets)", "relays.gives)", "algorithms/test_fedmobile.py"),
     Mutant("exchange/partial.py", "jnp.where(number > 0, total /", "jnp.where(number >= 0, total /", "exchange"),
     Mutant("exchange/compressors.py", "(jax.random.uniform(key, x.shape, x.dtype) < place - below)", "0", "exchange"),
@@ -71,7 +72,7 @@ MUTANTS = [
     Mutant("exchange/coordinates.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
     # What is learnt, from which data.
     Mutant("data/partition.py", "size[:, None]).astype(jnp.int32)\n", "size[:, None] / 2).astype(jnp.int32)\n", "data"),
-    Mutant("data/partition.py", "num_shards) // shards_per_client", "num_shards) % num_clients", "data"),
+    Mutant("data/partition.py", 'dtype=jnp.int32), side="right")', 'dtype=jnp.int32), side="left")', "data"),
     Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data"),
     Mutant("models/norm.py", "jnp.maximum(count - 1.0, 1.0)", "divisor", "models test_statistics.py"),
     Mutant("tasks/regression.py", "jax.random.rademacher(key_sign, (dimension,), dtype)", "1", "test_regression.py"),
@@ -80,16 +81,18 @@ MUTANTS = [
     Mutant("rng.py", "jax.random.fold_in(stream(key, name), round_index)", "stream(key, name)", "test_simulation.py"),
     Mutant("stopping.py", "watch.rounds + 1, moved &", "watch.rounds + 1, True &", "test_regression.py"),
     Mutant("rounds.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),
-    Mutant("montecarlo.py", "np.repeat(x[-1:]", "np.repeat(x[:1]", "test_simulation.py"),
+    Mutant("montecarlo.py", "x.shape[2:])[:num_runs]", "x.shape[2:])[-num_runs:]", "test_simulation.py"),
     # What is counted and written.
+    Mutant("metrics/measure.py", "jnp.where(still, ", "jnp.where(False, ", "experiments/test_metrics.py"),
+    Mutant("models/adapters.py", "self.training: says if mask", "self.training: says if 1 or mask", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
     Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),
-    Mutant("experiments/results/files.py", "accuracy >= target", "accuracy > target", "experiments"),
-    Mutant("experiments/results/files.py", "accuracy.min(axis=2)", "accuracy.max(axis=2)", "experiments"),
-    Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", "experiments/test_select.py"),
-    Mutant("experiments/results/groups.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", "experiments"),
-    Mutant("experiments/run/batch.py", "yield Step(0, evaluations, ", "yield Step(0, 0, ", "experiments"),
-    Mutant("experiments/results/ordered_lines.py", "if number == self.turn:", "if number >= self.turn:", "experiments"),
+    Mutant("experiments/results/files.py", "accuracy >= target", "accuracy > target", EXP["results"]),
+    Mutant("experiments/results/files.py", "accuracy.min(axis=2)", "accuracy.max(axis=2)", EXP["results"]),
+    Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", EXP["select"]),
+    Mutant("experiments/results/groups.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", EXP["groups"]),
+    Mutant("experiments/run/batch.py", "yield Step(0, evaluations, ", "yield Step(0, 0, ", EXP["checkpoint"]),
+    Mutant("experiments/results/ordered_lines.py", "if number == self.turn:", "if number >= self.turn:", EXP["hosts"]),
     Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
     Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),
@@ -99,7 +102,7 @@ MUTANTS = [
 
 def _run(tests: list[str], copy: Path, *options: str) -> bool:
     """Whether the tests of a copy pass; what takes more than a quarter of an hour hangs, and does not."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *options, *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not long", "-p", "no:cacheprovider", *options, *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900)
@@ -131,7 +134,7 @@ def caught_by(mutant: Mutant, copy: Path) -> str:
     path.write_text(text.replace(mutant.right, mutant.wrong))
     try:
         near = [f"tests/{name}" for name in mutant.tests.split()]
-        return "its own tests" if not _run(near, copy) else "all tests" if not _run([], copy) else ""
+        return "its own tests" if not _run(near, copy, "-x") else "all tests" if not _run([], copy, "-x") else ""
     finally:
         path.write_text(text)
 

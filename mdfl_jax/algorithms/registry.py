@@ -29,7 +29,12 @@ def register(
       numbers: their defaults are those of its paper.
       ignores: which of compressor, local_steps, momentum, optimizer and statistics (local ones) it has no use for; a
         config that sets one is refused.
+
+    Raises:
+      UserError: for numbers of another kind, or a name that something else has.
     """
+    if not issubclass(numbers, AlgorithmNumbers):
+        raise UserError(f"algorithm {name!r}: {numbers.__name__} must be a subclass of AlgorithmNumbers")
     _IGNORED[name] = frozenset(ignores)
     return ALGORITHMS.register(name, numbers)
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
 from mdfl_jax.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
@@ -110,7 +111,18 @@ def no_sums(metrics: tuple[Metric, ...], num_clients: int) -> Sums:
 
 
 def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
-    """One round later."""
+    """One round later.
+
+    Raises:
+      UserError: where what a metric gives in a round is not of its shape.
+    """
     size = sums.mix.shape[0]
-    totals = {m.name: sums.totals[m.name] + m.each_round(view) for m in metrics if m.each_round}
+    totals = {}
+    for metric in metrics:
+        if metric.each_round:
+            value, total = jnp.asarray(metric.each_round(view)), sums.totals[metric.name]
+            if value.shape != total.shape:
+                said = f"is declared of shape {total.shape} and each_round gives {value.shape}"
+                raise UserError(f"the metric {metric.name!r} {said}")
+            totals[metric.name] = total + value
     return Sums(sums.rounds + 1, view.links.mix[:size, :size].astype(sums.mix.dtype), totals)

@@ -29,7 +29,7 @@ def on_circle(num_clients: int) -> ListWorld:
 
 @MOBILITIES.register("contacts")
 def contacts() -> Mobility:
-    """Nobody moves; the network takes the links from `SpatialParams.trace`, a `mdfl_jax.networks.contact_list.ContactList`."""
+    """Nobody moves; the links are of `SpatialParams.trace`, a `mdfl_jax.networks.contact_list.ContactList`."""
     return Mobility(
         init=lambda key, world: None,
         step=lambda key, world, state: state,

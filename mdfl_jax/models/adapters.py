@@ -83,7 +83,8 @@ class SamplesLast(nn.Module):
     """A module that takes [channels, H, W, B], samples last, as those of this package do inside: on CPUs the faster.
 
     Attributes:
-      inner: from [channels, H, W, B], and a mask where it keeps batch statistics, to logits [B, C].
+      inner: from [channels, H, W, B], and a mask where it keeps batch statistics, to logits [B, C]. It may not be one
+        that `adapt` wraps, whose samples come first.
     """
 
     inner: nn.Module
@@ -103,21 +104,39 @@ def variables_of(model: nn.Module, image_shape: tuple[int, ...]) -> Any:
       image_shape: (height, width, channels).
 
     Raises:
-      UserError: where it cannot be called with images alone, or keeps batch statistics and takes no mask.
+      UserError: where it cannot be called with images alone, or in training; where it keeps batch statistics and takes
+        no mask; where it is told whether it trains and `adapt` does not wrap it.
     """
-    name = type(model).__name__
+    name, arguments = type(model).__name__, inspect.signature(type(model).__call__).parameters
+    images, mask = jnp.zeros((2, *image_shape)), jnp.ones(2, bool)
+    if said := [argument for argument in arguments if argument in IN_TRAINING]:
+        raise UserError(f"the model {name} is told by {said[0]} whether it trains; mdfl_jax.models.adapt wraps it")
     try:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *image_shape)))
-        jax.eval_shape(model.apply, shapes, jnp.zeros((1, *image_shape)))  # what it draws is for training alone
+        shapes = jax.eval_shape(model.init, jax.random.key(0), images)
+        logits = jax.eval_shape(model.apply, shapes, images)  # what it draws is for training alone
     except Exception as error:  # of the user's module: anything
-        said = " ".join(str(error).split("\n\n")[0].split())[:200]
-        raise UserError(
-            f"the model {name} cannot be called with images [1, {', '.join(map(str, image_shape))}] alone: {said}; "
-            "mdfl_jax.models.adapt wraps one that is told whether it trains"
-        ) from error
-    if STATISTICS in shapes and "mask" not in inspect.signature(type(model).__call__).parameters:
+        shape = f"[2, {', '.join(map(str, image_shape))}]"
+        raise UserError(f"the model {name} cannot be called with images {shape} alone: {_in_a_line(error)}") from error
+    if logits.ndim != 2 or logits.shape[0] != len(images):
+        raise UserError(f"the model {name} makes {list(logits.shape)} of images {list(images.shape)}, not [2, C]")
+    if STATISTICS in shapes and "mask" not in arguments:
         raise UserError(
             f"the model {name} keeps batch statistics and takes no mask; mdfl_jax.models.adapt wraps it where an "
             f"argument ({', '.join(IN_TRAINING)}) says whether it trains"
         )
+    if STATISTICS in shapes or draws(model):
+        rngs = {"dropout": jax.random.key(0)}
+        try:
+            jax.eval_shape(lambda v: model.apply(v, images, mask, mutable=[STATISTICS], rngs=rngs), shapes)
+        except Exception as error:
+            raise UserError(f"the model {name} cannot be trained: {_in_a_line(error)}") from error
     return shapes
+
+
+def draws(model: nn.Module) -> bool:
+    """Whether a model may draw in training."""
+    return bool(getattr(model, "draws", False))
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split(chr(10) * 2)[0].split())[:200]}"

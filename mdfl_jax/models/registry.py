@@ -15,7 +15,13 @@ from mdfl_jax.registry import Registry
 
 
 class ModelNumbers(Numbers):
-    """What is asked of a model's numbers; the base class has none. They decide shapes, so all are static."""
+    """What is asked of a model's numbers; the base class has none. They decide the program, so all are static."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        for name, field in fields_of(cls).items():
+            if field.metadata["traced"]:
+                raise UserError(f"{cls.__name__}.{name} is a number of a model; it must be declared with static=True")
 
     def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
         """Checks that the model can take images of a size.

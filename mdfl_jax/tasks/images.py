@@ -17,7 +17,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.gradients import Tiling, client_gradients, pad_blocks
-from mdfl_jax.models.adapters import variables_of
+from mdfl_jax.models.adapters import draws, variables_of
 from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
@@ -119,8 +119,8 @@ def classification(
     divide = PARTITIONS[partition]
     image_shape = dataset.x_train.shape[1:]
     shapes = variables_of(model, image_shape)
-    with_statistics, draws = STATISTICS in shapes, getattr(model, "draws", False)
-    if draws and with_statistics and not batch_size:
+    with_statistics, may_draw = STATISTICS in shapes, draws(model)
+    if may_draw and with_statistics and not batch_size:
         raise UserError(
             "algorithm.batch_size is 0; an adapted model with batch statistics needs minibatches, 1 or more"
         )
@@ -148,7 +148,7 @@ def classification(
 
         def loss_sum(params: Params) -> tuple[jax.Array, Params]:
             whole, moved = with_trained(model_params, params), {}
-            if with_statistics or draws:
+            if with_statistics or may_draw:
                 rngs = {} if block.draws is None else {"dropout": jax.random.key(block.draws)}
                 outputs, moved = apply(whole, data, images, block.mask, mutable=[STATISTICS], rngs=rngs)
                 outputs = outputs.astype(jnp.float32)
@@ -189,7 +189,7 @@ def classification(
         if augmentation.num_views > 1:
             of_views = stream(key, "augmentation")
             blocks = blocks._replace(view=draw_views(augmentation, of_views, blocks.client, place))
-        if draws:
+        if may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
         with in_precision():

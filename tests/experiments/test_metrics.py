@@ -151,8 +151,11 @@ def test_the_builtin_metrics_hold_but_for_those_of_the_rounds():
     assert unknown == {"train_loss", "num_neighbours", "lambda_2"}
 
 
-def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path):
+def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monkeypatch):
     """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
+    monkeypatch.setattr(METRICS, "_members", dict(METRICS._members))
+    for name, still in (("sent_nothing", NOTHING), ("sent_unknown", UNKNOWN), ("sent_held", HOLDS)):
+        metric(name, still=still, shape=())(lambda at: jnp.sum(at.messages).astype(jnp.float32))
     config = tiny(**{"sweep": "algorithm.lr=1e-12,0.2", "data.name": "synthetic:linear", "rounds": 12})
     config.stop_std, config.engine.runs_per_batch, config.seeds, config.network.num_mobile = 1e-3, 2, 1, 0
     config.network.graph = "ring"
@@ -164,6 +167,10 @@ def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path):
         assert history["0/lonely"].tolist() == [[0, 0, 0, 0, 0, 0, 0]]
         assert (history["0/worst_loss"][0, 3:] == history["0/worst_loss"][0, 2]).all()
         assert not np.isnan(history["1/shares"][0, 2]).any()
+        sent, stopped = history["0/sent_held"][0], np.arange(7) > 2  # of the evaluations, those after the stop
+        assert sent[1] > 0
+        np.testing.assert_array_equal(history["0/sent_nothing"][0], np.where(stopped, 0, sent))
+        np.testing.assert_array_equal(history["0/sent_unknown"][0], np.where(stopped, np.nan, sent))
 
 
 @pytest.mark.long

@@ -98,6 +98,13 @@ def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
         (_, _), params, clients = step(task_of(models[0]))
         scores.append(task.evaluate(task.data, clients, params))
     assert leaves_equal(*scores)
+    task, one = task_of(models[0]), jax.tree.map(lambda p: p[:1], params)
+    variables = jax.tree.map(lambda p: p[0], {name: tree["inner"] for name, tree in one.items()})
+    images = (task.data.x_test.astype(jnp.float32) - task.data.mean) / task.data.std
+    right = jnp.argmax(Net().apply(variables, images, False), axis=1) == task.data.y_test
+    loss = optax.softmax_cross_entropy_with_integer_labels(Net().apply(variables, images, False), task.data.y_test)
+    found = task.evaluate(task.data, clients, one)
+    np.testing.assert_allclose((found.accuracy[0], found.loss[0]), (right.mean(), loss.mean()), rtol=1e-5)
 
 
 def test_a_run_learns():
@@ -147,9 +154,13 @@ class Drops(nn.Module):
     [
         (lambda: adapt(Last()), "the model Last has not one of the arguments train, training"),
         (lambda: adapt(Net(), "mode"), "the model Net has not an argument 'mode'"),
-        (lambda: task_of(Net()), "the model Net cannot be called with images [1, 4, 4, 1] alone: "),
-        (lambda: task_of(Silent()), "the model Silent "),
-        (lambda: task_of(Drops()), "the model Drops cannot be called with images [1, 4, 4, 1] alone: "),
+        (lambda: task_of(Net()), "the model Net is told by train whether it trains; "),
+        (lambda: task_of(Silent()), "the model Silent cannot be called with images [2, 4, 4, 1] alone: "),
+        (lambda: task_of(Drops()), "the model Drops cannot be called with images [2, 4, 4, 1] alone: "),
+        (
+            lambda: task_of(SamplesLast(adapt(Net()))),
+            "the model SamplesLast makes [1, 3] of images [2, 4, 4, 1]",
+        ),
         (lambda: task_of(adapt(Net()), batch_size=0), "algorithm.batch_size is 0; an adapted model"),
     ],
 )

@@ -43,6 +43,7 @@ def notes(experiment: Experiment) -> list[str]:
     model = experiment.model
     if (
         experiment.algorithm.statistics == "local"
+        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # what others have is known when they are built
         and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
     ):
         return [f"algorithm.statistics is local; {model.name} has no batch statistics"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.registry import compressor_in_use, resolved
 from mdfl_jax.data.partition import PARTITIONS
-from mdfl_jax.errors import UserError
+from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
@@ -111,6 +111,8 @@ def check_own(path: str, value: Any, rules: Any) -> None:
     for declared in rules["declared"]:
         try:
             check_bounds(path, value, declared)
+            if (known := declared.get("names")) and value not in known:
+                raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
             return
         except UserError as error:
             errors.append(error)

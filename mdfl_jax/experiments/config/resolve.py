@@ -73,8 +73,8 @@ def check_value(path: str, value: Any) -> Any:
     value = _typed(path, field.type, value)
     if "own" in rules:
         check_own(path, value, rules)
-    else:
-        check_bounds(path, value, rules)
+        return value
+    check_bounds(path, value, rules)
     names = rules.get("names", ())
     known = names() if callable(names) else names
     if known and value not in known:

@@ -25,7 +25,7 @@ def follow_study(study: Study, process: Follower) -> None:
 
     Args:
       study: from `make_study`.
-      process: of `mdfl_jax.experiments.processes.join.meet`.
+      process: of `mdfl_jax.experiments.processes.join.join`.
     """
     states: dict[int, tuple[Arrays | None, int]] = {}
     while (message := process.receive()) and message.kind == "state":

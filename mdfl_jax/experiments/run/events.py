@@ -21,7 +21,7 @@ class Evaluated(NamedTuple):
       metrics: what is new, NumPy leaves [runs, evaluations, ...].
       facts: NumPy leaves [runs, ...].
       rounds: of a run since the evaluation before; 0 before the first round, and where it was computed elsewhere.
-      first: nothing of this batch came before it, in this run of the command.
+      first: nothing of this batch came before it, and it is not read back from an earlier run.
     """
 
     batch: Batch

@@ -120,13 +120,15 @@ def run_study(
     experiment = study.experiment
     set_precision(experiment)
     manifest = _manifest(study, lead)
-    write_json(workdir / "config.json", manifest)
     checkpoints = Checkpoints(workdir / "checkpoints")
     sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ProgressBar(study), Notes(study, log)]
+    runner = Runner(study, checkpoints, lead, sinks)
+    finished = runner.read_back()
+    write_json(workdir / "config.json", manifest)
     with _signals(lead, log), contextlib.ExitStack() as stack:
         for sink in sinks:
             stack.enter_context(sink)
-        batches = Runner(study, checkpoints, lead, sinks).run()
+        batches = runner.run(finished)
     lead.close()  # the others may go
     histories = _collect(study, batches)
     summary = summarize(

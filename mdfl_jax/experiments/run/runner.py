@@ -33,19 +33,30 @@ class Runner:
         self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not taken up yet
         self.saved_at = time.monotonic()
 
-    def run(self) -> list[tuple[list[Run], BatchResult]]:
-        """All batches, those of an earlier run read back.
+    def read_back(self) -> list[tuple[Batch, BatchResult]]:
+        """What an earlier run finished; before any file of that run is touched.
+
+        Raises:
+          UserError: where a checkpoint cannot be read.
+        """
+        progress = self.checkpoints.progress()
+        self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
+        batches = [self.batches[number_of(name)] for name in progress.finished]
+        return [
+            (batch, from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics))
+            for name, batch in zip(progress.finished, batches)
+        ]
+
+    def run(self, finished: list[tuple[Batch, BatchResult]]) -> list[tuple[list[Run], BatchResult]]:
+        """All batches, after those that were read back.
 
         Raises:
           Interrupted: on a signal, with the state saved.
           HostLost: where another process is gone, with the state saved.
-          UserError: where a checkpoint cannot be read.
+          UserError: where the state of a batch under way cannot be read.
         """
-        progress = self.checkpoints.progress()
-        for name in progress.finished:
-            batch = self.batches[number_of(name)]
-            self._finish(batch, from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics), whole=True)
-        self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
+        for batch, result in finished:
+            self._finish(batch, result, whole=True)
         program: Program | None = None
         for batch in self._share_out():
             if program is None or program.group is not batch.group:
