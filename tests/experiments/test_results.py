@@ -8,7 +8,10 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results.files import dumps, interval, plain
+from mdfl_jax.experiments.results.files import PointHistory, dumps, interval, plain, summarize_point
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.parts import RunFacts
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
@@ -208,6 +211,23 @@ def test_every_baseline_row_of_a_sweep_of_two_axes_is_called_so(workdir):
     header, rows = tables.table(run.summary, run.config)
     column = header.index("vs baseline (pp)")
     assert [row[column] == "baseline" for row in rows] == [True, True, False, False]
+
+
+def test_a_summary_of_numbers_that_are_easy_to_check():
+    """Two seeds, three evaluations, two clients; the target is met exactly, by each seed at another evaluation."""
+    values = {metric.name: np.zeros((2, 3, *metric.dims(2))) for metric in BUILT_IN}
+    values["round"] = np.array([[0, 10, 20]] * 2)
+    values["accuracy"] = np.array([[[0, 0], [0.25, 0.75], [0.75, 1]], [[0, 0], [0, 0.5], [0.25, 0.75]]])
+    values["bits"] = np.zeros((2, 3, 2, 2), np.uint32)
+    values["bits"][:, 1:, :, 1] = [[[100, 300], [400, 600]], [[100, 100], [200, 400]]]
+    facts = RunFacts(np.zeros((2, 2, 3)), np.array([[True, False]] * 2), np.zeros((2, 2), bool))
+    found = summarize_point(PointHistory(Metrics(BUILT_IN, values), facts, None, 1.0, 2.0), [0, 1], target=0.5)
+    assert found["final_accuracy"]["per_seed"] == [0.875, 0.5]
+    assert found["worst_client_accuracy"]["per_seed"] == [0.75, 0.25]
+    assert found["rounds_to_target_per_seed"] == [10, 20]
+    assert found["bits_to_target_per_seed"] == [200.0, 300.0]
+    assert found["rounds_to_target"] == 20  # the mean over seeds is 0.375, then 0.6875
+    assert found["bits_sent_per_client"] == 400.0
 
 
 def test_one_seed_has_no_interval():
