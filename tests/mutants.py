@@ -91,7 +91,7 @@ MUTANTS = [
     Mutant("experiments/results/files.py", "accuracy.min(axis=2)", "accuracy.max(axis=2)", EXP["results"]),
     Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", EXP["select"]),
     Mutant("experiments/results/groups.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", EXP["groups"]),
-    Mutant("experiments/run/batch.py", "yield Step(0, evaluations, ", "yield Step(0, 0, ", EXP["checkpoint"]),
+    Mutant("experiments/run/batch.py", "in range(evaluations, mc.", "in range(0, mc.", EXP["checkpoint"]),
     Mutant("experiments/results/ordered_lines.py", "if number == self.turn:", "if number >= self.turn:", EXP["hosts"]),
     Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
     Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
