@@ -15,7 +15,7 @@ test: lint
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long"
 
 test-long: lint
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 
 mutants: $(VENV)/tested
 	$(BIN)/python -m tests.mutants
