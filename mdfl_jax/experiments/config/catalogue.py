@@ -44,8 +44,6 @@ def _row(name: str, default: Any, rules: Any) -> str:
     bounds = " and ".join(f"{BOUNDS[bound][1]} {rules[bound]}" for bound in BOUNDS if bound in rules)
     allowed = f" ({bounds})" if bounds else f" (of {', '.join(rules['names'])})" if "names" in rules else ""
     shown = "x".join(map(str, default)) if isinstance(default, tuple) else default
-    unit, source = (
-        (f" {rules['unit']}" if "unit" in rules else ""),
-        f" [{rules['source']}]" if "source" in rules else "",
-    )
+    unit = f" {rules['unit']}" if "unit" in rules else ""
+    source = f" [{rules['source']}]" if "source" in rules else ""
     return f"      {name} = {shown}{unit}{allowed}: {rules['doc']}{source}"
