@@ -1,4 +1,4 @@
-"""What is done and sent in a round: every algorithm, a function of `Settings`, by its name."""
+"""The algorithms: what clients compute and send in a round. Each one is a factory that takes `Settings`."""
 
 from mdfl_jax.algorithms.anq_nids import anq_nids
 from mdfl_jax.algorithms.beer import beer

@@ -1,4 +1,7 @@
-"""NIDS with quantised innovations: exact convergence from few bits, as the quantiser's absolute error shrinks."""
+"""NIDS with quantised innovations.
+
+It converges exactly with few bits, because the absolute error of the quantiser shrinks from round to round.
+"""
 
 from typing import NamedTuple
 
@@ -16,14 +19,14 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class ANQNIDSState(NamedTuple):
-    """What goes from round to round.
+    """The state that one round hands to the next.
 
     Attributes:
       params: [N, ...] the models x.
       before: [N, n] the models of the round before.
       descent: [N, n] eta grad f(x) of the round before.
-      known: [N, n] y_hat, what everybody knows of y.
-      round: [] int32, k, steps of the recursion.
+      known: [N, n] y_hat, the estimates of y that all receivers hold.
+      round: [] int32 k, the number of steps that the recursion has taken.
     """
 
     params: ClientParams
@@ -34,7 +37,7 @@ class ANQNIDSState(NamedTuple):
 
 
 class ANQNIDSNumbers(CompressedNumbers):
-    """Of NIDS under quantisation."""
+    """The numbers of NIDS with quantisation."""
 
     own_compressor = "anq"
     eta_decay: float = number(0.99, "factor a round of the quantiser's absolute error", at_least=0, at_most=1)
@@ -45,11 +48,12 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
     """NIDS (Li, Shi, Yan 2019, algorithm 1, smooth case) under quantisation (Michelusi, Scutari, Lee 2022), with anq.
 
     x^1 = x^0 - eta grad f(x^0);  y = 2 x - x_prev - eta (grad f(x) - grad f(x_prev));
-    y_hat <- y_hat + Q(y - y_hat);  x+ = y + (W - I) / 2 y_hat,  which without errors is (I + W) / 2 y;  y_hat^0 = 0.
+    y_hat <- y_hat + Q(y - y_hat);  x+ = y + (W - I) / 2 y_hat;  y_hat^0 = 0.
 
-    A client's own y enters as it is, so that the mean of the models feels no quantisation. Round 0 sends nothing, and
-    a round in which nobody has a link waits, as NIDS does. The absolute error of step k is eta_q = eta * eta_decay^k.
-    Other compressors take the place of anq as they are.
+    Without quantisation errors x+ is (I + W) / 2 y. A client's own y is not quantised, so quantisation does not change
+    the mean of the models. Round 0 sends nothing. A round in which no client has a link changes nothing, as in NIDS.
+    In step k the absolute error of anq is its number ``eta`` times eta_decay^k. Other compressors can replace anq;
+    their numbers stay the same in every round.
     """
     compressor = compressor_of(settings, ANQNIDSNumbers)
 

@@ -16,15 +16,15 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class BEERState(NamedTuple):
-    """What goes from round to round; all but params and round are [N, n].
+    """The state that one round hands to the next.
 
     Attributes:
       params: [N, ...] the models X.
-      tracked: V, each client's estimate of the mean gradient.
-      known_params: H, what everybody knows of X.
-      known_tracked: G, what everybody knows of V.
-      gradient: grad F(X) of the round before.
-      round: [] int32.
+      tracked: [N, n] V, each client's estimate of the mean gradient.
+      known_params: [N, n] H, the estimates of X that all receivers hold.
+      known_tracked: [N, n] G, the estimates of V that all receivers hold.
+      gradient: [N, n] grad F(X) of the round before.
+      round: [] int32, from 0.
     """
 
     params: ClientParams
@@ -36,7 +36,7 @@ class BEERState(NamedTuple):
 
 
 class BEERNumbers(CompressedNumbers):
-    """Of BEER."""
+    """The numbers of BEER."""
 
     own_compressor = "top_k"
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
@@ -49,8 +49,9 @@ def beer(settings: Settings = Settings()) -> Algorithm:
     X+ = X + gamma (W - I) H - eta V;  H+ = H + C(X+ - H);
     V+ = V + gamma (W - I) G + grad F(X+) - grad F(X);  G+ = G + C(V+ - G);  V^0 = grad F(X^0), H^0 = G^0 = 0.
 
-    A round begins with the second line of the iteration before, so that it takes one gradient: round 0 sends one
-    message a link, of X^1; later rounds send two, of V^t and of X^(t+1). The iterates are the paper's.
+    Here a round begins with the second line of the paper's previous iteration, so that it needs one gradient. Round 0
+    sends one message a link, for X^1. Every later round t sends two, for V^t and for X^(t+1). The iterates are the same
+    as in the paper.
     """
     compressor = compressor_of(settings, BEERNumbers)
 

@@ -1,4 +1,4 @@
-"""CHOCO-SGD: a local step, then a gossip step on estimates that compressed innovations keep up to date."""
+"""CHOCO-SGD: a local step, then a gossip step on estimates that compressed innovations update."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,13 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class ChocoState(NamedTuple):
-    """Models [N, ...], what everybody knows of them (x_hat, [N, n]), and the round."""
+    """The state that one round hands to the next.
+
+    Attributes:
+      params: [N, ...] the models x.
+      estimate: [N, n] x_hat, the estimates of x that all receivers hold.
+      round: [] int32, from 0.
+    """
 
     params: ClientParams
     estimate: jax.Array
@@ -23,7 +29,7 @@ class ChocoState(NamedTuple):
 
 
 class ChocoNumbers(CompressedNumbers):
-    """Of CHOCO-SGD."""
+    """The numbers of CHOCO-SGD."""
 
     own_compressor = "top_k"
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)

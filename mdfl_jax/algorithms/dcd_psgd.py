@@ -1,4 +1,4 @@
-"""DCD-PSGD: D-PSGD whose models move by compressed differences only, so that neighbours know them exactly."""
+"""DCD-PSGD: D-PSGD in which models change only by compressed differences, so that neighbours know them exactly."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,13 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class DCDState(NamedTuple):
-    """Models [N, ...], what everybody knows of them [N, n], and the round."""
+    """The state that one round hands to the next.
+
+    Attributes:
+      params: [N, ...] the models x.
+      known: [N, n] the copies of x that all receivers hold.
+      round: [] int32, from 0.
+    """
 
     params: ClientParams
     known: jax.Array
@@ -22,7 +28,7 @@ class DCDState(NamedTuple):
 
 
 class DCDNumbers(CompressedNumbers):
-    """Of DCD-PSGD."""
+    """The numbers of DCD-PSGD."""
 
     own_compressor = "qsgd"
 
@@ -31,9 +37,10 @@ class DCDNumbers(CompressedNumbers):
 def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
     """DCD-PSGD (Tang, Gan, Zhang, Zhang, Liu, NeurIPS 2018, algorithm 1), by default with qsgd.
 
-    y = W x - eta g(x);  x+ = x + C(y - x). Its theory takes an unbiased C whose relative error is small (theorem 1).
-    All clients know the common x^0. In rounds without links, which the paper does not have, a client steps alone, and
-    the next difference is the one to what the others know.
+    y = W x - eta g(x);  x+ = x + C(y - x). The theory assumes an unbiased C with a small relative error (theorem 1).
+    All clients know the common x^0. The paper has no rounds without links. In such a round a client takes its local
+    step without compression, and its next message compresses the difference between y and the copy that the others
+    hold.
     """
     compressor = compressor_of(settings, DCDNumbers)
 

@@ -1,4 +1,4 @@
-"""DFedAvgM: local steps with a heavy ball that is at rest when a round begins; then gossip."""
+"""DFedAvgM: local steps with heavy-ball momentum that restarts at zero in every round; then gossip."""
 
 from typing import NamedTuple
 
@@ -16,16 +16,16 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class DFedAvgMState(NamedTuple):
-    """Models [N, ...] and how many local steps were made, [] int32."""
+    """The models [N, ...], and the number of local steps taken so far, [] int32."""
 
     params: ClientParams
     step: jax.Array
 
 
 class DFedAvgMNumbers(LocalNumbers):
-    """Of DFedAvgM."""
+    """The numbers of DFedAvgM."""
 
-    momentum: float = number(0.9, "of the heavy ball, theta; without it the algorithm is dpsgd", at_least=0, below=1)
+    momentum: float = number(0.9, "heavy-ball momentum, theta; 0 makes the algorithm dpsgd", at_least=0, below=1)
 
 
 @register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))
@@ -34,7 +34,7 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
 
     y^0 = y^(-1) = x;  y^(k+1) = y^k - eta grad f(y^k) + theta (y^k - y^(k-1)), k < E;  x <- W y^E.
 
-    The momentum theta is at rest at the beginning of every round, so with one local step it does nothing.
+    The momentum term is zero at the first local step of every round, so with one local step theta has no effect.
     """
     num_steps = settings.num_local_steps
 

@@ -1,4 +1,7 @@
-"""DFedSAM: local steps by the gradient at a near, worse model, so that clients end in flat places; then gossip."""
+"""DFedSAM: local steps with sharpness-aware minimisation; then gossip.
+
+Each local step takes the gradient at a nearby model with a larger loss, so that clients find flat minima.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +16,23 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient
 
 
 def norms(client_trees: ClientParams) -> jax.Array:
-    """Euclidean norms of stacked trees [N, ...], each client's over all its leaves: [N]."""
+    """Return each client's Euclidean norm over all leaves of a stacked tree [N, ...]: [N]."""
     squares = [jnp.sum(jnp.square(leaf).reshape(leaf.shape[0], -1), axis=1) for leaf in jax.tree.leaves(client_trees)]
     return jnp.sqrt(sum(squares[1:], squares[0]))
 
 
 def sharpness_aware(gradient: Gradient, rho: Number) -> Gradient:
-    """The gradient at y + rho g / |g|, g = grad f(y), both on one minibatch; the loss at y.
+    """Make a gradient function that evaluates the gradient at y + rho g / |g|, where g = grad f(y).
 
-    A client whose gradient is zero is not moved. Batch statistics are not perturbed, and follow the batch seen at y.
+    Both gradients use the same minibatch. The loss is the one at y. A client whose gradient is zero is not perturbed.
+    Batch statistics are not perturbed either; they follow the batch as seen at y.
+
+    Args:
+      gradient: (client_params [N, ...], key) -> (loss [N], gradients [N, ...]).
+      rho: the radius of the perturbation.
+
+    Returns:
+      A function of the same arguments and results as ``gradient``.
     """
 
     def perturbed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
@@ -36,7 +47,7 @@ def sharpness_aware(gradient: Gradient, rho: Number) -> Gradient:
 
 
 class DFedSAMNumbers(LocalNumbers):
-    """Of DFedSAM."""
+    """The numbers of DFedSAM."""
 
     rho: float = number(0.01, "radius of the perturbation", at_least=0)
 
@@ -45,8 +56,9 @@ class DFedSAMNumbers(LocalNumbers):
 def dfedsam(settings: Settings = Settings()) -> Algorithm:
     """DFedSAM (Shi et al., ICML 2023, algorithm 1): E local steps y <- y - eta grad f(y + rho g / |g|), then x <- W y.
 
-    The paper's local optimiser is plain SGD; others take the perturbed gradient in its place. Weight decay acts at y,
-    outside of the perturbation. Its variant with several gossip steps a round (DFedSAM-MGS) is not here.
+    The paper's local optimiser is plain SGD; any other optimiser here receives the perturbed gradient too. Weight decay
+    is computed at y, not at the perturbed model. The paper's variant with several gossip steps a round (DFedSAM-MGS) is
+    not implemented.
     """
     worse = lambda hparams, gradient: sharpness_aware(gradient, hparams.rho)  # noqa: E731
     return local_then(settings, gossip(settings), ("adjacency", "mix"), seen=worse)

@@ -1,4 +1,4 @@
-"""D-PSGD: local steps, then one gossip step with the neighbours; and the same without the gossip, for reference."""
+"""D-PSGD: local steps, then one gossip step with the neighbours. `local_only` leaves the gossip out, for reference."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -15,13 +15,13 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class DPSGDState(NamedTuple):
-    """Models and optimiser states, both [N, ...]; the optimiser state is never exchanged."""
+    """The models and the optimiser states, both [N, ...]. The optimiser states are never exchanged."""
 
     params: ClientParams
     opt_state: Any
 
 
-# (hparams, key of the round, links, client_params) -> (what they become, [N] int32 messages sent)
+# (hparams, key of the round, links, client_params) -> (client_params after it, [N] int32 messages sent)
 Exchange = Callable[[Any, jax.Array, Links, ClientParams], tuple[ClientParams, jax.Array]]
 
 
@@ -31,13 +31,13 @@ def local_then(
     needs: Iterable[str],
     seen: Callable[[Any, Gradient], Gradient] = lambda hparams, gradient: gradient,
 ) -> Algorithm:
-    """Algorithms that take E local steps and then exchange whole models.
+    """Make an algorithm that takes E local steps and then exchanges whole models.
 
     Args:
-      settings: optimiser and local steps.
-      exchange: what is made of the models after the local steps.
-      needs: the fields of Links that it reads.
-      seen: what the local steps see of the gradient.
+      settings: the optimiser, the number E of local steps, and whether batch statistics stay local.
+      exchange: the exchange that follows the local steps.
+      needs: the fields of Links that ``exchange`` reads.
+      seen: (hparams, gradient) -> the gradient function that the local steps use.
     """
     optimizer = settings.optimizer
 
@@ -67,7 +67,7 @@ def local_then(
 
 
 def gossip(settings: Settings) -> Exchange:
-    """x <- W x, one message a link."""
+    """Make the exchange x <- W x, which sends one message a link."""
 
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
@@ -85,7 +85,7 @@ def dpsgd(settings: Settings = Settings()) -> Algorithm:
 
 @register("local_only")
 def local_only(settings: Settings = Settings()) -> Algorithm:
-    """Every client learns alone, whatever it could hear: what decentralized learning is to be compared with."""
+    """Local training: every client learns alone and sends nothing, as a reference for decentralized learning."""
 
     def nothing(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams

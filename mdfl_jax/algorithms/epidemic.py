@@ -1,4 +1,4 @@
-"""Epidemic learning: models go to peers drawn anew in every round; a receiver averages what came with its own."""
+"""Epidemic learning: clients send models to random peers, drawn again each round; a receiver averages the models."""
 
 from collections.abc import Callable
 
@@ -18,9 +18,9 @@ from mdfl_jax.types import Algorithm, ClientParams, Links
 
 
 class EpidemicNumbers(LocalNumbers):
-    """Of epidemic learning."""
+    """The numbers of epidemic learning."""
 
-    # ceil(log2 N) for the 96 clients of the paper
+    # 7 is ceil(log2 N) for the 96 clients of the paper.
     num_peers: int = number(7, "receivers that a client draws, s", at_least=0, source="De Vos et al. 2023")
 
 
@@ -38,9 +38,10 @@ def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number], jax
 def epidemic(settings: Settings = Settings()) -> Algorithm:
     """EL-Local (De Vos et al., NeurIPS 2023, algorithm 1 with local sampling).
 
-    After its local steps every client sends its model to s others, drawn uniformly among those that hear it (all, on
-    the complete graph, which is the paper's setting); x_i <- (y_i + sum of the y_j received) / (1 + received). Those
-    who hear it may be fewer than s; then it sends to all of them. The network's weights are not looked at.
+    After its local steps every client sends its model y_i to s others, drawn uniformly among the clients that hear it.
+    The paper's setting is the complete graph, where all others hear it. If fewer than s clients hear it, it sends to
+    all of them. A receiver sets x_i <- (y_i + sum of the y_j received) / (1 + number received). The weights of the
+    network's mixing matrix are not used.
     """
     return _make(settings, random_receivers)
 
@@ -49,7 +50,7 @@ def epidemic(settings: Settings = Settings()) -> Algorithm:
 def epidemic_oracle(settings: Settings = Settings()) -> Algorithm:
     """EL-Oracle (De Vos et al., NeurIPS 2023, algorithm 1): the exchanges of a round form a random s-regular graph.
 
-    The same average as `epidemic`, over links of both directions. Inside a network that is not complete everybody has
-    s links as nearly as those in range allow (`mdfl_jax.exchange.peers.random_regular_part`).
+    The average is the one of `epidemic`, and every link is used in both directions. In a network that is not complete,
+    each client has as close to s links as its neighbours allow (`mdfl_jax.exchange.peers.random_regular_part`).
     """
     return _make(settings, random_regular_part)

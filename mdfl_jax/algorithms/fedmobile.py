@@ -1,10 +1,13 @@
-"""FedMobile: asynchronous federated learning with a server, updates and models relayed by clients; and its rivals.
+"""FedMobile: asynchronous federated learning with a server, where clients relay updates and models; and its rivals.
 
-A slot is a round. Order: clients at the server upload their cumulative updates (CLU) m_i, the server does
-x <- x - (1/N) sum m_i (4), they download x and reset m_i = 0; then those that meet relay; then every client takes its
-local steps, and what they moved it by is added to m_i (2), (3). Nothing is lost and nothing delivered twice:
-N (x^0 - x^t) + sum_i m_i is the sum of all steps taken, in every variant. Batch statistics are no updates: they
-travel with the models, and the server's go towards those of the clients that upload.
+A slot is a round. It has three parts. First, the clients that meet the server upload their cumulative updates (CLU)
+m_i, the server does x <- x - (1/N) sum m_i (equation 4), and these clients download x and reset m_i = 0. Then clients
+that meet each other relay. Then every client takes its local steps and adds its change, model before minus model after,
+to m_i (equations 2 and 3).
+
+No update is lost and none is delivered twice: in every variant N (x^0 - x^t) + sum_i m_i is the sum of all local steps
+taken. Batch statistics are not part of the updates: they are sent with the models, and the server's statistics move
+towards those of the clients that upload.
 """
 
 from functools import partial
@@ -29,18 +32,20 @@ from mdfl_jax.rows import rows_like
 from mdfl_jax.statistics import each
 from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 
-MOST_SLOTS = 10**6  # of a search interval; sums of a few stay far below NEVER
+MOST_SLOTS = 10**6  # the largest bound of a search interval; sums of a few such numbers stay far below NEVER
 
 
 class Variant(NamedTuple):
-    """What makes one of the algorithms.
+    """What distinguishes one of the algorithms of this file from the others.
 
     Attributes:
-      upload: "meeting", "always" (an imaginary channel in every slot), of the client's own uploads.
-      download: the same of its downloads.
+      upload: when a client uploads to the server: "meeting", when it meets the server; or "always", in every slot
+        through an imaginary channel.
+      download: the same for its downloads from the server.
       relay_upload: whether updates are relayed.
-      relay_download: "" not at all, "global" the relay's copy of the global model, "local" its local model.
-      search: "given" by the numbers, "auto" as `mdfl_jax.exchange.search` finds it.
+      relay_download: what a relay sends: "" for nothing, "global" for its copy of the global model, "local" for its
+        local model.
+      search: how search intervals are chosen: "given" by the numbers, or "auto" by `mdfl_jax.exchange.search`.
     """
 
     upload: str = "meeting"
@@ -60,22 +65,24 @@ def _slots(default: int, doc: str) -> Any:
 
 
 class RelayNumbers(CompressedNumbers, LocalNumbers):
-    """How many relays there may be (FedMobile 4); a compressor acts on relayed updates alone."""
+    """The largest numbers of relays (FedMobile, section 4). A compressor acts on relayed updates only."""
 
     max_upload: int = _slots(1, "uploads by relay between two meetings, K")
     max_download: int = _slots(1, "downloads by relay between two meetings, K")
 
 
 class FedMobileNumbers(RelayNumbers):
-    """The search intervals of relays (FedMobile 4)."""
+    """The search intervals for relays (FedMobile, section 4)."""
 
     upload_from: int = _slots(10, "slots after a meeting from which updates may be relayed, theta")
-    upload_until: int = _slots(40, "slots after a meeting until which they may be, and must arrive, Theta")
+    upload_until: int = _slots(40, "slots after a meeting until which updates may be relayed and must arrive, Theta")
     download_from: int = _slots(5, "slots before the next meeting until which models may be relayed, omega")
-    download_until: int = _slots(25, "slots before it from which they may be, and must be of, Omega")
+    download_until: int = _slots(
+        25, "slots before the next meeting from which models may be relayed; no older ones, Omega"
+    )
 
     def check(self, setting: Setting) -> None:
-        """Intervals in order."""
+        """Check that no interval ends before it begins."""
         super().check(setting)
         for low, high in (("upload_from", "upload_until"), ("download_from", "download_until")):
             begin, end = getattr(self, low), getattr(self, high)
@@ -83,7 +90,7 @@ class FedMobileNumbers(RelayNumbers):
                 raise UserError(f"algorithm.{low} is {begin}; it must be at most algorithm.{high}, which is {end}")
 
     def notes(self, setting: Setting) -> list[str]:
-        """Search intervals beyond the longest gap."""
+        """Note search intervals that are longer than the longest gap between two meetings."""
         gap = setting.largest_gap
         return [
             f"algorithm.{name} is {getattr(self, name)}, more than the longest gap between meetings, which is {gap}"
@@ -93,21 +100,21 @@ class FedMobileNumbers(RelayNumbers):
 
 
 class FedMobileState(NamedTuple):
-    """The clients, the server and what is between them; None where a variant does without.
+    """The state of the clients and the server. A field that a variant does not use is None.
 
     Attributes:
-      params: [N, ...] local models x_i.
-      opt_state: [N, ...]; it is never exchanged.
-      held: [N, ...] cumulative updates m_i, with those relayed by others.
-      server: [1, ...] global model x.
-      copies: [N, ...] the latest global model that each received.
-      private: updates of a client's own, where what is relayed is manipulated.
-      version: [N] int32 psi_i, the slot of that model; -1 is the model that all start with.
-      gave: [N] int32 uploads by relay since the last meeting.
-      took: [N] int32 downloads by relay since then.
-      contacts: [N] int32 slots so far in which somebody was met.
+      params: [N, ...] the local models x_i.
+      opt_state: [N, ...] the optimiser states, never exchanged.
+      held: [N, ...] the cumulative updates m_i, including updates received from others as a relay.
+      server: [1, ...] the global model x.
+      copies: [N, ...] the latest global model that each client received; None where relays do not send it.
+      private: each client's own updates, used where relayed updates are compressed; else None.
+      version: [N] int32 psi_i, the slot of the latest global model received; -1 is the initial model.
+      gave: [N] int32 uploads by relay since the last meeting with the server.
+      took: [N] int32 downloads by relay since the last meeting with the server.
+      contacts: [N] int32 slots so far in which the client met another client; it is counted where there are relays.
       slot: [] int32 t.
-      traffic: what was sent.
+      traffic: the messages and bits sent so far.
     """
 
     params: ClientParams
@@ -146,11 +153,13 @@ def _init_state(settings: Settings, variant: Variant, hparams: Any, client_param
 def _delivered(
     server: ClientParams, held: ClientParams, params: ClientParams, uploads: jax.Array, num_clients: int
 ) -> ClientParams:
-    """x - (1/N) sum of m_i over those who upload (4); batch statistics go a share 1 / N of the way to theirs.
+    """Return the server's new model x - (1/N) sum of m_i, the sum being over the clients that upload (equation 4).
 
-    Sums of what statistics moved by long ago would overshoot: a variance would fall below zero. The sum is a product,
-    which CPUs do some thirty times faster than a sum along the leading axis; what is not uploaded is set to zero before
-    it, since it may be infinite in a run that diverges.
+    Each uploading client moves the server's batch statistics 1 / N of the way to its own. Statistics are not
+    accumulated in m_i, because their old changes would overshoot and could make a variance negative.
+
+    The sum is computed as a matrix product, which is some thirty times faster on CPUs than a sum along the leading
+    axis. Updates that are not uploaded are set to zero first, since they may be infinite in a run that diverges.
     """
 
     def leaf(x: jax.Array, m: jax.Array, _: jax.Array) -> jax.Array:
@@ -162,7 +171,10 @@ def _delivered(
 
 
 def _replaced(own: ClientParams, offered: ClientParams, server: ClientParams, fresh: jax.Array, relays: Relays) -> Any:
-    """REPLACE (4.2), one pass: the server's model where it is fresh, the source's where one is taken."""
+    """REPLACE (4.2) in one pass over the models.
+
+    A client gets the server's model where ``fresh``, the model of its source where it takes one, else it keeps its own.
+    """
 
     def leaf(x: jax.Array, bank: jax.Array, new: jax.Array) -> jax.Array:
         taken = jnp.where(rows_like(relays.takes, x), bank[relays.source], x)
@@ -174,7 +186,10 @@ def _replaced(own: ClientParams, offered: ClientParams, server: ClientParams, fr
 def _exchanges(
     variant: Variant, hparams: Any, state: FedMobileState, links: Links, meetings: Meetings
 ) -> tuple[Relays, FedMobileState]:
-    """Who relays for whom when the slot's meetings are over (state.version is of then), and the counts for it."""
+    """Find who relays for whom after the slot's meetings with the server, and update the counts of relays and contacts.
+
+    ``state.version`` must already include the downloads of these meetings.
+    """
     num_clients = state.version.shape[0]
     me = jnp.arange(num_clients, dtype=jnp.int32)
     if not variant.relays:
@@ -187,7 +202,7 @@ def _exchanges(
         search = automatic(meetings, contacts, state.slot)
     else:
         search = Search(hparams.upload_from, hparams.upload_until, hparams.download_from, hparams.download_until)
-    # Who has just met the server has nothing to hand over.
+    # A client that has just met the server has no update left to hand over.
     may_give = (gave < hparams.max_upload) & ~meetings.now & variant.relay_upload
     may_take = (took < hparams.max_download) & bool(variant.relay_download)
     relays = find(state.slot, search, links, meetings, state.version, may_give, may_take)
@@ -196,7 +211,7 @@ def _exchanges(
 
 def _make(settings: Settings, variant: Variant) -> Algorithm:
     if settings.compressor:
-        COMPRESSORS[settings.compressor]  # an unknown name is told of here
+        COMPRESSORS[settings.compressor]  # raises UserError early for an unknown name
 
     def hand_over(
         hparams: Any,
@@ -206,7 +221,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         uploads: jax.Array,
         relays: Relays,
     ) -> tuple[ClientParams, Private | None, jax.Array | int]:
-        """RESET and COMBINE (4.1, E): held updates, private ones, and bits of those relayed."""
+        """RESET and COMBINE (4.1, E): return the held and the private updates, and the bits of a relayed update."""
         clear, held, private = uploads | relays.gives, state.held, state.private
         cleared = jax.tree.map(lambda m: jnp.where(rows_like(clear, m), 0, m), held)
         if not variant.relay_upload:
@@ -234,7 +249,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         server = _delivered(state.server, state.held, state.params, uploads, links.num_clients)
         state = state._replace(version=jnp.where(downloads, state.slot, state.version))
 
-        # 2. Relays. What a source has just downloaded is not in its row yet: it is the server's model.
+        # 2. Relays. A model that a source downloaded in this slot is not in its row yet, so it is read from the server.
         relays, state = _exchanges(variant, hparams, state, links, meetings)
         held, private, update_bits = hand_over(hparams, key, state, links, uploads, relays)
         fresh = downloads | (relays.takes & downloads[relays.source])
@@ -247,7 +262,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             settings.optimizer(hparams), settings.num_local_steps, key, params, state.opt_state, gradient
         )
         add_move = lambda m, before, after: m + (before - after)  # noqa: E731
-        sum_up = partial(each, add_move, lambda m, before, after: m)  # of statistics nothing is summed up
+        sum_up = partial(each, add_move, lambda m, before, after: m)  # statistics are not accumulated
         if private is not None:
             private = private._replace(update=sum_up(private.update, params, stepped))
         sent = on_each_device(

@@ -1,4 +1,4 @@
-"""Gradient tracking: every client steps along an estimate of the mean gradient, which travels as the models do."""
+"""Gradient tracking: every client steps along an estimate of the mean gradient, and gossips that estimate too."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, 
 
 
 class TrackingState(NamedTuple):
-    """What goes from round to round.
+    """The state that one round hands to the next.
 
     Attributes:
       params: [N, ...] the models x^k.
@@ -32,12 +32,12 @@ class TrackingState(NamedTuple):
 def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
     """DSGT (Pu, Nedic, Mathematical Programming 2021): x+ = W (x - eta y);  y+ = W y + grad f(x+) - grad f(x).
 
-    This is the form that steps before it averages the models; DIGing (Nedic, Olshevsky, Shi, 2017) has x+ = W x - eta y
+    This form takes the step before it averages the models; DIGing (Nedic, Olshevsky, Shi, 2017) has x+ = W x - eta y
     and the same y. y^0 = grad f(x^0), and the mean of all y is the mean gradient in every round.
 
-    A round begins with the y of the iteration before, so that it takes one gradient: round 0 sends one message a link,
-    x - eta y; later rounds send two, y and x - eta y. In a round without links both recursions run with W = I and
-    nothing is sent.
+    Here a round begins with the y update of the paper's previous iteration, so that it needs one gradient. Round 0
+    sends one message a link, x - eta y. Later rounds send two, y and x - eta y. In a round without links both
+    recursions run with W = I and nothing is sent.
     """
 
     def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> TrackingState:
@@ -50,7 +50,7 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         x = state.params
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
-        heard = mix(links.mix, state.tracked, settings.mixing_bound)  # of zeros in round 0
+        heard = mix(links.mix, state.tracked, settings.mixing_bound)  # all zeros in round 0
         tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
         params = mix(links.mix, stepped, settings.mixing_bound)

@@ -1,8 +1,9 @@
-"""What algorithms share that compress their messages: everybody holds an estimate of each neighbour, and hears changes.
+"""Shared parts of the algorithms that send compressed innovations.
 
-Client j sends q_j = C(x_j - x_hat_j), and it and all who hear it add q_j to x_hat_j. All copies of x_hat_j are equal,
-so the simulation keeps one row a client. That takes a network with the same links in every round in which there are
-any; in a round without links nothing is sent and no estimate changes.
+Every client holds an estimate x_hat_j of the vector x_j of each neighbour j. Client j sends the innovation
+q_j = C(x_j - x_hat_j), and client j and all clients that hear it add q_j to x_hat_j. All copies of x_hat_j are equal,
+so the simulation keeps one row a client. This is correct only on a network that has the same links in every round in
+which it has any. In a round without links nothing is sent and no estimate changes.
 """
 
 from typing import NamedTuple
@@ -22,12 +23,12 @@ NEEDS = frozenset({"adjacency", "mix", SYMMETRIC, FIXED})
 
 
 class Sent(NamedTuple):
-    """What sending innovations left behind.
+    """The result of sending innovations.
 
     Attributes:
-      estimate: [N, n] x_hat, with what was sent.
-      messages: [N] int32.
-      bits: of these messages.
+      estimate: [N, n] x_hat after the innovations are added.
+      messages: [N] int32 messages that each client sent.
+      bits: the bits of these messages, a count a client.
     """
 
     estimate: jax.Array
@@ -36,7 +37,7 @@ class Sent(NamedTuple):
 
 
 def compressor_of(settings: Settings, numbers: type[CompressedNumbers]) -> Compressor:
-    """The compressor of the settings, or the algorithm's own."""
+    """Return the compressor that the settings name, or the algorithm's default where they name none."""
     return COMPRESSORS[settings.compressor or numbers.own_compressor]
 
 
@@ -49,16 +50,19 @@ def send(
     links: Links,
     speaks: jax.Array | bool = True,
 ) -> Sent:
-    """x_hat <- x_hat + C(x - x_hat) of every client that has somebody to hear it.
+    """Send innovations: x_hat <- x_hat + C(x - x_hat) for every client that another client hears.
 
     Args:
       compressor: C.
-      numbers: of the compressor.
-      key: for its draws.
-      x: [N, n] what is to be told.
+      numbers: the compressor's numbers.
+      key: the key of the compressor's random draws.
+      x: [N, n] the vectors that the estimates should follow.
       estimate: [N, n] x_hat.
-      links: of this round.
-      speaks: [] or [N] bool, who sends if it has links.
+      links: the links of this round.
+      speaks: [] or [N] bool, the clients that send if they have links.
+
+    Returns:
+      The new estimates, and the messages and bits sent.
     """
     message = compressor.compress(numbers, key, x - estimate)
     receivers = jnp.where(speaks, messages_sent(links.adjacency), 0)
@@ -67,7 +71,7 @@ def send(
 
 
 def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
-    """(W - I) x_hat: towards the neighbours' estimates, [N, n]; zero in a round without links."""
+    """Return (W - I) x_hat, the step towards the neighbours' estimates: [N, n], zero in a round without links."""
     return mix(links.mix, estimate, settings.mixing_bound) - estimate
 
 
@@ -79,20 +83,26 @@ def flat_gradient(
     step: jax.Array,
     index: int | jax.Array = 0,
 ) -> tuple[jax.Array, jax.Array]:
-    """(loss [N], gradients [N, n]) with the weight decay, on the minibatch of a local step of the round.
+    """Compute gradients with weight decay, as vectors, on the minibatch of one local step of the round.
 
     Args:
-      hparams, gradient, step: as `mdfl_jax.algorithms.local.decayed_gradient`.
-      key: of the round.
-      client_params: [N, ...].
-      index: of the local step.
+      hparams, gradient, step: as for `mdfl_jax.algorithms.local.decayed_gradient`.
+      key: the key of the round.
+      client_params: [N, ...] the models.
+      index: the index of the local step, from 0.
+
+    Returns:
+      (loss [N], gradients [N, n]).
     """
     loss, found = decayed_gradient(gradient, hparams, step)(client_params, jax.random.fold_in(key, index))
     return loss, ravel(found)[0]
 
 
 def finished(algorithm: Algorithm, settings: Settings, numbers: type[CompressedNumbers]) -> Algorithm:
-    """The algorithm with PaME's count of a message in double precision, where its compressor is one that it covers."""
+    """Add PaME's count of bits in double precision to an algorithm, if that count covers its compressor.
+
+    It covers random_k, top_k and identity; for other compressors ``double_bits`` is None.
+    """
     name = settings.compressor or numbers.own_compressor
     if name in ("random_k", "top_k"):
         count = lambda h, n: double_sparse_bits(float(num_kept(h.compressor.transmission, n)), n)  # noqa: E731

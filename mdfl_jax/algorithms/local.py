@@ -17,7 +17,10 @@ Number = Any  # a traced scalar or a Python number
 
 
 class AlgorithmNumbers(Numbers):
-    """What every algorithm has. `mdfl_jax.networks.participation` gives the last three their meaning, or PaME does."""
+    """The numbers that every algorithm has.
+
+    `mdfl_jax.networks.participation` applies participation and the periods, except in PaME, which applies them itself.
+    """
 
     lr: float = number(0.1, "learning rate at the first step", above=0)
     weight_decay: float = number(0.0, "added to the gradient as weight_decay * parameter (an L2 penalty)", at_least=0)
@@ -26,17 +29,17 @@ class AlgorithmNumbers(Numbers):
     )
     period_min: int = number(
         1,
-        "smallest period of communication in rounds, kappa; drawn per client by pame, else one for all",
+        "smallest period of communication in rounds, kappa; pame draws one per client, else all clients have one",
         at_least=1,
         at_most=10**9,
         source="PaME V-D",
     )
     period_max: int = number(
-        1, "largest period; one for all is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
+        1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
     )
 
     def check(self, setting: Setting) -> None:
-        """Periods in order."""
+        """Check that the smallest period is at most the largest one."""
         if self.period_min > self.period_max:
             own = f" ({setting.member}'s own)" if self.period_max == type(self)().period_max else ""
             raise UserError(
@@ -46,16 +49,16 @@ class AlgorithmNumbers(Numbers):
 
 
 class LocalNumbers(AlgorithmNumbers):
-    """What algorithms have whose clients take local steps with an optimiser."""
+    """The numbers of algorithms whose clients take local steps with an optimiser."""
 
-    momentum: float = number(0.0, "of the optimiser SGD", at_least=0, below=1)
+    momentum: float = number(0.0, "momentum coefficient of the optimiser SGD", at_least=0, below=1)
 
 
 class CompressedNumbers(AlgorithmNumbers):
-    """What algorithms have that compress their messages: the numbers of the compressor in use."""
+    """The numbers of algorithms that compress messages. They include those of the compressor in use."""
 
     own_compressor: ClassVar[str] = ""
-    """The compressor of the algorithm's paper, where a configuration names none."""
+    """The compressor of the algorithm's paper, used where a configuration names none."""
     compressor: Any = nested(Numbers())
 
 
@@ -64,11 +67,14 @@ Schedule = Callable[[jax.Array], jax.Array]
 
 
 def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFactory:
-    """SGD with momentum and weight decay, as the papers use it.
+    """Make a factory of SGD with momentum and weight decay, as the papers use it.
 
     Args:
-      schedule: factor of the learning rate by step, 1 at the first; constant where left out.
-      momentum: False leaves the momentum out, and the memory it takes.
+      schedule: (step) -> factor of the learning rate, 1 at the first step; None keeps the rate constant.
+      momentum: whether momentum is used; False also saves the memory of the velocities.
+
+    Returns:
+      (the algorithm's numbers) -> the optax transformation of one client.
     """
     factor = schedule or (lambda step: jnp.float32(1.0))
 
@@ -83,7 +89,7 @@ def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFac
 
 
 def adam(schedule: Schedule | None = None) -> OptimizerFactory:
-    """Adam with decoupled weight decay (optax's defaults for the rest)."""
+    """Make a factory of Adam with decoupled weight decay and optax's defaults; ``schedule`` is as in `sgd`."""
     factor = schedule or (lambda step: jnp.float32(1.0))
 
     def make(params: Any) -> optax.GradientTransformation:
@@ -93,15 +99,15 @@ def adam(schedule: Schedule | None = None) -> OptimizerFactory:
 
 
 class Settings(NamedTuple):
-    """What decides an algorithm's program; each uses its own.
+    """The settings that shape an algorithm's compiled program. Each algorithm reads the ones that it needs.
 
     Attributes:
-      optimizer: (the algorithm's numbers) -> optax transformation of one client; its state stays local.
-      num_local_steps: E, optimiser steps before each exchange.
-      mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0: chosen by N.
-      compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; empty: the algorithm's own.
-      schedule: factor of the learning rate by step, for algorithms whose step is part of their recursion.
-      local_statistics: batch statistics stay each client's own (`mdfl_jax.statistics`).
+      optimizer: (the algorithm's numbers) -> optax transformation of one client; its state is never exchanged.
+      num_local_steps: E, the optimiser steps before each exchange.
+      mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
+      compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
+      schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
+      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.statistics`).
     """
 
     optimizer: OptimizerFactory = sgd()
@@ -113,24 +119,33 @@ class Settings(NamedTuple):
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:
-    """The step of a recursion in round k, lr * schedule(k), for algorithms that have no optimiser."""
+    """Return the step size lr * schedule(k) at step k, a scalar array, for algorithms that have no optimiser."""
     factor = settings.schedule(k) if settings.schedule else 1.0
     return jnp.asarray(hparams.lr * factor)
 
 
 def waits(links: Links) -> jax.Array:
-    """Whether a recursion waits in this round: nobody has a link, though there are several clients.
+    """Return whether a recursion waits in this round: [] bool, true if there are several clients but no link.
 
-    NIDS over W = I keeps the correction of the latest exchange and follows it with every step; where the losses are
-    nearly flat, as in logistic regression, models run away between two communications (docs/pame.md).
+    Without this, NIDS would run with W = I: it would keep the correction of the latest exchange and repeat it in every
+    step. Where the losses are nearly flat, as in logistic regression, models would then diverge between two
+    communications (docs/pame.md).
     """
     return ~jnp.any(links.adjacency) & (links.num_clients > 1)
 
 
 def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Array) -> Gradient:
-    """The gradient with weight_decay * parameter added, for algorithms that have no optimiser.
+    """Add weight_decay * parameter to the gradient, for algorithms that have no optimiser.
 
-    That of batch statistics is divided by the step of the recursion, so that theirs is one.
+    The gradient of batch statistics is divided by ``step`` instead, so that their own step size is one.
+
+    Args:
+      gradient: (client_params [N, ...], key) -> (loss [N], gradients [N, ...]).
+      hparams: the algorithm's numbers, for ``weight_decay``.
+      step: [] the step size of the recursion.
+
+    Returns:
+      A function of the same arguments and results as ``gradient``; the loss does not include the weight decay.
     """
 
     def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
@@ -142,14 +157,27 @@ def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Ar
 
 
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:
-    """One optimiser state a client, [N, ...]; vmapped, so that a rule which looks at the whole gradient sees one's."""
+    """Return one optimiser state a client, [N, ...], for the models ``client_params`` [N, ...].
+
+    It is mapped over the clients, so that a rule that reads the whole gradient sees the gradient of one client only.
+    """
     return jax.vmap(optimizer.init)(trained(client_params))
 
 
 def optimizer_updates(
     optimizer: optax.GradientTransformation, gradients: ClientParams, opt_state: Any, client_params: ClientParams
 ) -> tuple[ClientParams, Any]:
-    """What the clients' optimisers add to their models, and their next states; batch statistics take a step of one."""
+    """Compute the updates of the clients' models by their optimisers. Batch statistics take a step of size one.
+
+    Args:
+      optimizer: the transformation of one client.
+      gradients: [N, ...].
+      opt_state: [N, ...] the optimiser states.
+      client_params: [N, ...] the models.
+
+    Returns:
+      (updates [N, ...] to be added to the models, next optimiser states [N, ...]).
+    """
     updates, opt_state = jax.vmap(optimizer.update)(trained(gradients), opt_state, trained(client_params))
     if has_statistics(gradients):
         updates = {"params": updates, STATISTICS: jax.tree.map(jnp.negative, gradients[STATISTICS])}
@@ -164,15 +192,15 @@ def local_steps(
     opt_state: Any,
     gradient: Gradient,
 ) -> tuple[ClientParams, Any, jax.Array]:
-    """E local steps x_i <- x_i - eta g_i of every client (MADFL II-B, local update).
+    """Take E local steps x_i <- x_i - eta g_i of every client (MADFL II-B, local update).
 
     Args:
-      optimizer: one client's.
+      optimizer: the transformation of one client.
       num_steps: E >= 1.
-      key: of this round; each step folds in its index.
-      client_params: [N, ...].
-      opt_state: [N, ...].
-      gradient: the task's, bound to data and clients.
+      key: the key of this round; each step folds in its index.
+      client_params: [N, ...] the models.
+      opt_state: [N, ...] the optimiser states.
+      gradient: the task's gradient function, bound to the data and the clients.
 
     Returns:
       (client_params, opt_state, loss [N] at the first step).

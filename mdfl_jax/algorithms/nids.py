@@ -1,4 +1,4 @@
-"""NIDS: exact convergence of unlike clients with one gradient and one message a link a round."""
+"""NIDS: exact convergence on heterogeneous data, with one gradient a client and one message a link in each round."""
 
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, 
 
 
 class NIDSState(NamedTuple):
-    """What goes from round to round.
+    """The state that one round hands to the next.
 
     Attributes:
       params: [N, ...] the models x^k.
       before: [N, ...] x^(k-1).
       descent: [N, ...] eta grad f(x^(k-1)).
-      round: [] int32, k, steps of the recursion.
+      round: [] int32 k, the number of steps that the recursion has taken.
     """
 
     params: ClientParams
@@ -30,13 +30,14 @@ class NIDSState(NamedTuple):
 
 @register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
 def nids(settings: Settings = Settings()) -> Algorithm:
-    """NIDS (Li, Shi, Yan, IEEE Transactions on Signal Processing 2019, algorithm 1), the smooth case, one step size.
+    """NIDS (Li, Shi, Yan, IEEE Transactions on Signal Processing 2019, algorithm 1), smooth case, one step size.
 
     x^1 = x^0 - eta grad f(x^0);  x+ = (I + W) / 2 (2 x - x_prev - eta (grad f(x) - grad f(x_prev))).
 
-    Round 0 sends nothing; later rounds send what W averages, one message a link. In a round in which nobody has a link
-    the recursion waits (`mdfl_jax.algorithms.local.waits`). The paper's W is symmetric and the same in every round;
-    over links that change the mean of the models follows that of the gradients all the same, but no more is promised.
+    Round 0 sends nothing. Later rounds send the vectors that W averages, one message a link. In a round in which no
+    client has a link the recursion waits (`mdfl_jax.algorithms.local.waits`). The paper's W is symmetric and the same
+    in every round. If links change, the mean of the models still follows the mean of the gradients, but the paper's
+    other results do not apply.
     """
 
     def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> NIDSState:
@@ -50,7 +51,7 @@ def nids(settings: Settings = Settings()) -> Algorithm:
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
-        # In round 0, with x_prev = x and no gradient before, this is x - eta grad f(x).
+        # In round 0, where x_prev = x and the previous gradient is zero, this is x - eta grad f(x).
         planned = jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), x, state.before, descent, state.descent)
         heard = mix(links.mix, planned, settings.mixing_bound)
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)

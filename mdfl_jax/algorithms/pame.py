@@ -1,4 +1,7 @@
-"""PaME: clients ask some neighbours for some coordinates, each client at its own period, and step from their mean."""
+"""PaME: clients average some coordinates of some neighbours, then take a gradient step from the average.
+
+Each client does so in its own period.
+"""
 
 from typing import Any, NamedTuple
 
@@ -21,14 +24,14 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class PaMEState(NamedTuple):
-    """What goes from round to round.
+    """The state that one round hands to the next.
 
     Attributes:
       params: [N, ...] the models w_i.
-      opt_state: [N, ...] the optimisers' states, never exchanged.
-      round: [] int32, k.
-      period: [N] int32, kappa_i, drawn in round 0.
-      heard: [N] int32, m_i, neighbours picked at the latest communication, 1 at least.
+      opt_state: [N, ...] the optimiser states, never exchanged.
+      round: [] int32 k.
+      period: [N] int32 kappa_i, the period of communication in rounds, drawn in round 0.
+      heard: [N] int32 m_i, the number of neighbours picked at the latest communication, at least 1.
     """
 
     params: ClientParams
@@ -39,7 +42,7 @@ class PaMEState(NamedTuple):
 
 
 class PaMENumbers(LocalNumbers):
-    """The numbers of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}."""
+    """The numbers of PaME, by default of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}."""
 
     lr: float = number(1.0, "step of the first round, 1 / sigma^0", above=0, source="PaME table II")
     participation: float = number(
@@ -53,7 +56,7 @@ class PaMENumbers(LocalNumbers):
     penalty_growth: float = number(1.005, "factor a round of the penalty sigma, gamma", at_least=0, source="PaME (3)")
 
     def notes(self, setting: Setting) -> list[str]:
-        """A penalty that does not grow."""
+        """Note a penalty that does not grow."""
         if self.penalty_growth > 1:
             return []
         growth = f"algorithm.penalty_growth is {self.penalty_growth:g}"
@@ -66,11 +69,11 @@ def _num_sent(hparams: PaMENumbers, num_params: int) -> jax.Array:
 
 @register("pame", PaMENumbers, ignores=("compressor", "local_steps"))
 def pame(settings: Settings = Settings()) -> Algorithm:
-    """PaME (algorithm 1): v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else w_i; then a gradient step at it.
+    """PaME (algorithm 1): v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else v_i = w_i; then a gradient step.
 
-    w_i <- v_i - lr * growth^-k / m_i * (the optimiser's direction for grad f_i(v_i)), so that lr is 1 / sigma^0 in (3);
-    the paper's optimiser is plain SGD. A sender draws its coordinates once a round, the same for all who listen
-    (algorithm 2, line 2). Clients without a neighbour at their turn step alone, with m_i = 1.
+    w_i <- v_i - lr * growth^-k / m_i * (the optimiser's direction for grad f_i(v_i)), so lr is 1 / sigma^0 of (3). The
+    paper's optimiser is plain SGD. A sender draws its coordinates once a round and sends the same ones to all receivers
+    (algorithm 2, line 2). A client that has no neighbour in a round of its period steps alone, with m_i = 1.
 
     The defaults are those of the paper's regressions (table II), with kappa_i uniform in {3, ..., 7}.
     """
@@ -99,7 +102,8 @@ def pame(settings: Settings = Settings()) -> Algorithm:
             chosen = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
             return partial_average(own, chosen, picked)
 
-        # Many rounds are nobody's turn where periods are long or alike (on a mesh no row is then made, either way).
+        # Where periods are long or equal, no client communicates in many rounds, and the exchange is skipped. On a mesh
+        # it is not skipped, but then no row is computed either.
         part = unravel(select(jnp.any(picked), exchange, lambda own: own, own))
         averaged = received(state.params, part, settings.local_statistics)
 

@@ -1,4 +1,4 @@
-"""The algorithms by name, and their numbers."""
+"""The registry of algorithms: their names, and the classes of their numbers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,22 +16,22 @@ ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers)
 _IGNORED: dict[str, frozenset[str]] = {}
 
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
-"""What an algorithm has no use for whose one gradient step a round is part of its recursion."""
+"""The settings ignored by an algorithm whose recursion contains one gradient step a round."""
 
 
 def register(
     name: str, numbers: type[AlgorithmNumbers] = LocalNumbers, ignores: Iterable[str] = ("compressor",)
 ) -> Callable[[Factory], Factory]:
-    """Decorator: lists an algorithm in `ALGORITHMS`, with the class of its numbers.
+    """Decorator that lists an algorithm in `ALGORITHMS`, with the class of its numbers.
 
     Args:
-      name: in configs.
-      numbers: their defaults are those of its paper.
-      ignores: which of compressor, local_steps, momentum, optimizer and statistics (local ones) it has no use for; a
-        config that sets one is refused.
+      name: the algorithm's name in configs.
+      numbers: the class of its numbers, whose defaults are those of its paper.
+      ignores: the settings that it does not use, of compressor, local_steps, momentum, optimizer and statistics (local
+        batch statistics). A config that sets one of them is refused.
 
     Raises:
-      UserError: for numbers of another kind, or a name that something else has.
+      UserError: if ``numbers`` is no subclass of `AlgorithmNumbers`, or if the name is taken.
     """
     if not issubclass(numbers, AlgorithmNumbers):
         raise UserError(f"algorithm {name!r}: {numbers.__name__} must be a subclass of AlgorithmNumbers")
@@ -40,33 +40,33 @@ def register(
 
 
 def ignored_by(name: str) -> frozenset[str]:
-    """What an algorithm said that it has no use for; nothing where it was listed without a word."""
+    """Return the settings that an algorithm ignores; the empty set if it was not listed with `register`."""
     return _IGNORED.get(name, frozenset())
 
 
 def compressor_in_use(name: str, compressor: str = "") -> str:
-    """The compressor of an algorithm: the one asked for, else its paper's; empty where it compresses nothing."""
+    """Return the name of an algorithm's compressor: ``compressor`` if given, else its paper's; "" if it has none."""
     kind = ALGORITHMS.numbers(name)
     return (compressor or kind.own_compressor) if issubclass(kind, CompressedNumbers) else ""
 
 
 def resolved(name: str, compressor: str, values: dict[str, Any]) -> Any:
-    """The numbers of an algorithm with those of its compressor; of the values what neither has is left out."""
+    """Return an algorithm's numbers with those of its compressor. Values that neither has are ignored."""
     found, used = from_values(ALGORITHMS.numbers(name), values), compressor_in_use(name, compressor)
     return found.replace(compressor=from_values(COMPRESSORS.numbers(used), values)) if used else found
 
 
 def numbers_of(name: str, compressor: str = "", **values: Any) -> Any:
-    """The numbers of an algorithm, those of its compressor with it, for studies written in Python.
+    """Return an algorithm's numbers with those of its compressor, for studies written in Python.
 
     Args:
-      name: of the algorithm.
-      compressor: a name of `COMPRESSORS`; empty: the algorithm's own, if it has one.
-      **values: of the algorithm's and the compressor's numbers by name; the others, and those that are None, are the
-        paper's.
+      name: the name of the algorithm.
+      compressor: a name of `COMPRESSORS`; "" uses the algorithm's own, if it has one.
+      **values: numbers of the algorithm or the compressor, by name. A number that is left out or None has the paper's
+        value.
 
     Raises:
-      UserError: for an unknown name.
+      UserError: for an unknown algorithm, compressor or number.
 
     >>> numbers_of("pame", lr=0.5).lr, numbers_of("pame").period_max
     (0.5, 7)

@@ -1,4 +1,7 @@
-"""SQuARM-SGD: local steps with Nesterov momentum; a client that has moved far enough sends a compressed innovation."""
+"""SQuARM-SGD: local steps with Nesterov momentum and event-triggered, compressed gossip.
+
+A client sends a compressed innovation only if its model has changed enough.
+"""
 
 from typing import NamedTuple
 
@@ -17,7 +20,14 @@ from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class SquarmState(NamedTuple):
-    """Models [N, ...], momenta and what everybody knows of the models (both [N, n]), and the round."""
+    """The state that one round hands to the next.
+
+    Attributes:
+      params: [N, ...] the models x.
+      velocity: [N, n] the momenta v.
+      estimate: [N, n] x_hat, the estimates of x that all receivers hold.
+      round: [] int32, from 0.
+    """
 
     params: ClientParams
     velocity: jax.Array
@@ -26,21 +36,21 @@ class SquarmState(NamedTuple):
 
 
 class SquarmNumbers(CompressedNumbers):
-    """Of SQuARM-SGD."""
+    """The numbers of SQuARM-SGD."""
 
     own_compressor = "top_k"
     momentum: float = number(0.9, "Nesterov momentum, beta", at_least=0, below=1)
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
-    trigger: float = number(0.0, "threshold of the event that sends, c", at_least=0)
+    trigger: float = number(0.0, "threshold of the trigger, c: send if ||x - x_hat||^2 > c eta^2", at_least=0)
 
 
 @register("squarm_sgd", SquarmNumbers, ignores=("optimizer", "statistics"))
 def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
     """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
 
-    H = local_steps times: v <- beta v + g(x);  x <- x - eta (beta v + g(x)).  Then, where
-    ||x - x_hat||^2 > trigger * eta^2:  x_hat <- x_hat + C(x - x_hat);  and for all  x <- x + gamma (W - I) x_hat.
-    x_hat^0 = 0. The trigger c_t is constant here; a client that is not triggered sends nothing.
+    H = local_steps times: v <- beta v + g(x);  x <- x - eta (beta v + g(x)).
+    Then clients with ||x - x_hat||^2 > trigger * eta^2 do x_hat <- x_hat + C(x - x_hat); the others send nothing.
+    Then all clients do x <- x + gamma (W - I) x_hat;  x_hat^0 = 0. The trigger c_t is constant here.
     """
     compressor, num_steps = compressor_of(settings, SquarmNumbers), settings.num_local_steps
 
@@ -52,9 +62,10 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         hparams: SquarmNumbers, key: jax.Array, state: SquarmState, links: Links, gradient: Gradient
     ) -> tuple[SquarmState, RoundStats]:
         x, unravel = ravel(state.params)
-        heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))  # not the statistics
+        # 1 for parameters, 0 for batch statistics, which have no momentum.
+        heavy = each(jnp.ones_like, jnp.zeros_like, jax.tree.map(lambda p: p[:1], state.params))
         momentum = ravel(heavy)[0] * jnp.asarray(hparams.momentum, x.dtype)
-        first = state.round * num_steps  # schedules count local steps
+        first = state.round * num_steps  # schedules count local steps, not rounds
         pace = lambda index: recursion_step(settings, hparams, first + index).astype(x.dtype)  # noqa: E731
 
         def step(carry: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:

@@ -1,4 +1,4 @@
-"""Random crops and flips of training images, drawn and made on the device, inside the step."""
+"""Random crops and flips of training images. They are drawn and applied on the device, inside the local step."""
 
 from functools import partial
 from typing import NamedTuple
@@ -10,11 +10,12 @@ from mdfl_jax.target import backend
 
 
 class Augmentation(NamedTuple):
-    """How each image is shown, anew in every step.
+    """The random changes of each image, drawn again in every step.
 
     Attributes:
-      crop: it is moved by up to so many pixels in each direction, black outside (a crop of the image padded by them).
-      flip: it is mirrored left to right with probability one half.
+      crop: the image is moved by at most this number of pixels in each direction, and pixels from outside are black.
+        This is a random crop of the image padded by ``crop`` pixels on each side.
+      flip: if true, the image is mirrored left to right with probability one half.
     """
 
     crop: int = 0
@@ -22,18 +23,24 @@ class Augmentation(NamedTuple):
 
     @property
     def num_views(self) -> int:
-        """Ways to show an image; all are equally likely."""
+        """The number of views of an image, that is of combinations of shift and flip. All are equally likely."""
         return (2 * self.crop + 1) ** 2 * (2 if self.flip else 1)
 
 
 def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
-    """Which view of each sample of K blocks is taken: [K, B] int32, whatever blocks they are cut into.
+    """Draw the view of each sample in K blocks.
+
+    The draw depends on the key, the client and ``place`` only. So it does not depend on the other clients, or on how
+    the samples are cut into blocks.
 
     Args:
-      augmentation: what may be drawn.
-      key: of the step.
-      client: [K] int32 whose block it is; what a client draws does not depend on the others.
-      place: [K, B] int32 of each sample, different for all that a client looks at in the step.
+      augmentation: the changes that may be drawn.
+      key: typed key of the local step.
+      client: [K] int32, the owner of each block.
+      place: [K, B] int32, a number of each sample. A client's samples in one step must have different numbers.
+
+    Returns:
+      [K, B] int32 in 0..num_views-1.
     """
 
     def of_sample(client: jax.Array, place: jax.Array) -> jax.Array:
@@ -44,16 +51,19 @@ def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, pl
 
 
 def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view: jax.Array) -> jax.Array:
-    """The views of samples: [B, H, W, channels].
+    """Make the drawn views of samples.
 
-    On a CPU one gather of pixels. An accelerator gathers single pixels badly: there whole images are gathered, and rows
-    and columns picked by products with zeros and ones, which are exact in bfloat16 for 256 levels.
+    A CPU gathers single pixels. An accelerator is slow at this, so it gathers whole images and picks rows and columns
+    by products with zeros and ones. These products are exact in bfloat16 for 256 grey levels.
 
     Args:
-      augmentation: as drawn from.
-      images: [n, H, W, channels].
-      sample: [B] int32 which images.
+      augmentation: the same as in `draw_views`.
+      images: [n, H, W, channels] uint8.
+      sample: [B] int32, the indices of the images.
       view: [B] int32 from `draw_views`.
+
+    Returns:
+      [B, H, W, channels] uint8.
     """
     height, width = images.shape[1:3]
     crop, span = augmentation.crop, 2 * augmentation.crop + 1
@@ -69,7 +79,7 @@ def show(augmentation: Augmentation, images: jax.Array, sample: jax.Array, view:
 
 
 def _picked(images: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Rows [B, H] and columns [B, W] of images [B, H, W, channels], uint8; what lies outside is black."""
+    """Pick rows [B, H] and columns [B, W] of uint8 images [B, H, W, channels]. Pixels from outside are black."""
     pick = lambda places, size: (places[..., None] == jnp.arange(size)).astype(jnp.bfloat16)  # noqa: E731
     product = partial(jnp.einsum, precision="default", preferred_element_type=jnp.float32)
     levels = images.astype(jnp.bfloat16)

@@ -1,8 +1,9 @@
-"""Ragged client data as fixed shapes: an index of everybody's samples, and its blocks.
+"""Client data of unequal sizes in arrays of fixed shapes: an index of all clients' samples, and blocks of samples.
 
-Clients hold unequal numbers of samples. Padding each to the largest would cost several times the work at Dirichlet
-0.05. Instead every client's samples are cut into blocks of B, a block belongs to one client, and only a client's last
-block is padded, so n samples of N clients make at most n // B + N blocks, whatever the seed: seeds stack.
+Clients hold unequal numbers of samples. Padding every client to the largest one would cost several times the work with
+a Dirichlet partition of alpha 0.05. Instead, every client's samples are cut into blocks of B. A block belongs to one
+client, and only a client's last block is padded. So n samples of N clients make at most n // B + N blocks. This bound
+is the same for all seeds, so the seeds can be stacked.
 """
 
 from typing import NamedTuple
@@ -12,13 +13,14 @@ import jax.numpy as jnp
 
 
 class ClientIndex(NamedTuple):
-    """Which samples each client holds; a pytree of fixed shapes for every partition.
+    """The samples that each client holds. It is a pytree whose shapes are the same for every partition.
 
     Attributes:
-      sample: [n] int32 sample indices, grouped by client in the order of clients; samples of nobody at the end.
-      first: [N] int32 where each client's group starts in ``sample``.
-      num_samples: [N] int32 how many it holds.
-      label_counts: [N, C] int32 how many of each label.
+      sample: [n] int32, sample indices grouped by client, in the order of the clients. Samples without an owner come
+        last.
+      first: [N] int32, the position in ``sample`` where each client's group begins.
+      num_samples: [N] int32, the number of samples that each client holds.
+      label_counts: [N, C] int32, the number of samples of each label that each client holds.
     """
 
     sample: jax.Array
@@ -28,14 +30,14 @@ class ClientIndex(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of B samples of one client each; the real ones first.
+    """K blocks of B samples. All samples of a block belong to one client. Padding blocks come last.
 
     Attributes:
-      client: [K] int32 owner of each block (padding blocks: client 0, all masked).
-      sample: [K, B] int32 sample indices (padding: some valid index).
-      mask: [K, B] bool, true where there is a sample.
-      view: [K, B] int32 how each is shown (`mdfl_jax.data.augment`); None: as it is.
-      draws: [K] uint32 seeds of what the model draws in training; None: it draws nothing.
+      client: [K] int32, the owner of each block. A padding block has client 0 and no true entry in ``mask``.
+      sample: [K, B] int32, sample indices. Padding has some valid index.
+      mask: [K, B] bool, true for samples, false for padding.
+      view: [K, B] int32, the random view of each image (`mdfl_jax.data.augment`); None if images are not changed.
+      draws: [K] uint32, the seeds of the model's random draws in training; None if the model draws nothing.
     """
 
     client: jax.Array
@@ -46,11 +48,16 @@ class Blocks(NamedTuple):
 
 
 def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_classes: int) -> ClientIndex:
-    """Groups samples by client.
+    """Group samples by client.
 
     Args:
-      owner: [n] int in -1..N-1, as a partition gives it; -1 belongs to nobody.
+      owner: [n] int in -1..N-1, the owner of each sample, as a partition returns it. -1 means no owner.
       labels: [n] int in 0..C-1.
+      num_clients: N.
+      num_classes: C.
+
+    Returns:
+      The index of the clients' samples.
     """
     group = jnp.where(owner < 0, num_clients, owner)
     counts = jnp.zeros((num_clients + 1, num_classes), jnp.int32).at[group, labels].add(1)[:num_clients]
@@ -60,7 +67,14 @@ def index_clients(owner: jax.Array, labels: jax.Array, num_clients: int, num_cla
 
 
 def cut_blocks(index: ClientIndex, block_size: int) -> Blocks:
-    """Cuts every client's samples into blocks of ``block_size``; K = n // block_size + N blocks in all.
+    """Cut every client's samples into blocks of ``block_size``.
+
+    Args:
+      index: the index of the clients' samples.
+      block_size: B.
+
+    Returns:
+      K = n // B + N blocks, padding blocks included.
 
     >>> index = index_clients(jnp.array([1, 0, 1, 1]), jnp.zeros(4, int), num_clients=2, num_classes=1)
     >>> blocks = cut_blocks(index, 2)
@@ -80,16 +94,27 @@ def cut_blocks(index: ClientIndex, block_size: int) -> Blocks:
 
 
 def draw_minibatch(key: jax.Array, index: ClientIndex, client: jax.Array, size: int) -> jax.Array:
-    """Sample indices of one client's minibatch, drawn uniformly with replacement from what it holds: [size] int32.
+    """Draw the minibatch of one client uniformly with replacement from the samples that it holds.
 
-    With replacement, as stochastic gradients are modelled in the papers' analyses; a client without samples gets some
-    valid indices that its caller masks.
+    The papers' analyses model stochastic gradients in this way, with replacement.
+
+    Args:
+      key: typed key of the client's step.
+      index: the index of the clients' samples.
+      client: [] int32.
+      size: the number of samples to draw.
+
+    Returns:
+      [size] int32 sample indices. For a client without samples they are some valid indices, which the caller masks.
     """
     drawn = jax.random.randint(key, (size,), 0, jnp.maximum(index.num_samples[client], 1))
     return index.sample[jnp.minimum(index.first[client] + drawn, index.sample.shape[0] - 1)]
 
 
 def default_block_size(num_samples: int, num_clients: int) -> int:
-    """A power of two near a quarter of a client's mean share, 8 to 128: little padding, and long enough products."""
+    """Return the largest power of two up to a quarter of the mean number of samples of a client, but within 8 to 128.
+
+    Such blocks need little padding and are large enough for efficient matrix products.
+    """
     quarter = max(num_samples // (4 * num_clients), 1)
     return min(max(1 << (quarter.bit_length() - 1), 8), 128)

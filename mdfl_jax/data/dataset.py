@@ -1,4 +1,4 @@
-"""What a data source gives: labelled images, split into train and test."""
+"""The type of a data set: labelled images, split into training, test and validation samples."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ class Dataset(NamedTuple):
     """Labelled images in host memory.
 
     Attributes:
-      name: the source's name, for messages and reports.
+      name: the name of the data source, for messages and reports.
       x_train: [n, H, W, channels] uint8.
       y_train: [n] int32, labels 0 .. num_classes - 1.
       x_test: [m, H, W, channels] uint8.
       y_test: [m] int32.
-      num_classes: number of labels, C.
-      x_validation: [v, H, W, channels] uint8, taken off the training samples by `hold_out`; None where there are none.
-      y_validation: [v] int32.
+      num_classes: C, the number of labels.
+      x_validation: [v, H, W, channels] uint8, taken from the training samples by `hold_out`; None if there are none.
+      y_validation: [v] int32; None if there are none.
     """
 
     name: str
@@ -30,11 +30,14 @@ class Dataset(NamedTuple):
 
 
 def hold_out(dataset: Dataset, count: int) -> Dataset:
-    """Takes validation samples off the training samples, evenly spread over them.
+    """Take validation samples from the training samples, at evenly spaced positions.
 
     Args:
-      dataset: without validation samples.
-      count: how many, fewer than there are training samples; 0 leaves the data set as it is.
+      dataset: a data set without validation samples.
+      count: v, the number of validation samples, below the number of training samples. 0 leaves the data set as it is.
+
+    Returns:
+      The data set with ``count`` fewer training samples and with validation samples.
     """
     if not count:
         return dataset

@@ -1,7 +1,8 @@
-"""Partitions: which client owns which training sample.
+"""Partitions: they divide the training samples among the clients.
 
-Each function takes a key and the labels and returns ``owner`` [n] int32, the client of every sample (-1: nobody). All
-are jit-able with the counts static; alpha may be traced. They are listed in `PARTITIONS` under one signature.
+Each function takes a key and the labels, and returns ``owner`` [n] int32, the client that owns each sample (-1: no
+client). All can be compiled by jit with static counts; alpha may be traced. `PARTITIONS` holds all of them under one
+signature.
 """
 
 from collections.abc import Callable
@@ -16,12 +17,13 @@ from mdfl_jax.registry import Registry
 
 
 class PartitionSettings(NamedTuple):
-    """What a partition is given.
+    """The settings of a partition.
 
     Attributes:
       num_clients: N.
       num_classes: C.
-      numbers: of the partition, of the class that it is registered with; what is not static is traced.
+      numbers: the numbers of the partition, an instance of the class that it is registered with. Numbers that are not
+        static are traced.
     """
 
     num_clients: int
@@ -30,33 +32,33 @@ class PartitionSettings(NamedTuple):
 
 
 class PartitionNumbers(Numbers):
-    """What is asked of a partition's numbers; the base class has none."""
+    """The base class of a partition's numbers. It has no numbers itself."""
 
     def check_dataset(self, num_classes: int, dataset: str) -> None:
-        """Checks that a data set can be divided so.
+        """Check that a data set can be divided with these numbers.
 
         Args:
           num_classes: C.
-          dataset: its name.
+          dataset: the name of the data set, for the error.
 
         Raises:
-          UserError: where it cannot.
+          UserError: if it cannot.
         """
 
 
 class DirichletNumbers(PartitionNumbers):
-    """Of the label-Dirichlet partition."""
+    """The numbers of the partition ``dirichlet``."""
 
     alpha: float = number(0.05, "concentration of the Dirichlet distribution", above=0)
 
 
 class ClassesNumbers(PartitionNumbers):
-    """Of the partition into equal numbers of classes."""
+    """The numbers of the partition ``classes_per_client``."""
 
     classes_per_client: int = number(2, "classes that each client holds", static=True, at_least=1)
 
     def check_dataset(self, num_classes: int, dataset: str) -> None:
-        """As many classes as a client should hold."""
+        """Check that the data set has at least ``classes_per_client`` classes."""
         if self.classes_per_client > num_classes:
             raise UserError(
                 f"data.classes_per_client is {self.classes_per_client}; {dataset} has {num_classes} classes"
@@ -64,7 +66,7 @@ class ClassesNumbers(PartitionNumbers):
 
 
 class ShardsNumbers(PartitionNumbers):
-    """Of the partition into label shards."""
+    """The numbers of the partition ``shards``."""
 
     shards_per_client: int = number(2, "shards that each client holds", static=True, at_least=1)
 
@@ -75,7 +77,7 @@ PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Arr
 
 
 def _shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
-    """Rank of every sample among those of its group, in random order: [n] int32, from 0."""
+    """Draw a random order within each group, and return each sample's rank in its group: [n] int32, from 0."""
     n = group.shape[0]
     shuffled = jax.random.permutation(key, n)
     order = shuffled[jnp.argsort(group[shuffled], stable=True)]  # grouped, random within the group
@@ -85,7 +87,16 @@ def _shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
 
 
 def iid(key: jax.Array, labels: jax.Array, num_clients: int) -> jax.Array:
-    """Samples shuffled and dealt out evenly; sizes differ by one at most."""
+    """Shuffle the samples and divide them evenly among the clients; the numbers of samples differ by at most one.
+
+    Args:
+      key: typed key.
+      labels: [n] int. Only their number is used.
+      num_clients: N.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
     place = jax.random.permutation(key, labels.shape[0])
     return (place % num_clients).astype(jnp.int32)
 
@@ -93,19 +104,20 @@ def iid(key: jax.Array, labels: jax.Array, num_clients: int) -> jax.Array:
 def dirichlet(
     key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int | None = None
 ) -> jax.Array:
-    """Label-Dirichlet: for each class, its shares over the clients are drawn from Dir(alpha, ..., alpha).
+    """Draw a label-Dirichlet partition: each class is divided among the clients by shares from Dir(alpha, ..., alpha).
 
-    The convention: a class's samples are shuffled and cut at the cumulative shares, so a client holds its share of the
-    class rounded up or down. Sizes are therefore unequal, and a client may hold nothing. (Another convention draws
-    each CLIENT's shares over classes and keeps sizes equal; MADFL and DADFL speak of unequal sizes, hence this one.)
+    The samples of a class are shuffled and cut at the cumulative shares, so a client holds its share of the class,
+    rounded up or down. Clients therefore hold unequal numbers of samples, and a client may hold none. Another
+    convention draws the shares of each CLIENT over the classes and keeps the numbers equal. MADFL and DADFL speak of
+    unequal numbers, so their convention is the one above.
 
     Args:
       key: typed key.
       labels: [n] int, labels from 0.
       num_clients: N.
-      alpha: concentration, > 0; smaller is more unequal.
-      num_classes: a bound of the labels. Left out, it is read off the labels, or taken as 1,024 where they are traced;
-        the result does not depend on it.
+      alpha: the concentration, > 0. Smaller values make the shares more unequal.
+      num_classes: an upper bound of the number of labels. If it is left out, it is computed from the labels, or is
+        1,024 if they are traced. The result does not depend on it.
 
     Returns:
       owner: [n] int32 in 0..N-1.
@@ -119,8 +131,8 @@ def dirichlet(
     )
     size = jnp.bincount(labels, length=num_classes)
     class_end = jnp.cumsum(size)
-    # Whole numbers from here on: client i's run of class c ends at ends[c, i] in the order of sorted labels, so that
-    # no sample is lost to rounding. (cummax, since a parallel cumsum of floats need not be monotone.)
+    # All numbers below are whole, so that no sample is lost to rounding. In the order of sorted labels, the samples of
+    # class c that client i gets end at ends[c, i]. cummax is needed since a parallel cumsum of floats may decrease.
     cuts = jnp.round(jnp.cumsum(shares, axis=1) * size[:, None]).astype(jnp.int32)
     cuts = jnp.minimum(jax.lax.cummax(cuts, axis=1), size[:, None].astype(jnp.int32)).at[:, -1].set(size)
     ends = (class_end - size)[:, None] + cuts
@@ -131,19 +143,22 @@ def dirichlet(
 def classes_per_client(
     key: jax.Array, labels: jax.Array, num_clients: int, num_classes: int, classes_per_client: int
 ) -> jax.Array:
-    """Every client holds samples of the same number of classes (PAME V, "C classes per node").
+    """Give every client samples of the same number of classes (PAME V, "C classes per node").
 
-    Classes are dealt in a random cyclic order, so each is held by as many clients as any other, give or take one (where
-    ``classes_per_client`` divides C, clients fall into C / classes_per_client groups of equal sets). A class's samples
-    are divided evenly among its holders. A class that nobody holds (N * classes_per_client < C) has owner -1: its
-    samples are not used.
+    Classes are given to the clients in a random cyclic order, so the numbers of clients that hold a class differ by at
+    most one. If ``classes_per_client`` divides C, there are C / classes_per_client different sets of classes. The
+    samples of a class are divided evenly among the clients that hold it. If N * classes_per_client < C, some classes
+    are held by no client; their samples have owner -1 and are not used.
 
     Args:
       key: typed key.
-      labels: [n] int in 0..num_classes-1.
+      labels: [n] int in 0..C-1.
       num_clients: N.
       num_classes: C.
       classes_per_client: between 1 and C.
+
+    Returns:
+      owner: [n] int32 in -1..N-1.
     """
     key_classes, key_rank = jax.random.split(key)
     order = jax.random.permutation(key_classes, num_classes)
@@ -151,20 +166,30 @@ def classes_per_client(
     holds = jnp.zeros((num_clients, num_classes), bool).at[jnp.arange(num_clients)[:, None], order[dealt]].set(True)
     num_holders = jnp.sum(holds, axis=0)
     rank = _shuffled_rank(key_rank, labels)
-    turn = rank % jnp.maximum(num_holders[labels], 1)  # which of the class's holders takes the sample
-    nth_holder = jnp.argsort(~holds, axis=0, stable=True)  # [N, C]: the holders of a class first, in order
+    turn = rank % jnp.maximum(num_holders[labels], 1)  # the sample goes to this one of the clients that hold its class
+    nth_holder = jnp.argsort(~holds, axis=0, stable=True)  # [N, C]: each column begins with the holders of its class
     owner = nth_holder[turn, labels]
     return jnp.where(num_holders[labels] > 0, owner, -1).astype(jnp.int32)
 
 
 def shards(key: jax.Array, labels: jax.Array, num_clients: int, shards_per_client: int) -> jax.Array:
-    """Label shards: samples sorted by label, cut into N * shards_per_client runs, that many dealt to each client.
+    """Sort the samples by label, cut them into N * shards_per_client shards, and give each client that many shards.
 
-    The pathological non-IID split of McMahan et al. (AISTATS 2017), which THESIS uses with four shards a client.
+    This is the pathological non-IID split of McMahan et al. (AISTATS 2017). THESIS uses it with four shards per client.
+
+    Args:
+      key: typed key.
+      labels: [n] int.
+      num_clients: N.
+      shards_per_client: at least 1.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
     """
     n, num_shards = labels.shape[0], num_clients * shards_per_client
     order = jnp.argsort(labels, stable=True)
-    # Shard k holds the sorted places floor(k n / K) .. floor((k+1) n / K) - 1, without n * K in 32-bit arithmetic.
+    # Shard k holds the sorted samples floor(k n / K) to floor((k+1) n / K) - 1, with K shards. The ends are computed in
+    # Python, since n * K may not fit in 32 bits.
     ends = jnp.array([(k + 1) * n // num_shards for k in range(num_shards)], jnp.int32)
     shard = jnp.searchsorted(ends, jnp.arange(n, dtype=jnp.int32), side="right")
     taker = jax.random.permutation(key, num_shards) // shards_per_client

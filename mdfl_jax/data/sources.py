@@ -14,32 +14,34 @@ from mdfl_jax.registry import Registry
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 TFDS_PREFIX = "tfds:"
-PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # named alike in TensorFlow Datasets
-# Every model has one output a class, so a stray label such as 10**9 would end as an allocation failure far from here.
+PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
+# Every model has one output per class. So a wrong label such as 10**9 would cause an allocation failure much later.
 MAX_CLASSES = 65_536
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name")
-"""Sources that need no data directory: name -> function giving the four arrays of `KEYS`, as an npz would hold them."""
+"""Sources that need no data directory: name -> function that returns the four arrays of `KEYS`, as in an npz file."""
 
 
 def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
-    """Loads a data set by name.
+    """Load a data set by name.
 
     Args:
-      name: a member of `SOURCES` (`digits`), the stem of an npz in the data directory (`mnist` for `mnist.npz`), or
-        `tfds:<name>` for a TensorFlow data set prepared there. A member of `SOURCES` goes before a file of its name.
-      directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. With neither, `tfds:` reads the
-        default directory of tensorflow-datasets, and a file cannot be named.
-      limit_train: at most this many training samples; 0 takes all. The rule is that of `balanced_subset`.
+      name: a member of `SOURCES` (`digits`), or the stem of an npz file in the data directory (`mnist` for
+        `mnist.npz`), or `tfds:<name>` for a TensorFlow data set prepared there. If a member of `SOURCES` and a file
+        have the same name, the member is loaded.
+      directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. If neither is set, `tfds:` reads
+        the default directory of tensorflow-datasets, and npz files cannot be loaded.
+      limit_train: the largest number of training samples; 0 takes all. `balanced_subset` chooses them.
       limit_test: the same for test samples.
 
     Returns:
-      The data set: images uint8 [n, H, W, channels], labels int32 [n]. `num_classes` is the number of classes that a
-      TensorFlow data set declares, and for the others the largest label of train and test plus one; limits leave it.
+      The data set: images uint8 [n, H, W, channels], labels int32 [n]. `num_classes` is the largest label of the
+      training and test samples plus one, but at least the number that a TensorFlow data set declares. The limits do not
+      change it.
 
     Raises:
-      UserError: unknown name, no data directory, a file that is damaged or has other keys, shapes or types than those
-        above, a TensorFlow data set that is not prepared, a negative limit.
+      UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
+        those above, a TensorFlow data set that is not prepared, or a negative limit.
 
     >>> load("digits", limit_train=100).x_train.shape
     (100, 8, 8, 1)
@@ -70,10 +72,12 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
 
 
 def names(directory: str = "") -> list[str]:
-    """What `load` takes with this data directory (or MDFL_DATA_DIR): `digits`, the npz files by stem, `tfds:<name>`.
+    """List the names that `load` takes: members of `SOURCES`, the stems of npz files, and the form `tfds:<name>`.
+
+    The npz files are those of ``directory`` or, if it is "", of MDFL_DATA_DIR.
 
     Raises:
-      UserError: the data directory is absent or cannot be listed.
+      UserError: if the data directory does not exist or cannot be listed.
     """
     known = set(SOURCES)
     path = _data_directory(directory)
@@ -86,17 +90,18 @@ def names(directory: str = "") -> list[str]:
 
 
 def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
-    """Chooses at most `limit` samples, as evenly over the classes as they allow, without random numbers.
+    """Choose at most `limit` samples, as evenly over the classes as possible, without random numbers.
 
-    The rule: take turns over the classes, in the order of their labels, each giving its first sample not yet taken, and
-    a class that has run out is passed over. So class sizes differ by at most one, but for classes that ran out.
+    The classes take turns in the order of their labels. In each turn a class gives its first sample that is not taken
+    yet; a class without samples left is skipped. So the numbers of samples chosen from two classes differ by at most
+    one, unless a class has no samples left.
 
     Args:
       labels: [n] whole numbers.
-      limit: number of samples wanted; 0, or more than there are, takes all.
+      limit: the number of samples wanted; 0, or a number above n, takes all.
 
     Returns:
-      Index of the chosen samples, in their original order: [limit] int, or a slice of everything.
+      The indices of the chosen samples in their original order, [limit] int; or a slice of everything.
 
     >>> balanced_subset(np.array([0, 0, 0, 1, 1, 2]), 5)
     array([0, 1, 3, 4, 5])
@@ -111,16 +116,20 @@ def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
 def digits() -> dict[str, np.ndarray]:
     """The 1,797 handwritten digits that come with scikit-learn: 8 x 8, grey levels 0 to 16, uint8.
 
-    The test split is every fifth sample of each class, in the file's order; it has 355 samples, the train split 1,442.
+    The test split is every fifth sample of each class, in the order of the file. It has 355 samples; the training split
+    has 1,442.
+
+    Returns:
+      The four arrays of `KEYS`.
 
     Raises:
-      UserError: scikit-learn is not installed.
+      UserError: if scikit-learn is not installed.
     """
     spec = importlib.util.find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise UserError("data.name='digits' needs the package scikit-learn: pip install scikit-learn")
     path = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
-    if path.is_file():  # 6 ms; importing sklearn.datasets for the same table takes a second
+    if path.is_file():  # this takes 6 ms; importing sklearn.datasets for the same table takes a second
         table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
     else:
         from sklearn.datasets import load_digits
@@ -132,7 +141,7 @@ def digits() -> dict[str, np.ndarray]:
 
 
 def _rank_in_class(labels: np.ndarray) -> np.ndarray:
-    """How many earlier samples share each sample's label, [n] int."""
+    """Count the earlier samples with the same label, for each sample: [n] int."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     rank = np.empty(len(labels), int)
@@ -141,7 +150,7 @@ def _rank_in_class(labels: np.ndarray) -> np.ndarray:
 
 
 def _data_directory(directory: str) -> str:
-    """The data directory, checked to exist; "" where none is set."""
+    """Return the data directory, or "" if none is set, after a check that it exists."""
     field = "data.dir" if directory else "the environment variable MDFL_DATA_DIR"
     path = os.path.expanduser(directory or os.environ.get("MDFL_DATA_DIR", ""))
     if path and not os.path.isdir(path):
@@ -150,14 +159,14 @@ def _data_directory(directory: str) -> str:
 
 
 def _how_to_get(name: str) -> str:
-    """What to do where a well-known set is not there."""
+    """Return the part of an error that says how to get a well-known data set; "" for other data sets."""
     if name not in PUBLIC:
         return ""
     return f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
 
 
 def _npz_path(name: str, directory: str) -> Path:
-    """`<directory>/<name>.npz`, which the directory's listing holds."""
+    """Return the path `<directory>/<name>.npz`, after a check that the directory's listing has this file."""
     path, known = _data_directory(directory), names(directory)
     if not path:
         raise UserError(
@@ -172,7 +181,7 @@ def _npz_path(name: str, directory: str) -> Path:
 
 
 def _read_npz(path: Path, where: str) -> dict[str, np.ndarray]:
-    """Reads the four arrays of an npz, each to its end, so that zipfile compares every checksum."""
+    """Read the four arrays of an npz file. Each is read to its end, so that zipfile compares every checksum."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.removesuffix(".npy"): member for member in archive.namelist()}
@@ -182,8 +191,8 @@ def _read_npz(path: Path, where: str) -> dict[str, np.ndarray]:
             return {key: _read_member(archive, members[key]) for key in KEYS}
     except UserError:
         raise
-    # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError ...:
-    # nothing but the reading is in here, so every failure is the file's.
+    # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError and
+    # others. The block above does nothing but read the file, so every exception means that the file is damaged.
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise UserError(f"{where}: cannot be read ({reason}); allowed: an undamaged npz, no pickled objects") from error
@@ -192,13 +201,13 @@ def _read_npz(path: Path, where: str) -> dict[str, np.ndarray]:
 def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
     with archive.open(member) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # also reaches the end of the stream, where zipfile compares the checksum
+        if stream.read(1):  # this also reads to the end of the stream, where zipfile compares the checksum
             raise ValueError(f"{member} is longer than its header says")
     return array
 
 
 def _as_dataset(name: str, where: str, arrays: dict[str, np.ndarray], declared_classes: int) -> Dataset:
-    """Checks the four arrays and brings them to the shapes and types of `Dataset`."""
+    """Check the four arrays and convert them to the shapes and types of `Dataset`."""
     x_train, x_test = (_images(where, key, arrays[key]) for key in ("x_train", "x_test"))
     if x_train.shape[1:] != x_test.shape[1:]:
         raise UserError(
@@ -212,7 +221,7 @@ def _as_dataset(name: str, where: str, arrays: dict[str, np.ndarray], declared_c
 
 
 def _images(where: str, key: str, array: np.ndarray) -> np.ndarray:
-    """Images as uint8 [n, H, W, channels]."""
+    """Check images and return them as uint8 [n, H, W, channels]."""
     found = f"{where}: {key} is {array.dtype} {list(array.shape)}"
     if array.dtype != np.uint8:
         raise UserError(f"{found}; allowed: uint8 (grey levels 0 to 255, not scaled)")
@@ -224,11 +233,11 @@ def _images(where: str, key: str, array: np.ndarray) -> np.ndarray:
 
 
 def _labels(where: str, split: str, array: np.ndarray, count: int) -> np.ndarray:
-    """Labels as int32 [count]."""
+    """Check labels and return them as int32 [count]."""
     found = f"{where}: y_{split} is {array.dtype} {list(array.shape)}"
     if array.dtype.kind not in "iu":
         raise UserError(f"{found}; allowed: whole numbers (an integer dtype)")
-    if array.ndim == 2 and array.shape[1] == 1:  # as in Keras's CIFAR
+    if array.ndim == 2 and array.shape[1] == 1:  # the CIFAR files of Keras have this shape
         array = array[:, 0]
     if array.ndim != 1:
         raise UserError(f"{found}; allowed: [n] or [n, 1], one label an image, not one-hot")

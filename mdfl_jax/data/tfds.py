@@ -1,4 +1,7 @@
-"""TensorFlow Datasets without TensorFlow: reads a set that was prepared as array_record; never downloads."""
+"""A reader of TensorFlow Datasets that does not need TensorFlow.
+
+It reads a data set that was prepared as array_record before, and never downloads one.
+"""
 
 import contextlib
 import importlib
@@ -13,32 +16,35 @@ from absl import logging
 
 from mdfl_jax.errors import UserError, unknown_name
 
-# <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since resolving one asks the network.
+# <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.-]+)?(:[\d.*]+)?", re.ASCII)
 _CHUNK = 1024  # examples decoded per call of the reader
 
 
 def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
-    """Reads the splits train and test of a prepared TensorFlow data set, 0.15 to 0.4 ms an example.
+    """Read the splits train and test of a prepared TensorFlow data set.
+
+    Reading takes 0.15 to 0.4 ms for each example.
 
     Args:
-      name: the set's name, with its config and version where wanted: `mnist`, `mnist:3.0.1`, `emnist/letters`.
-      directory: tensorflow-datasets' `data_dir`; "" for its default.
+      name: the name of the set, if needed with its config and version: `mnist`, `mnist:3.0.1`, `emnist/letters`.
+      directory: the `data_dir` of tensorflow-datasets; "" for its default.
 
     Returns:
-      The arrays x_train [n, H, W, channels], y_train [n], x_test, y_test; and the number of classes that the set
-      declares.
+      A dictionary with the arrays x_train [n, H, W, channels], y_train [n], x_test [m, H, W, channels] and y_test [m];
+      and the number of classes that the set declares.
 
     Raises:
-      UserError: tensorflow-datasets or what it reads with is not installed; the set is unknown, not prepared, prepared
-        in another format, damaged, has no image and label as its supervised keys, or has no split train or test.
+      UserError: if tensorflow-datasets or array_record is not installed, or if the set is unknown, not prepared,
+        prepared in another format or damaged, has no image and label as its supervised keys, or lacks the split train
+        or test.
     """
     where = f"data.name={'tfds:' + name!r}"
     place = f"directory {directory!r}" if directory else "tensorflow-datasets' default directory"
     if not _NAME.fullmatch(name):
         raise UserError(f"{where}: allowed: tfds:<name>[/<config>][:<version>], such as tfds:mnist")
     try:
-        importlib.import_module("array_record.python")  # where it is absent, tensorflow-datasets prints a banner
+        importlib.import_module("array_record.python")  # without it, tensorflow-datasets prints a banner
         import tensorflow_datasets as tfds
 
         with _warnings_off():
@@ -53,17 +59,20 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
         raise
     except ImportError as error:
         raise UserError(f"{where}: {_reason(error)}; install the extra: pip install 'mdfl_jax[tfds]'") from error
-    # array_record, protobuf, json and PIL each have errors of their own for a damaged file, most of them RuntimeError.
+    # array_record, protobuf, json and PIL raise different errors for a damaged file, most of them RuntimeError.
     except Exception as error:
         raise UserError(f"{where}: cannot be read from {place} ({_reason(error)})") from error
 
 
 def _prepared_builder(tfds: Any, name: str, directory: str, where: str, place: str) -> Any:
-    """The set's builder, known to have its files: reading an unprepared one retries a download for minutes."""
+    """Return the builder of a set, after a check that it is prepared.
+
+    Without the check, reading a set that is not prepared would retry a download for minutes.
+    """
     try:
         builder = tfds.builder(name, data_dir=directory or None)
     except tfds.core.DatasetNotFoundError as error:
-        # The error's own text lists every registered name; the nearest one serves better.
+        # The text of this error lists every registered name. The nearest name helps the user more.
         registered = [f"tfds:{known}" for known in tfds.list_builders(with_community_datasets=False)]
         line = unknown_name("data.name", f"tfds:{name}", registered).split(";")[0]
         raise UserError(
@@ -82,7 +91,7 @@ def _prepared_builder(tfds: Any, name: str, directory: str, where: str, place: s
 
 
 def _random_access(builder: Any, split: str, name: str, where: str) -> Sequence[Any]:
-    """The examples of a split, by index; only some of the formats that a set can be prepared in have that."""
+    """Return the examples of a split as a sequence. Only some of the formats of prepared sets allow access by index."""
     try:
         return builder.as_data_source(split=split)
     except NotImplementedError as error:
@@ -94,7 +103,7 @@ def _random_access(builder: Any, split: str, name: str, where: str) -> Sequence[
 
 
 def _supervised_keys(tfds: Any, builder: Any, where: str) -> tuple[str, str]:
-    """Names of the image and of the label among the set's features."""
+    """Return the names of the image and of the label among the set's features."""
     keys, features = builder.info.supervised_keys, builder.info.features
     if isinstance(keys, tuple) and len(keys) == 2 and all(isinstance(key, str) for key in keys):
         image, label = keys
@@ -104,11 +113,11 @@ def _supervised_keys(tfds: Any, builder: Any, where: str) -> tuple[str, str]:
 
 
 def _stack(source: Sequence[Any], image: str, label: str, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every example of a split: images [n, H, W, channels], labels [n]."""
+    """Read every example of a split: images [n, H, W, channels] and labels [n]."""
     images: list[np.ndarray] = []
     labels: list[int] = []
     for start in range(0, len(source), _CHUNK):
-        # __getitems__ is the reader's own batch call; one example at a time takes a quarter longer.
+        # __getitems__ reads a batch of examples. One example at a time takes a quarter longer.
         for example in source.__getitems__(list(range(start, min(start + _CHUNK, len(source))))):  # type: ignore[attr-defined]
             images.append(example[image])
             labels.append(example[label])
@@ -132,7 +141,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _warnings_off() -> Iterator[None]:
-    """Keeps tensorflow-datasets' advice (no info file, no OpenCV) off the user's screen; its errors stay."""
+    """Hide the warnings of tensorflow-datasets (no info file, no OpenCV) from the user, but not its errors."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:

@@ -1,8 +1,8 @@
-"""Compressors: what is made of a message before it is sent, and the bits that it then takes.
+"""Compressors: they shorten messages before they are sent, and count the bits that remain.
 
-Each acts on rows x [N, n], one message a client. It is called a contraction of delta where
-E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1), and unbiased where E C(x) = x.
-Indices are counted as `mdfl_jax.exchange.meter.index_bits` does; a scale or a norm takes one float.
+Each compressor acts on rows x [N, n], one message a client. It is a contraction with delta if
+E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1). It is unbiased if E C(x) = x.
+The bits of indices are those of `mdfl_jax.exchange.meter.index_bits`; a scale or a norm takes one float.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from mdfl_jax.types import Array
 
 
 class Message(NamedTuple):
-    """One message a client.
+    """The compressed messages of all clients, one a client.
 
     Attributes:
-      value: [N, n] what receivers make of it, x_hat.
-      code: what its length follows from: a number of coordinates, or levels [N, n]; None where nothing is needed.
+      value: [N, n] x_hat, the decoded messages.
+      code: the number of coordinates or the levels [N, n] that give the length; None where neither is needed.
     """
 
     value: jax.Array
@@ -32,11 +32,11 @@ class Message(NamedTuple):
 
 
 class Compressor(NamedTuple):
-    """How messages are compressed.
+    """A compressor: two functions.
 
     Attributes:
       compress: (numbers, key, x [N, n]) -> Message.
-      bits: (numbers, message) -> [N] uint32 bits of one message of each client.
+      bits: (numbers, message) -> [N] uint32, the bits of each client's message.
     """
 
     compress: Callable[[Any, jax.Array, jax.Array], Message]
@@ -69,7 +69,7 @@ def _sparse_bits(numbers: Any, message: Message) -> jax.Array:
 
 
 def num_kept(share: Array | float, size: int) -> jax.Array:
-    """Coordinates in a message of a share of them: ceil(share * n), one at least."""
+    """Return how many of ``size`` coordinates a message holds: ceil(share * size), at least 1; int32."""
     return jnp.maximum(share_of(share, size), 1)
 
 
@@ -84,7 +84,7 @@ def _random_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 def _top_k(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
     count = num_kept(numbers.transmission, x.shape[1])
-    # The bits of floats that are not negative are in the floats' order.
+    # The bit patterns of non-negative floats, read as whole numbers, have the order of the floats.
     kind, wide = (jnp.uint64, jnp.float64) if x.dtype == jnp.float64 else (jnp.uint32, jnp.float32)
     size = ~jax.lax.bitcast_convert_type(jnp.abs(x.astype(wide)), kind)
     kept = in_chunks(smallest, size, jnp.zeros(x.shape, bool), whole=count)
@@ -101,14 +101,17 @@ def _sign_bits(numbers: Any, message: Message) -> jax.Array:
 
 
 def qsgd(key: jax.Array, x: jax.Array, levels: Array | int) -> jax.Array:
-    """x_hat = ||x|| sign(x) xi / s, xi the level |x| s / ||x|| rounded up or down at random.
+    """Quantise x to x_hat = ||x|| sign(x) xi / s, where xi is |x| s / ||x|| rounded up or down at random.
 
-    Unbiased (Alistarh et al. 2017, 3.1); E||x_hat - x||^2 <= min(n / s^2, sqrt(n) / s) ||x||^2 (lemma 3.1).
+    It is unbiased (Alistarh et al. 2017, 3.1); E||x_hat - x||^2 <= min(n / s^2, sqrt(n) / s) ||x||^2 (lemma 3.1).
 
     Args:
-      key: one for all rows.
-      x: [..., n], each row with its norm.
-      levels: s >= 1, of each sign.
+      key: one key for all rows.
+      x: [..., n]; each row has its own norm.
+      levels: s >= 1, the number of levels of each sign.
+
+    Returns:
+      x_hat, of the shape of x.
     """
     norm = jnp.sqrt(jnp.sum(jnp.square(x), axis=-1, keepdims=True))
     steps = jnp.asarray(levels).astype(x.dtype)
@@ -123,29 +126,29 @@ def _qsgd(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 
 def _qsgd_bits(numbers: Any, message: Message) -> jax.Array:
-    """The norm, and for each coordinate a sign and one of s + 1 levels, of fixed length."""
+    """Count the bits of the norm, and of a sign and one of s + 1 levels, in a code of fixed length, a coordinate."""
     each = 1 + _bit_length(jnp.asarray(numbers.levels))
     return _all_alike(message, jnp.uint32(_width(message)) + jnp.uint32(message.value.shape[1]) * each)
 
 
 def _bit_length(number: jax.Array) -> jax.Array:
-    """Binary digits of whole numbers: bit_length(5) = 3, bit_length(0) = 0."""
+    """Return the number of binary digits of whole numbers: 3 for 5, and 0 for 0."""
     return (32 - jax.lax.clz(number.astype(jnp.uint32))).astype(jnp.uint32)
 
 
 def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Array, jax.Array]:
-    """The nearest of the points q_l = sign(l) (eta / omega) (((1 + omega) / (1 - omega))^|l| - 1).
+    """Round x to the nearest of the points q_l = sign(l) (eta / omega) (((1 + omega) / (1 - omega))^|l| - 1).
 
-    The non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|. The
-    bound is met with equality half-way between two points. As omega goes to 0 the points become 2 eta l.
+    This is the non-uniform quantiser of Michelusi, Scutari, Lee 2022, the coarsest with |Q(x) - x| <= eta + omega |x|.
+    The bound is reached half-way between two points. As omega goes to 0 the points become 2 eta l.
 
     Args:
-      x: any shape.
-      eta: absolute error, above 0 (what is less than the square root of the smallest float counts as that).
-      omega: relative error in [0, 1).
+      x: an array of any shape.
+      eta: the absolute error, above 0. A value below the square root of the smallest normal float is replaced by it.
+      omega: the relative error in [0, 1).
 
     Returns:
-      (levels int32, x_hat), of the shape of x.
+      (levels l int32, x_hat), both of the shape of x.
 
     >>> levels, x_hat = anq(jnp.array([0.4, -2.5, 9.0]), 1.0, 0.5)  # the points are 0, 4, 16, ... and their negatives
     >>> levels.tolist(), x_hat.round(3).tolist()
@@ -155,7 +158,8 @@ def anq(x: jax.Array, eta: Array | float, omega: Array | float) -> tuple[jax.Arr
     omega = jnp.asarray(omega, x.dtype)
     some = jnp.where(omega > 0, omega, 1)
     step = jnp.where(omega > 0, jnp.log1p(some) - jnp.log1p(-jnp.where(omega > 0, omega, 0)), 1)
-    # |x| is on the side of q_l of its midpoint with q_(l-1) where 1 + omega |x| / eta > r^(l-1) / (1 - omega).
+    # With r = (1 + omega) / (1 - omega), |x| is nearer to q_l than to q_(l-1) where
+    # 1 + omega |x| / eta > r^(l-1) / (1 - omega).
     scaled = (jnp.log1p(some * jnp.abs(x) / eta) + jnp.log1p(-jnp.where(omega > 0, omega, 0))) / step
     level = jnp.ceil(jnp.where(omega > 0, scaled, (jnp.abs(x) / eta - 1) / 2))
     level = jnp.clip(level, 0, 2.0**30)
@@ -169,7 +173,9 @@ def _anq(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 
 def elias_bits(levels: jax.Array) -> jax.Array:
-    """Bits of the Elias gamma code of levels 0, 1, -1, 2, -2, ... as 1, 2, 3, 4, 5, ...: 2 floor(log2(.)) + 1.
+    """Count the bits of levels l in the Elias gamma code: uint32, of the shape of ``levels``.
+
+    The levels 0, 1, -1, 2, -2, ... are numbered k = 1, 2, 3, 4, 5, ..., and number k takes 2 floor(log2 k) + 1 bits.
 
     >>> elias_bits(jnp.array([0, 1, -1, 2, -3, 4])).tolist()
     [1, 3, 3, 5, 5, 7]
@@ -188,33 +194,33 @@ def _gaussian_noise(numbers: Any, key: jax.Array, x: jax.Array) -> Message:
 
 
 class SparseNumbers(Numbers):
-    """Of compressors that send some coordinates."""
+    """The numbers of compressors that send some of the coordinates."""
 
     transmission: float = number(0.2, "share of the coordinates in a message, s / n", at_least=0, at_most=1)
 
 
 class QSGDNumbers(Numbers):
-    """Of the quantiser qsgd."""
+    """The numbers of the quantiser qsgd."""
 
     levels: int = number(16, "quantiser qsgd: levels, s", at_least=1, at_most=65_535)
 
 
 class ANQNumbers(Numbers):
-    """Of the quantiser anq."""
+    """The numbers of the quantiser anq."""
 
     eta: float = number(0.1, "quantiser anq: absolute error", at_least=0)
     omega: float = number(0.1, "quantiser anq: relative error", at_least=0, below=1)
 
 
 class NoiseNumbers(Numbers):
-    """Of gaussian_noise."""
+    """The numbers of gaussian_noise."""
 
     noise: float = number(0.0, "compressor gaussian_noise: standard deviation", at_least=0)
 
 
 IDENTITY = _listed("identity", _identity, _dense_bits, doc="Nothing is changed: contraction of delta = 1, unbiased.")
 
-# Contraction, in the mean, of delta = k / n (Stich, Cordonnier, Jaggi 2018, lemma A.1); so is top_k.
+# It is a contraction in expectation with delta = k / n (Stich, Cordonnier, Jaggi 2018, lemma A.1); top_k is one too.
 RANDOM_K = _listed(
     "random_k",
     _random_k,
@@ -230,8 +236,8 @@ TOP_K = _listed(
     "The ceil(transmission n) largest coordinates, the first of equals.",
 )
 
-# Contraction of delta = ||x||_1^2 / (n ||x||^2) >= 1 / n (Karimireddy et al. 2019, lemma 8). One bit a coordinate and
-# the scale.
+# It is a contraction with delta = ||x||_1^2 / (n ||x||^2) >= 1 / n (Karimireddy et al. 2019, lemma 8). A message has
+# one bit a coordinate and the scale.
 SIGN = _listed("sign", _sign, _sign_bits, doc="sign(x) ||x||_1 / n, a zero taken as positive.")
 
 QSGD = _listed(
@@ -242,8 +248,8 @@ QSGD = _listed(
     "Levels at random, unbiased (`qsgd`): the norm, and a sign and a level of fixed length a coordinate.",
 )
 
-# Neither contraction nor unbiased; |C(x) - x| <= eta + omega |x| a coordinate. Each level takes its own number of bits,
-# which grows with log2 |l| (Michelusi, Scutari, Lee 2022, adaptive encoding); the code counted is Elias gamma.
+# It is neither a contraction nor unbiased; |C(x) - x| <= eta + omega |x| for each coordinate. The bits of a level l
+# grow with log2 |l| (Michelusi, Scutari, Lee 2022, adaptive encoding); here they are those of the Elias gamma code.
 ANQ = _listed("anq", _anq, _anq_bits, ANQNumbers, "The non-uniform quantiser `anq`, levels in the Elias gamma code.")
 
 # E||C(x) - x||^2 = n noise^2.

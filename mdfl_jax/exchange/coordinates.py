@@ -1,8 +1,10 @@
-"""Exactly so many entries of each row, without sorting: a threshold is searched by counting, a few rows at a time.
+"""Selection of an exact number of entries in each row without sorting.
 
-The drawn coordinates of [128, 10000] on the two cores of a CPU, in milliseconds (one-off, other work beside): sorting
-random words 52, ranking them by two sorts 420; counting, all rows at once 23, 32 rows at a time 18, 16: 12, 8: 11, 4:
-10; and 4 for two fifths of the rows, 8 at a time.
+The threshold of the selection is searched by counting the entries below it, for a few rows at a time.
+
+Times to draw the coordinates of [128, 10000] on the two cores of a CPU, in milliseconds (measured once, while other
+work ran): sorting random words takes 52, and ranking them by two sorts 420. Counting takes 23 with all rows at once, 18
+with 32 rows at a time, 12 with 16, 11 with 8, and 10 with 4. It takes 4 for two fifths of the rows, 8 at a time.
 """
 
 from collections.abc import Callable
@@ -17,17 +19,18 @@ from mdfl_jax.target import backend
 from mdfl_jax.types import Array
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
-IN_CACHE = 80_000  # words searched at a time on a CPU: some 14 passes over what stays in the cache
-ROUNDING = 2.0**-21  # of the product of a single-precision share and a whole number, relative
+IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during the some 14 passes over them
+ROUNDING = 2.0**-21  # the relative rounding error allowed for a single-precision share times a whole number
 
 
 def share_of(share: Array | float, size: Array | int) -> jax.Array:
-    """ceil(share * size), int32, where a product that only rounding lifts above a whole number counts as that number.
+    """Return ceil(share * size), int32, of the shape of ``size``, corrected for rounding errors.
 
-    A share is known in single precision, so products are taken to one part in two million.
+    If the product exceeds a whole number only by a rounding error, the result is that whole number. Shares have single
+    precision, so a relative error of one part in two million is allowed.
 
     Args:
-      share: in [0, 1].
+      share: the share, in [0, 1].
       size: whole numbers, of any shape.
 
     >>> [int(share_of(jnp.float32(s), n)) for s, n in ((0.2, 5), (0.2, 10000), (0.7, 10), (0.21, 5), (1.0, 7))]
@@ -45,17 +48,20 @@ def in_chunks(
     whole: Any = (),
     at_once: int = 0,
 ) -> jax.Array:
-    """Rows of a matrix made a few at a time on a CPU, and only those that are wanted; elsewhere all at once.
+    """Compute the wanted rows of a matrix: on a CPU a few rows at a time, elsewhere all rows at once.
 
-    On a mesh each device makes those of its clients.
+    On a mesh each device computes the rows of its clients.
 
     Args:
-      make: (leaves [K, ...] of K rows, whole) -> [K, n]; a row must not depend on those that are made with it.
-      of_rows: leaves [N, ...], what each row is made of.
-      start: [N, n] what the other rows are.
-      wanted: [N] bool; left out: all.
+      make: (leaves [K, ...] of K rows, whole) -> [K, n]; a row must not depend on the other rows.
+      of_rows: leaves [N, ...] with the input of each row.
+      start: [N, n] the values of the rows that are not wanted.
+      wanted: [N] bool; None computes all rows.
       whole: leaves that every row may need.
-      at_once: K; 0: as many as make `IN_CACHE` words.
+      at_once: K; 0 takes as many rows as have `IN_CACHE` words.
+
+    Returns:
+      [N, n].
     """
     wanted = jnp.ones(start.shape[0], bool) if wanted is None else wanted
     return by_rows(partial(_made, make, at_once), (of_rows, start, wanted), whole, start.shape[0])
@@ -64,7 +70,7 @@ def in_chunks(
 def _made(
     make: Callable[[Any, Any], jax.Array], at_once: int, rows: tuple[Any, jax.Array, jax.Array], whole: Any
 ) -> jax.Array:
-    """`in_chunks` on one device."""
+    """Do the work of `in_chunks` on one device."""
     of_rows, start, wanted = rows
     num_rows, size = start.shape
     at_once = min(at_once or max(IN_CACHE // size, 1), num_rows) if backend() == "cpu" else num_rows
@@ -74,7 +80,8 @@ def _made(
 
     def chunk(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         made, turn = state
-        rows = jax.lax.dynamic_slice(order, (turn * at_once,), (at_once,))  # the last begins earlier, to be a whole one
+        # The start is clamped, so that the last chunk is full; it may overlap the chunk before it.
+        rows = jax.lax.dynamic_slice(order, (turn * at_once,), (at_once,))
         found = make(jax.tree.map(lambda x: x[rows], of_rows), whole)
         return made.at[rows].set(jnp.where(wanted[rows][:, None], found, start[rows])), turn + 1
 
@@ -84,15 +91,15 @@ def _made(
 
 
 def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> jax.Array:
-    """The ``count`` smallest entries of each row; of equal ones, the first.
+    """Select the ``count`` smallest entries of each row; of equal entries, the first ones.
 
     Args:
       words: [N, n] unsigned integers.
-      count: [] or [N], may be traced; beyond [0, n] it is taken as 0 or n.
-      even: the words are spread evenly over their range, as random ones are: fewer passes.
+      count: [] or [N], may be traced; it is clipped to [0, n].
+      even: whether the words are spread evenly over their range, as random words are. Then fewer passes are needed.
 
     Returns:
-      [N, n] bool, exactly ``count`` true in each row.
+      [N, n] bool, with exactly ``count`` true in each row.
     """
     num_rows, size = words.shape
     count = jnp.broadcast_to(jnp.clip(jnp.asarray(count, jnp.int32), 0, size), (num_rows,))
@@ -102,13 +109,14 @@ def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> ja
         return (upto == count) | (low >= high)
 
     def narrow(state: _Search) -> _Search:
-        # The threshold is in [low, high]: ``below`` < count entries are less than low, ``upto`` >= count at most high.
+        # The threshold is in [low, high]. ``below`` entries are < low, fewer than count; ``upto`` entries are <= high,
+        # at least count.
         low, high, below, upto, turn = state
         done, gap = settled(low, high, upto), high - low
         part = jnp.float32(0.5)
         if even:
             aim = (count - below).astype(jnp.float32) / jnp.maximum(upto - below, 1).astype(jnp.float32)
-            part = jnp.where(turn % 3 == 2, part, jnp.clip(aim, 0.0, 0.99))  # halved now and then: it always ends
+            part = jnp.where(turn % 3 == 2, part, jnp.clip(aim, 0.0, 0.99))  # halving at times makes the search end
             offset = (gap.astype(jnp.float32) * part).astype(words.dtype)
         else:
             offset = gap // 2
@@ -138,23 +146,23 @@ def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> ja
 
 
 def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array) -> jax.Array:
-    """So many true entries of each row, drawn uniformly without replacement.
+    """Draw ``count`` of the true entries of each row, uniformly without replacement.
 
     Args:
-      key: one for all rows.
+      key: one key for all rows.
       mask: [N, n] bool.
-      count: [N] int32, at most the true entries of the row.
+      count: [N] int32, at most the number of true entries of the row.
 
     Returns:
-      [N, n] bool, a part of ``mask``.
+      [N, n] bool, true only where ``mask`` is.
     """
-    words = jax.random.bits(key, mask.shape, jnp.uint32) >> 1  # below what the others have
+    words = jax.random.bits(key, mask.shape, jnp.uint32) >> 1  # smaller than the word of the false entries
     words = jnp.where(mask, words, jnp.uint32(2**32 - 1))
     return in_chunks(lambda rows, _: smallest(*rows), (words, count), jnp.zeros_like(mask))
 
 
 def _last_of_equal(words: jax.Array, threshold: jax.Array, wanted: jax.Array, tied: jax.Array) -> jax.Array:
-    """[N] index of the ``wanted``-th entry equal to the threshold in the rows that are tied, n - 1 in the others."""
+    """Return [N] the index of the ``wanted``-th entry equal to the threshold in tied rows, and n - 1 in the others."""
     size = words.shape[1]
     index = jnp.arange(size, dtype=jnp.int32)
 
@@ -165,6 +173,6 @@ def _last_of_equal(words: jax.Array, threshold: jax.Array, wanted: jax.Array, ti
         enough = jnp.sum(equal, axis=1, dtype=jnp.int32) >= wanted
         return jnp.where((low < high) & ~enough, middle + 1, low), jnp.where((low < high) & enough, middle, high)
 
-    # Without a tie nothing is searched: no pass over the words is spent on it.
+    # Rows without a tie start with low = high, so that a search without any tie makes no pass over the words.
     start = (jnp.where(tied, 0, size - 1).astype(jnp.int32), jnp.full(words.shape[0], size - 1, jnp.int32))
     return jax.lax.while_loop(lambda s: jnp.any(s[0] < s[1]), narrow, start)[1]

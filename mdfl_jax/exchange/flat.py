@@ -1,4 +1,4 @@
-"""Stacked trees as one matrix, a row a client, and back: what acts on whole messages sees vectors."""
+"""Conversion of stacked trees to one matrix with a row a client, and back, for code that acts on whole messages."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,13 @@ from mdfl_jax.types import ClientParams
 
 
 def ravel(client_params: ClientParams) -> tuple[jax.Array, Callable[[jax.Array], ClientParams]]:
-    """Stacked trees [N, ...] as [N, n], coordinates in the order of the leaves.
+    """Flatten stacked trees [N, ...] to a matrix [N, n], with the coordinates in the order of the leaves.
+
+    Args:
+      client_params: [N, ...] stacked trees.
 
     Returns:
-      (x [N, n], unravel: [M, n] -> trees [M, ...] of the leaves' shapes and types).
+      (x [N, n], unravel), where unravel maps [M, n] to trees [M, ...] with the shapes and types of the leaves.
 
     >>> x, unravel = ravel({"a": jnp.ones((2, 3)), "b": jnp.zeros((2, 1, 2))})
     >>> x.shape, jax.tree.map(jnp.shape, unravel(x[:1]))

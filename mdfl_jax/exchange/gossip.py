@@ -1,7 +1,8 @@
-"""Gossip: every client takes the weighted mean of the models that it hears, its own included.
+"""Gossip: every client takes the weighted mean of the models that it hears and its own.
 
-Two kernels with one meaning: a dense product, and a sum over bounded neighbour lists that reads what is heard and no
-more. `mix` takes the lists where they are faster and a round fits them, and the product otherwise: nothing is cut off.
+Two kernels compute the same result: a dense matrix product, and a sum over neighbour lists of bounded length, which
+reads only the models that are heard. `mix` uses the lists where they are faster and hold all senders of the round;
+otherwise it uses the product. So no sender is ever left out.
 """
 
 from functools import partial
@@ -15,16 +16,16 @@ from mdfl_jax.sharding import by_rows
 from mdfl_jax.target import backend
 from mdfl_jax.types import ClientParams
 
-DENSE_UP_TO = 64  # clients; below, the product is as fast as the lists (benchmarks/README.md)
-DEFAULT_BOUND = 16  # senders of a receiver, itself included
+DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
+DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
 
 class NeighbourList(NamedTuple):
-    """What each receiver hears, at most K senders, itself among them.
+    """The senders that each receiver hears, at most K, the receiver itself included.
 
     Attributes:
-      sender: [N, K] int32; places left over hold the receiver itself.
-      weight: [N, K] float32, zero at places left over.
+      sender: [N, K] int32 the indices of the senders; unused places hold the receiver's own index.
+      weight: [N, K] float32 the senders' weights, zero at unused places.
       most: [] int32 the largest number of senders of a receiver, which may be greater than K.
     """
 
@@ -34,10 +35,10 @@ class NeighbourList(NamedTuple):
 
 
 def neighbour_list(mix: jax.Array, bound: int) -> NeighbourList:
-    """The first ``bound`` senders of non-zero weight of each row.
+    """List the first ``bound`` senders with non-zero weight of each receiver.
 
     Args:
-      mix: [N, N].
+      mix: [N, N], row i holds the weights of receiver i.
       bound: K >= 1.
 
     >>> neighbour_list(jnp.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), 2).sender.tolist()
@@ -47,7 +48,7 @@ def neighbour_list(mix: jax.Array, bound: int) -> NeighbourList:
     heard = mix != 0
     rank = jnp.cumsum(heard, axis=1, dtype=jnp.int32)
     places = jnp.arange(1, bound + 1, dtype=jnp.int32)
-    # The k-th sender stands where the running count first reaches k.
+    # The k-th sender is at the index where the running count first reaches k.
     found = jax.vmap(lambda row: jnp.searchsorted(row, places))(rank).astype(jnp.int32)
     present = found < num_clients
     receiver = jnp.arange(num_clients, dtype=jnp.int32)[:, None]
@@ -57,15 +58,15 @@ def neighbour_list(mix: jax.Array, bound: int) -> NeighbourList:
 
 
 def mix_dense(mix: jax.Array, client_params: ClientParams) -> ClientParams:
-    """X <- W X, leaf by leaf (MADFL II-B, consensus update).
+    """Compute X <- W X leaf by leaf, as a matrix product (MADFL II-B, consensus update).
 
     Args:
       mix: [N, N], row i holds the weights of receiver i.
       client_params: [N, ...] stacked trees.
 
     Returns:
-      The mixed trees. Sums are of float32 at least, whatever the backend's default precision: averaging is where small
-      differences between clients live.
+      The mixed trees, [N, ...]. Sums have at least float32 precision, whatever the backend's default, because averaging
+      must not lose the small differences between clients.
     """
 
     def leaf(x: jax.Array) -> jax.Array:
@@ -76,11 +77,16 @@ def mix_dense(mix: jax.Array, client_params: ClientParams) -> ClientParams:
 
 
 def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> ClientParams:
-    """The same over neighbour lists: K gathers, written out so that they fuse into one pass; no [N, K, d] array.
+    """Compute X <- W X over neighbour lists, with K gathers.
+
+    The gathers are written out one by one, so that XLA fuses them into one pass without an [N, K, d] array.
 
     Args:
-      neighbours: with ``most`` at most K; else what lies beyond the lists is missing (`mix` sees to that).
+      neighbours: the lists. ``most`` must be at most K, else senders beyond the lists are missing; `mix` checks this.
       client_params: [N, ...] stacked trees.
+
+    Returns:
+      The mixed trees, [N, ...].
     """
 
     sender, weight, _ = neighbours
@@ -95,16 +101,19 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
 
 
 def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> ClientParams:
-    """X <- W X by whichever kernel is faster; a round that does not fit the lists takes the dense product.
+    """Compute X <- W X with the faster kernel. A round in which a receiver has too many senders uses the dense product.
 
-    The kernels agree on finite models. One that has diverged to infinity reaches its neighbours through the lists, and
-    everybody as NaN through the product (0 times infinity).
+    The kernels agree on finite models. A model that has diverged to infinity reaches only its neighbours through the
+    lists, but makes the models of all clients NaN through the product (0 times infinity).
 
     Args:
       weights: [N, N], row i holds the weights of receiver i.
       client_params: [N, ...] stacked trees.
-      bound: senders in a list, the receiver included; 0: `DEFAULT_BOUND` on CPU above `DENSE_UP_TO` clients, else
-        the dense product.
+      bound: senders in a list, the receiver included; 0 means `DEFAULT_BOUND` on a CPU with more than `DENSE_UP_TO`
+        clients, and else the dense product.
+
+    Returns:
+      The mixed trees, [N, ...].
     """
     num_clients = weights.shape[0]
     if not bound:

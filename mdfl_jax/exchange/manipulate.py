@@ -1,8 +1,8 @@
-"""Updates that are changed before they are relayed, to make them short or private (FedMobile appendix E).
+"""Compression of updates before they are relayed, to make them short or private (FedMobile appendix E).
 
-A client's private update n_i is what its own steps amount to since it last sent it. When it gives its update m_i to a
-relay, C(n_i) stands for n_i: it sends m_i + eps with eps = C(n_i) - n_i, and keeps m_i = -eps, n_i = 0. So the error is
-made good at its next meeting with the server, and nothing is lost.
+A client's private update n_i is the sum of its own local steps since it last sent an update. When the client gives its
+cumulative update m_i to a relay, it replaces n_i by C(n_i): it sends m_i + eps with eps = C(n_i) - n_i, and keeps
+m_i = -eps and n_i = 0. Its next upload to the server corrects the error, so nothing is lost.
 """
 
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from mdfl_jax.types import ClientParams
 
 
 class Private(NamedTuple):
-    """What a client keeps for it.
+    """The state that clients keep for the compression.
 
     Attributes:
       update: [N, ...] n_i.
-      mixed: [N] bool, whether m_i holds more than n_i: updates of others, or an error of its own.
+      mixed: [N] bool, whether m_i holds more than n_i: updates of others, or an earlier error of its own.
     """
 
     update: ClientParams
@@ -33,7 +33,7 @@ class Private(NamedTuple):
 
 
 def no_private(client_params: ClientParams) -> Private:
-    """Nothing done yet."""
+    """Return the state before the first local step, for models ``client_params`` [N, ...]: all n_i are zero."""
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     return Private(jax.tree.map(jnp.zeros_like, client_params), jnp.zeros(num_clients, bool))
 
@@ -41,18 +41,18 @@ def no_private(client_params: ClientParams) -> Private:
 def manipulate(
     compressor: str, numbers: Numbers, key: jax.Array, private: Private, relays: Relays
 ) -> tuple[ClientParams, jax.Array]:
-    """The errors of a slot, and the lengths of what is sent.
+    """Compress the private updates of a slot, and count the bits of relayed updates.
 
     Args:
       compressor: a name of `COMPRESSORS`.
-      numbers: of the compressor.
-      key: of the slot.
-      private: before the slot's exchanges.
-      relays: of the slot; where nobody gives, nothing is drawn (but on a mesh).
+      numbers: the compressor's numbers.
+      key: the key of the slot's random draws.
+      private: the state before the slot's exchanges.
+      relays: the exchanges of the slot. If no client gives an update, nothing is compressed (except on a mesh).
 
     Returns:
-      (eps [N, ...], [N] uint32 bits of a relayed update): those of C(n_i) where m_i = n_i, and else those of a whole
-      model, since what others sent, or an earlier error, is in the same message.
+      (eps [N, ...], [N] uint32 bits of a relayed update). The bits are those of C(n_i) where m_i = n_i. Otherwise they
+      are those of a whole model, since the message also holds updates of others or an earlier error.
     """
     rule, whole = COMPRESSORS[compressor], dense_bits(private.update)
 
@@ -69,12 +69,12 @@ def manipulate(
 
 
 def after_exchange(private: Private, uploads: jax.Array, relays: Relays) -> Private:
-    """n_i = 0 where it was uploaded or relayed, and who holds more than its own.
+    """Return the state after a slot's exchanges: n_i is zero where it was uploaded or relayed; ``mixed`` is updated.
 
     Args:
-      private: before.
-      uploads: [N] bool, who uploaded to the server.
-      relays: of the slot; those that gave keep an error.
+      private: the state before the exchanges.
+      uploads: [N] bool, the clients that uploaded to the server.
+      relays: the exchanges of the slot; a client that gave its update keeps an error.
     """
     gets = jnp.zeros_like(private.mixed).at[relays.to].max(relays.gives)
     clear = uploads | relays.gives

@@ -1,4 +1,4 @@
-"""Partial message exchange (PaME, algorithm 2): some coordinates of some neighbours, averaged where they came."""
+"""Partial message exchange (PaME, algorithm 2): clients average the coordinates that some neighbours send."""
 
 import jax
 import jax.numpy as jnp
@@ -6,27 +6,27 @@ import jax.numpy as jnp
 from mdfl_jax.exchange.coordinates import in_chunks, random_of_rows, share_of, smallest
 from mdfl_jax.rng import per_client
 
-RECEIVERS = 32  # averaged at a time on a CPU: those who listen to nobody in a round cost nothing
+RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
 
 
 def random_coordinates(
     key: jax.Array, num_clients: int, size: int, count: jax.Array | int, senders: jax.Array | None = None
 ) -> jax.Array:
-    """The coordinates that each client sends, T_j, drawn uniformly without replacement (PaME, algorithm 2, line 2).
+    """Draw the coordinates T_j that each client sends, uniformly without replacement (PaME, algorithm 2, line 2).
 
-    Each coordinate gets a random word of 32 bits and the smallest win, found by counting instead of sorting
-    (`mdfl_jax.exchange.coordinates`, with the times of both). Of equal words the first wins, which favours a coordinate
-    by less than one part in 2^32 / n.
+    Each coordinate gets a random 32-bit word, and the coordinates with the smallest words are taken. They are found by
+    counting, without sorting (`mdfl_jax.exchange.coordinates` has the times of both). Of equal words the first is
+    taken, which favours a coordinate by less than one part in 2^32 / n.
 
     Args:
-      key: one for all clients.
+      key: one key for all clients.
       num_clients: N.
       size: n.
       count: s, [] or [N], may be traced.
-      senders: [N] bool, who is asked; left out: everybody. The draw of a client does not depend on the others.
+      senders: [N] bool, the clients that send; None means all. A client's draw does not depend on the other clients.
 
     Returns:
-      [N, n] bool, exactly ``count`` true in the row of each sender, none in the others.
+      [N, n] bool, with exactly ``count`` true in the row of each sender, and none in the other rows.
     """
     keys, counts = per_client(key, num_clients), jnp.broadcast_to(jnp.asarray(count), (num_clients,))
 
@@ -39,15 +39,16 @@ def random_coordinates(
 
 
 def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
-    """The neighbours that each client listens to, ceil(nu |N_i|) of them, uniformly (PaME, algorithm 1, line 5; V-B).
+    """Draw ceil(nu |N_i|) neighbours for each client to listen to, uniformly (PaME, algorithm 1, line 5; V-B).
 
     Args:
-      key: one for all clients.
+      key: one key for all clients.
       adjacency: [N, N] bool, [i, j] where i hears j.
       rate: nu in [0, 1].
 
     Returns:
-      [N, N] bool, a part of ``adjacency``. Products that only rounding lifts above a whole number are not rounded up.
+      [N, N] bool, true only where ``adjacency`` is. A product nu |N_i| that exceeds a whole number only by a rounding
+      error is not rounded up.
 
     >>> everybody = ~jnp.eye(6, dtype=bool)
     >>> random_neighbours(jax.random.key(0), everybody, 0.2).sum(axis=1).tolist()  # of five neighbours each
@@ -57,14 +58,18 @@ def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | fl
 
 
 def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:
-    """Each coordinate's mean over the neighbours that sent it; a client's own where none did (PaME, (6) and (7)).
+    """Average each coordinate over the neighbours that sent it, or keep it where none did (PaME, equations 6 and 7).
 
-    A zero that was sent counts as sent. Two products of matrices, in single precision at least; no [N, N, n] array.
+    A coordinate that was sent counts even if its value is zero. The average takes two matrix products in single
+    precision or better, and needs no [N, N, n] array.
 
     Args:
       own: [N, n] the clients' models.
-      sent: [N, n] bool, the coordinates that each sends.
+      sent: [N, n] bool, the coordinates that each client sends.
       neighbours: [N, N] bool, [i, j] where i listens to j in this round.
+
+    Returns:
+      [N, n] the averaged models.
 
     >>> own = jnp.array([[2.0, 8, 3, 6], [2, 8, 1, 4], [4, 7, 2, 5], [3, 6, 0, 6]])  # PaME III-B
     >>> sent = jnp.array([[0, 0, 0, 0], [1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]], bool)

@@ -1,4 +1,4 @@
-"""Peers drawn anew in every round: receivers that each sender picks, and random graphs of one degree inside another."""
+"""Random peers, drawn again in every round: receivers for each sender, and random regular parts of a graph."""
 
 import jax
 import jax.numpy as jnp
@@ -9,27 +9,27 @@ _Draw = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def random_receivers(key: jax.Array, adjacency: jax.Array, count: jax.Array | int) -> jax.Array:
-    """Whom each client sends to: ``count`` of those that hear it, or all where they are fewer, uniformly.
+    """Draw the receivers of each client: ``count`` of the clients that hear it, uniformly, or all if they are fewer.
 
     Args:
-      key: one for all clients.
+      key: one key for all clients.
       adjacency: [N, N] bool, [i, j] where i hears j.
       count: s, may be traced.
 
     Returns:
-      [N, N] bool, a part of ``adjacency``: [i, j] where j sends to i.
+      [N, N] bool, true only where ``adjacency`` is: [i, j] where j sends to i.
 
     >>> everybody = ~jnp.eye(5, dtype=bool)
     >>> random_receivers(jax.random.key(0), everybody, 2).sum(axis=0).tolist()
     [2, 2, 2, 2, 2]
     """
-    hears = adjacency.T  # [j, i]: a row a sender
+    hears = adjacency.T  # [j, i]: one row for each sender
     most = jnp.sum(hears, axis=1, dtype=jnp.int32)
     return random_of_rows(key, hears, jnp.minimum(jnp.asarray(count, jnp.int32), most)).T
 
 
 def _one_of(key: jax.Array, mask: jax.Array) -> jax.Array:
-    """The index of a uniformly drawn true entry; any where there is none."""
+    """Return the index of a uniformly drawn true entry, or an arbitrary index if there is none."""
     return jnp.argmax(jnp.where(mask, jax.random.uniform(key, mask.shape), -1.0))
 
 
@@ -38,20 +38,20 @@ def _tie(graph: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array) -> jax.
 
 
 def random_regular_part(key: jax.Array, adjacency: jax.Array, degree: jax.Array | int) -> jax.Array:
-    """A random graph inside another in which everybody has ``degree`` links, as nearly as the other allows.
+    """Draw a random part of a graph in which each client has ``degree`` links, or as close to that as the graph allows.
 
-    Links are added one by one, from a random client that lacks some to a random one in range that does too. Where the
-    last lack none but each other's, a random link (a, b) between others makes way for (u, a) and (b, v), some 4 N times
-    at most. Inside the complete graph the result is regular but for one client, where N times ``degree`` is odd, and
-    in rare cases two; the law is the same whatever the clients are called.
+    Links are added one by one between two random clients in range that both have too few links. When no such pair is
+    left, a random link (a, b) is replaced by (u, a) and (b, v), where u and v have too few links; this is tried at most
+    4 N times. If the graph is complete, the result is regular, except for one client where N times ``degree`` is odd,
+    and in rare cases for two clients. The distribution does not depend on the order of the clients.
 
     Args:
-      key: one for all clients.
-      adjacency: [N, N] bool; only links of both directions are used.
+      key: one key for all clients.
+      adjacency: [N, N] bool; only links in both directions are used.
       degree: s, may be traced.
 
     Returns:
-      [N, N] bool, symmetric, a part of ``adjacency`` with at most ``degree`` links a client.
+      [N, N] bool, symmetric, true only where ``adjacency`` is, with at most ``degree`` links a client.
     """
     num_clients = adjacency.shape[0]
     mutual = adjacency & adjacency.T
@@ -68,7 +68,7 @@ def random_regular_part(key: jax.Array, adjacency: jax.Array, degree: jax.Array 
         u = _one_of(key_from, lacks & ~stuck)
         free = mutual[u] & ~graph[u] & lacks
         v, found = _one_of(key_to, free), jnp.any(free)
-        # Who finds nobody now will find nobody later.
+        # A client that finds no partner now finds none later, since links are only added here.
         return _tie(graph, u, v, graph[u, v] | found), stuck.at[u].set(stuck[u] | ~found), k + 1
 
     def repair(state: _Draw) -> _Draw:

@@ -1,8 +1,8 @@
-"""Who relays for whom: search intervals, and the clients that qualify in them (FedMobile 4.1 and 4.2).
+"""Relays between clients: search intervals, and the clients that qualify as relays in them (FedMobile 4.1 and 4.2).
 
-An upload from i to j: i sends its cumulative update to j, which meets the server sooner. A download of i from j: i
-takes the global model of j, which met the server later. A slot's exchanges are of what clients hold when the slot's
-meetings with the server are over, all at once, so that nothing travels two links in a slot.
+In an upload from i to j, client i sends its cumulative update to j, which meets the server sooner. In a download of i
+from j, client i takes the global model of j, which met the server later. All exchanges of a slot happen at once, with
+what clients hold after the slot's meetings with the server. So nothing is sent over two links in one slot.
 """
 
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from mdfl_jax.types import BEFORE, NEVER, Array, Links
 
 
 class Meetings(NamedTuple):
-    """Meetings with the server, as a slot's links tell them.
+    """The clients' meetings with the server, as seen in one slot.
 
     Attributes:
-      now: [N] bool.
-      last: [N] int32 slot of the last one, this slot's included; -1 before the first.
-      following: [N] int32 slot of the next one, after this slot.
+      now: [N] bool, whether the client meets the server in this slot.
+      last: [N] int32 the slot of the last meeting, including this slot; -1 before the first meeting.
+      following: [N] int32 the slot of the next meeting after this slot.
     """
 
     now: jax.Array
@@ -29,7 +29,7 @@ class Meetings(NamedTuple):
 
 
 def meetings_of(links: Links, num_clients: int) -> Meetings:
-    """The meetings of a slot; on a network without a server nobody ever meets it."""
+    """Read the meetings from a slot's links. On a network without a server no client ever meets it."""
     if links.at_server is None or links.last_server is None or links.next_server is None:
         nobody = jnp.zeros(num_clients, jnp.int32)
         return Meetings(nobody > 0, nobody + BEFORE, nobody + NEVER)
@@ -37,13 +37,16 @@ def meetings_of(links: Links, num_clients: int) -> Meetings:
 
 
 class Search(NamedTuple):
-    """Search intervals, in slots, one for all or [N]; in the paper's letters theta, Theta, omega, Omega.
+    """The search intervals in slots; each field is one number for all clients, or [N].
+
+    Updates are relayed in the slots last + theta .. last + Theta, and models in next - Omega .. next - omega, where
+    last and next are the slots of the client's last and next meetings with the server.
 
     Attributes:
-      upload_from: of updates, from last + theta
-      upload_until: to last + Theta.
-      download_from: of models, to next - omega
-      download_until: from next - Omega.
+      upload_from: theta.
+      upload_until: Theta.
+      download_from: omega.
+      download_until: Omega.
     """
 
     upload_from: Array
@@ -56,10 +59,10 @@ class Relays(NamedTuple):
     """The exchanges of a slot.
 
     Attributes:
-      gives: [N] bool, whose update is relayed; it is sent once.
-      to: [N] int32 to whom; a client's own index where it gives nothing.
-      takes: [N] bool, who takes a model.
-      source: [N] int32 from whom; a client's own index where it takes none.
+      gives: [N] bool, the clients that send their update to a relay; each update is sent once.
+      to: [N] int32 the relay that receives the update; a client's own index where it gives nothing.
+      takes: [N] bool, the clients that take a model from a relay.
+      source: [N] int32 the relay that sends the model; a client's own index where it takes none.
     """
 
     gives: jax.Array
@@ -71,15 +74,19 @@ class Relays(NamedTuple):
 def upload_relay(
     slot: jax.Array, search: Search, last: jax.Array, following: jax.Array, relay_following: jax.Array
 ) -> jax.Array:
-    """Where a client is a qualified upload relay (FedMobile 4.1): last_i + theta <= t <= last_i + Theta,
-    next_j <= last_i + Theta and next_j < next_i.
+    """Return whether client j is a qualified upload relay of client i (FedMobile 4.1).
+
+    It is if last_i + theta <= t <= last_i + Theta, next_j <= last_i + Theta and next_j < next_i.
 
     Args:
       slot: t.
-      search: its upload interval, of i.
-      last: of i, with what ``following`` broadcasts to.
-      following: next meetings of i.
-      relay_following: next meetings of j.
+      search: the search intervals of i.
+      last: the slots of the last meetings of i.
+      following: the slots of the next meetings of i.
+      relay_following: the slots of the next meetings of j.
+
+    Returns:
+      bool, of the shape to which the arguments broadcast.
     """
     end = last + search.upload_until
     searches = (last + search.upload_from <= slot) & (slot <= end)
@@ -95,20 +102,25 @@ def download_relay(
     relay_last: jax.Array,
     relay_version: jax.Array,
 ) -> jax.Array:
-    """Where a client is a qualified download relay (FedMobile 4.2): next_i - Omega <= t <= next_i - omega,
-    last_j >= next_i - Omega and last_j > last_i.
+    """Return whether client j is a qualified download relay of client i (FedMobile 4.2).
 
-    With several downloads in an interval (FedMobile 6) i may have a model that is as fresh by then, so j's must be of
-    a later slot as well, psi_j > psi_i; for the first download of an interval that follows from the rest.
+    It is if next_i - Omega <= t <= next_i - omega, last_j >= next_i - Omega and last_j > last_i.
+
+    If an interval may have several downloads (FedMobile 6), client i may already have a model as recent as the one of
+    j. So the model of j must also be of a later slot, psi_j > psi_i. For the first download of an interval this follows
+    from the other conditions.
 
     Args:
       slot: t.
-      search: its download interval, of i.
-      last: of i.
-      following: next meetings of i.
-      version: psi of i, the slot of its global model.
-      relay_last: last meetings of j.
-      relay_version: psi of j.
+      search: the search intervals of i.
+      last: the slots of the last meetings of i.
+      following: the slots of the next meetings of i.
+      version: psi_i, the slots of the global models of i.
+      relay_last: the slots of the last meetings of j.
+      relay_version: psi_j, the slots of the global models of j.
+
+    Returns:
+      bool, of the shape to which the arguments broadcast.
     """
     begin = following - search.download_until
     searches = (begin <= slot) & (slot <= following - search.download_from)
@@ -124,19 +136,22 @@ def find(
     may_give: jax.Array,
     may_take: jax.Array,
 ) -> Relays:
-    """The exchanges of a slot: with a client's partner, or, where it can talk to several, with one of them.
+    """Find the exchanges of a slot: with a client's partner where links are pairs, else with one of its neighbours.
 
-    Of several qualified relays, updates go to the one that meets the server next, and models come from the one of the
-    latest version; among equals the first.
+    Of several qualified relays, the one that meets the server next gets the update, and the one with the latest version
+    gives the model. Among equals it is the first.
 
     Args:
       slot: [] int32 t.
-      search: the intervals.
-      links: of the slot.
-      meetings: with the server.
-      version: [N] int32 psi.
-      may_give: [N] bool, whose uploads of the interval are not used up.
-      may_take: [N] bool, the same of downloads.
+      search: the search intervals.
+      links: the links of the slot.
+      meetings: the meetings with the server.
+      version: [N] int32 psi, the slots of the clients' global models.
+      may_give: [N] bool, the clients that may still upload by relay before their next meeting with the server.
+      may_take: [N] bool, the same for downloads by relay.
+
+    Returns:
+      The exchanges.
     """
     me, partner = jnp.arange(version.shape[0], dtype=jnp.int32), links.partner
     last, following = meetings.last, meetings.following
@@ -158,13 +173,16 @@ def find(
 
 
 def handed_over(leaf: jax.Array, sent: jax.Array, relays: Relays, partner: jax.Array | None) -> jax.Array:
-    """What relays receive is added to a stacked leaf (COMBINE, FedMobile 4.1): leaf_j + the sum of sent_i over i -> j.
+    """Add the received updates to a stacked leaf (COMBINE, FedMobile 4.1): leaf_j + the sum of sent_i over i -> j.
 
     Args:
-      leaf: [N, ...] what clients hold, those that give having reset it.
-      sent: [N, ...] what those that give send.
-      relays: of the slot.
-      partner: [N] int32 where links are pairs: then it is one gather, else a sum by receiver.
+      leaf: [N, ...] the updates that clients hold, already reset for the clients that give.
+      sent: [N, ...] the updates that the giving clients send.
+      relays: the exchanges of the slot.
+      partner: [N] int32 where links are pairs, so that one gather is enough; None for a sum by receiver.
+
+    Returns:
+      [N, ...] the updates held after the exchange.
     """
     if partner is None:
         return leaf.at[relays.to].add(jnp.where(rows_like(relays.gives, sent), sent, 0))

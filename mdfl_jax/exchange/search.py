@@ -1,17 +1,21 @@
-"""Search intervals that need no tuning: of a client's own gap between meetings, and of how often it meets others.
+"""Automatic search intervals, from a client's gap between meetings with the server and its rate of contacts.
 
-FedMobile's theorem 1 is the better the smaller C = max(Delta - theta, Theta), and proposition 1 puts an interval's
-middle at Delta / 2; but it takes for granted that a relay is met in every interval, which proposition 2 says happens
-the more often the longer they are. The two together choose the length. Let a client's gap be Delta (it knows its next
-meeting, or expects it), let it meet somebody with probability rho a slot, and let the interval be
-[(1 - u) Delta / 2, (1 + u) Delta / 2]. With a relay in it, the oldest step that the server lacks is at most
-C = (1 + u) Delta / 2 slots old; without one, Delta. A relay met s slots before the interval's end is in time if its own
-next meeting is at most s away, which of a client met at random in a renewal process with gaps near Delta has
-probability s / Delta, so that the interval has no relay with probability prod (1 - rho s / Delta), about
-exp(-rho (u Delta)^2 / (2 Delta)) = exp(-k u^2) with k = rho Delta / 2. The mean of the bound,
-Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2, is least where 2 k u (1 - u) = exp(k u^2) - 1. That has one root in
-(0, 2/3]: u tends to 2/3 where others are hardly met, and to 0 where they are met all the time. By the symmetry of
-lemmas 1 and 2 the same interval serves downloads, seen from the next meeting.
+The bound of FedMobile's theorem 1 is smaller for a smaller C = max(Delta - theta, Theta), and by proposition 1 the
+middle of an interval should be Delta / 2. But the theorem assumes that a relay is met in every interval, and by
+proposition 2 this is more likely in longer intervals. Both results together give the length, as follows.
+
+Let Delta be a client's gap between two meetings (it knows or expects its next meeting), let rho be its probability to
+meet another client in a slot, and let the interval be [(1 - u) Delta / 2, (1 + u) Delta / 2]. If the client meets a
+relay in it, the oldest step that the server lacks is at most C = (1 + u) Delta / 2 slots old; otherwise at most Delta.
+
+A relay met s slots before the end of the interval is in time if its own next meeting is at most s slots away. For a
+random client of a renewal process with gaps near Delta this has probability s / Delta. So the interval has no relay
+with probability prod (1 - rho s / Delta), about exp(-rho (u Delta)^2 / (2 Delta)) = exp(-k u^2) with k = rho Delta / 2.
+
+The mean of the bound, Delta - (1 - exp(-k u^2)) (1 - u) Delta / 2, is smallest where 2 k u (1 - u) = exp(k u^2) - 1.
+This equation has one root in (0, 2/3]. The root u tends to 2/3 if contacts are rare, and to 0 if they are very
+frequent. By the symmetry of lemmas 1 and 2 the same interval, counted back from the next meeting, is used for
+downloads.
 """
 
 import jax
@@ -20,14 +24,17 @@ import jax.numpy as jnp
 from mdfl_jax.exchange.relay import Meetings, Search
 from mdfl_jax.types import NEVER, Array
 
-HALVINGS = 16  # of an interval that is measured in slots: 2/3 / 2^16 of a gap
+HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
 
 
 def best_share(rate: Array) -> jax.Array:
-    """The share u of a gap that is searched, the root in (0, 2/3] of 2 k u (1 - u) = exp(k u^2) - 1.
+    """Return the share u of a gap that is searched: the root in (0, 2/3] of 2 k u (1 - u) = exp(k u^2) - 1.
 
     Args:
-      rate: k = rho Delta / 2 > 0, half the clients met in a gap; any shape.
+      rate: k = rho Delta / 2 > 0, half the mean number of slots with a contact in a gap; any shape.
+
+    Returns:
+      u, float32, of the shape of ``rate``.
 
     >>> [round(float(best_share(k)), 3) for k in (1e-3, 1.0, 10.0, 1000.0)]
     [0.667, 0.621, 0.421, 0.07]
@@ -45,15 +52,18 @@ def best_share(rate: Array) -> jax.Array:
 
 
 def automatic(meetings: Meetings, contacts: jax.Array, slot: jax.Array) -> Search:
-    """The search intervals of each client in this slot.
+    """Compute the search intervals of each client in this slot.
+
+    rho is estimated as (contacts + 1) / (slots + 2), the posterior mean under a uniform prior.
 
     Args:
-      meetings: with the server; the gap is from the last to the next, or the others' mean gap where that is not known.
-      contacts: [N] int32 slots so far, this one included, in which it met somebody.
-      slot: [] int32.
+      meetings: the meetings with the server. The gap of a client is the time from its last to its next meeting; if the
+        next meeting is not known, it is the mean gap of the other clients.
+      contacts: [N] int32 slots so far, including this one, in which the client met another client.
+      slot: [] int32, from 0.
 
     Returns:
-      Intervals [N] int32. rho is estimated as (contacts + 1) / (slots + 2), the mean under a uniform prior.
+      The intervals, [N] int32 each.
     """
     known = meetings.following < NEVER
     gap = jnp.where(known, meetings.following - meetings.last, 0).astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""What a server and relays cost: messages by kind, and their bits (counted as in `mdfl_jax.exchange.meter`)."""
+"""The traffic of a server and relays: messages by kind, and their bits (counted as in `mdfl_jax.exchange.meter`)."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,15 +12,15 @@ from mdfl_jax.metrics.declare import CLIENTS, HOLDS, Metric
 
 
 class Traffic(NamedTuple):
-    """Messages so far by kind, [N] int32 each, and bits. Uploads and downloads are whole models of one size.
+    """The messages of each client by kind, and their bits. Uploads and downloads are whole models of one size.
 
     Attributes:
-      uploads: from client i to the server.
-      downloads: from the server to client i.
-      relayed_updates: from client i to a relay.
-      relayed_models: from client i, as a relay, to others.
-      direct_bits: of uploads and downloads.
-      relayed_bits: of the relayed updates and models that i sent.
+      uploads: [N] int32 messages from client i to the server.
+      downloads: [N] int32 messages from the server to client i.
+      relayed_updates: [N] int32 messages with an update, from client i to a relay.
+      relayed_models: [N] int32 messages with a model, from client i as a relay to others.
+      direct_bits: the bits of uploads and downloads.
+      relayed_bits: the bits of the relayed updates and models that client i sent.
     """
 
     uploads: jax.Array
@@ -32,17 +32,17 @@ class Traffic(NamedTuple):
 
     @property
     def messages(self) -> jax.Array:
-        """[N] int32 all of them; a download counts with the client that asks for it."""
+        """All messages, [N] int32. A download from the server counts for the client that receives it."""
         return self.uploads + self.downloads + self.relayed_updates + self.relayed_models
 
     @property
     def bits(self) -> Bits:
-        """The bits of all of them."""
+        """The bits of all messages."""
         return add_bits(self.direct_bits, self.relayed_bits)
 
 
 def no_traffic(num_clients: int) -> Traffic:
-    """Nothing sent yet."""
+    """Return counts of zero for N clients."""
     zero, none = jnp.zeros(num_clients, jnp.int32), no_bits(num_clients)
     return Traffic(zero, zero, zero, zero, none, none)
 
@@ -50,14 +50,17 @@ def no_traffic(num_clients: int) -> Traffic:
 def slot_traffic(
     uploads: jax.Array, downloads: jax.Array, relays: Relays, update_bits: jax.Array | int, model_bits: int
 ) -> Traffic:
-    """The messages of one slot.
+    """Count the messages of one slot.
 
     Args:
-      uploads: [N] bool, who uploads to the server.
-      downloads: [N] bool, who downloads from it.
+      uploads: [N] bool, the clients that upload to the server.
+      downloads: [N] bool, the clients that download from the server.
       relays: the slot's exchanges between clients.
-      update_bits: bits of a relayed update, one for all or [N].
-      model_bits: bits of a whole model.
+      update_bits: the bits of a relayed update, one number for all clients or [N].
+      model_bits: the bits of a whole model.
+
+    Returns:
+      The counts of this slot, [N].
     """
     models = jnp.zeros(uploads.shape, jnp.int32).at[relays.source].add(relays.takes.astype(jnp.int32))
     up, down, updates = (mask.astype(jnp.int32) for mask in (uploads, downloads, relays.gives))
@@ -66,7 +69,7 @@ def slot_traffic(
 
 
 def add_traffic(a: Traffic, b: Traffic) -> Traffic:
-    """The sum of two counts."""
+    """Return the sum of two traffic counts."""
     return Traffic(
         uploads=a.uploads + b.uploads,
         downloads=a.downloads + b.downloads,
@@ -78,12 +81,12 @@ def add_traffic(a: Traffic, b: Traffic) -> Traffic:
 
 
 def _messages(at: Any, kind: str) -> jax.Array:
-    """[N] int32 messages of a kind, of an algorithm whose state has a ``traffic``."""
+    """Return [N] int32, the messages of one kind, for an algorithm whose state has a field ``traffic``."""
     return getattr(at.algorithm_state.traffic, kind)
 
 
 def _bits(at: Any, kind: str) -> jax.Array:
-    """[N, 2] uint32 bits of a kind, as `mdfl_jax.exchange.meter.words`."""
+    """Return [N, 2] uint32, the bits of one kind, in the form of `mdfl_jax.exchange.meter.words`."""
     return words(getattr(at.algorithm_state.traffic, kind))
 
 
@@ -97,4 +100,4 @@ TRAFFIC_METRICS = (
     Metric("direct_bits", partial(_bits, kind="direct_bits"), HOLDS, **_OF_BITS),
     Metric("relayed_bits", partial(_bits, kind="relayed_bits"), HOLDS, **_OF_BITS),
 )
-"""The fields of `Traffic` as metrics, counts since the start: for an algorithm whose state has a ``traffic``."""
+"""The fields of `Traffic`, counted since the start, as metrics of an algorithm whose state has a field ``traffic``."""

@@ -1,4 +1,4 @@
-"""From a config file to results: configuration, sweep, running and writing."""
+"""Studies: reads a config file, expands its sweep, runs the simulations and writes the results."""
 
 from mdfl_jax.experiments.config.resolve import default_config
 from mdfl_jax.experiments.run.loop import Interrupted, run_study

@@ -1,6 +1,7 @@
-"""What is measured at an evaluation: each metric is one declaration, from which all files, tables and figures derive.
+"""Metrics: the values that are measured at an evaluation.
 
-A metric of one's own is a decorated function in any file that the config file imports:
+Each metric is one declaration. All files, tables and figures are made from these declarations. To add a metric, write
+a decorated function in any file that the config file imports:
 
     import jax.numpy as jnp
 
@@ -10,8 +11,8 @@ A metric of one's own is a decorated function in any file that the config file i
     def worst_loss(at):
         return jnp.max(at.score.loss)
 
-It then is in metrics.jsonl, history.npz and summary.json, in the table and in the report. What ``at`` holds says
-`mdfl_jax.metrics.evaluation.Evaluation`. An algorithm or a network brings metrics of its own in its field ``metrics``.
+The metric is then in metrics.jsonl, history.npz and summary.json, in the table and in the report. ``at`` is a
+`mdfl_jax.metrics.evaluation.Evaluation`. An algorithm or a network declares its own metrics in its field ``metrics``.
 """
 
 from mdfl_jax.metrics.builtin import BUILT_IN

@@ -1,6 +1,6 @@
-"""The metrics of every study. They are in metrics.jsonl in the order of their declaration.
+"""The built-in metrics, which every study has. metrics.jsonl holds them in the order of their declaration.
 
-JAX is imported inside the functions that need it, since the report reads these declarations and does without it.
+JAX is imported inside the functions that need it, since the report reads these declarations without JAX.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def _worst_decile(values: np.ndarray) -> Any:
 
 
 def _mean_of_known(values: np.ndarray) -> float:
-    """Mean of the values that are not NaN; NaN where there is none."""
+    """Compute the mean of the values that are not NaN; NaN if all are NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 
@@ -52,13 +52,13 @@ _SPREAD = {
     summary=False,
 )
 def accuracy(at: "Evaluation") -> Any:
-    """[N] float32 test accuracy of each client's model, in [0, 1]; NaN where the global model alone is evaluated."""
+    """[N] float32, the test accuracy of each client's model, in [0, 1]; NaN if only the global model is evaluated."""
     return at.score.accuracy
 
 
 @metric("loss", still=HOLDS, label="test loss", summary=False)
 def loss(at: "Evaluation") -> Any:
-    """[N] float32 test loss of each client's model; NaN where the global model alone is evaluated."""
+    """[N] float32, the test loss of each client's model; NaN if only the global model is evaluated."""
     return at.score.loss
 
 
@@ -71,48 +71,48 @@ def loss(at: "Evaluation") -> Any:
     summary=False,
 )
 def train_loss(at: "Evaluation") -> Any:
-    """[N] float mean of the training loss over the rounds since the last evaluation.
+    """[N] float, the mean of each client's training loss over the rounds since the last evaluation.
 
-    NaN before the first round, and for a client without samples.
+    It is NaN before the first round, and for a client without samples.
     """
     return at.mean_over_rounds("train_loss")
 
 
 @metric("mean_model_accuracy", still=HOLDS, shape=(), label="test accuracy of the mean model")
 def mean_model_accuracy(at: "Evaluation") -> Any:
-    """[] float32 test accuracy of the mean of all models, or of the global model where the algorithm has one."""
+    """[] float32, the test accuracy of the mean of all models, or of the global model if the algorithm has one."""
     return at.model_score.accuracy[0]
 
 
 @metric("mean_model_loss", still=HOLDS, shape=(), label="test loss of the mean model")
 def mean_model_loss(at: "Evaluation") -> Any:
-    """[] float32 test loss of the same model."""
+    """[] float32, the test loss of the same model as in ``mean_model_accuracy``."""
     return at.model_score.loss[0]
 
 
 @metric("validation_loss", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def validation_loss(at: "Evaluation") -> Any:
-    """[] float32 loss of the same model on the validation samples; NaN where there are none."""
+    """[] float32, the loss of the same model on the validation samples; NaN if there are none."""
     validate = at.task.validate
     return validate(at.data, at.clients, at.model) if validate else np.float32(np.nan)
 
 
 @metric("objective", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def objective(at: "Evaluation") -> Any:
-    """[] float objective of the same model (`Task.objective`); NaN where the task has none."""
+    """[] float, the objective of the same model (`Task.objective`); NaN if the task has none."""
     minimised = at.task.objective
     return minimised(at.data, at.clients, at.model) if minimised else np.float32(np.nan)
 
 
 @metric("rounds_done", still=HOLDS, shape=(), unit="rounds")
 def rounds_done(at: "Evaluation") -> Any:
-    """[] int32 rounds that were run: fewer than the round's number where the stop rule has ended the run."""
+    """[] int32, the number of rounds that were run. It is below ``round`` if the stop rule has ended the run."""
     return at.rounds_done
 
 
 @metric("consensus_distance", still=HOLDS, shape=(), summary=False)
 def consensus_distance(at: "Evaluation") -> Any:
-    """[] float root mean square distance of the models from their mean."""
+    """[] float, the root mean square distance of the models from their mean."""
     from mdfl_jax.metrics.values import consensus_distance
 
     return consensus_distance(at.models)
@@ -120,7 +120,7 @@ def consensus_distance(at: "Evaluation") -> Any:
 
 @metric("messages", still=HOLDS, unit="messages", label="messages sent by a client", summary=False, shown={AXIS})
 def messages(at: "Evaluation") -> Any:
-    """[N] int32 messages that each client has sent since the start; a message counts once a directed link."""
+    """[N] int32, the number of messages that each client has sent since the start, one for each directed link."""
     return at.messages
 
 
@@ -137,13 +137,13 @@ def messages(at: "Evaluation") -> Any:
     scale=1e6,
 )
 def bits(at: "Evaluation") -> Any:
-    """[N, 2] uint32 bits that each client has sent since the start, a count of two words (`exchange.meter`)."""
+    """[N, 2] uint32, the number of bits that each client has sent since the start, in two words (`exchange.meter`)."""
     return at.bits
 
 
 @metric("distance_moved", still=HOLDS, label="distance moved", summary=False)
 def distance_moved(at: "Evaluation") -> Any:
-    """[N] float32 way of each client since the start, in the units of the world."""
+    """[N] float32, the distance that each client has moved since the start, in the unit of length of the world."""
     return at.places.distance_moved
 
 
@@ -156,15 +156,18 @@ def distance_moved(at: "Evaluation") -> Any:
     summary=False,
 )
 def num_neighbours(at: "Evaluation") -> Any:
-    """[N] float mean number of senders heard, over the rounds since the last evaluation; NaN before the first round."""
+    """[N] float, the mean number of senders that a client heard in a round since the last evaluation.
+
+    It is NaN before the first round.
+    """
     return at.mean_over_rounds("num_neighbours")
 
 
 @metric("lambda_2", still=UNKNOWN, shape=(), summary=False)
 def lambda_2(at: "Evaluation") -> Any:
-    """[] float32 second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
+    """[] float32, the second largest eigenvalue of W^T W in the last round (MADFL: p = 1 - lambda_2).
 
-    NaN before the first round, and where N is too large for it.
+    It is NaN before the first round, and if N is above `mdfl_jax.metrics.values.LAMBDA_2_LIMIT`.
     """
     import jax.numpy as jnp
 
@@ -175,7 +178,7 @@ def lambda_2(at: "Evaluation") -> Any:
 
 @metric("position", still=HOLDS, shape=(ROUNDS, CLIENTS, 2), summary=False)
 def position(at: "Evaluation") -> Any:
-    """[rounds since the last evaluation, N, 2] float32 places after each round; no rounds where not recorded."""
+    """[rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if not recorded."""
     return at.position
 
 

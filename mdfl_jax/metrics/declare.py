@@ -1,4 +1,4 @@
-"""What the declaration of a metric says. Nothing here imports JAX, since the report reads declarations too."""
+"""The declaration of a metric. This file does not import JAX, since the report reads declarations without JAX."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CLIENTS, ROUNDS = "clients", "rounds"  # axes of a shape: the N clients; the rounds since the last evaluation
-SCHEMA = 1  # of the files of a study
-HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # what a metric is while a run stands still
-TABLE, AXIS, CURVE = "table", "axis", "curve"  # where the report shows it
+SCHEMA = 1  # the version of the format of a study's files
+HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
+TABLE, AXIS, CURVE = "table", "axis", "curve"  # where the report shows a metric
 GROUPS = ("mobile", "other")
 
 
 def mean(values: np.ndarray) -> Any:
-    """The mean of all values, taken in double precision."""
+    """Return the mean of all values, computed in double precision."""
     return values.mean(dtype=np.float64)
 
 
@@ -24,14 +24,14 @@ def _itself(values: np.ndarray) -> np.ndarray:
 
 
 class Shown(NamedTuple):
-    """What the report must know of a metric; summary.json holds it for those that are not built in.
+    """The description of a metric for the report. summary.json contains it for metrics that are not built in.
 
     Attributes:
-      name: of the metric.
-      key: its key in metrics.jsonl and summary.json.
-      title: its text at an axis and over a column.
-      scale: what its values are divided by where they are shown.
-      where: of `TABLE`, `AXIS` and `CURVE`.
+      name: the name of the metric.
+      key: the metric's key in metrics.jsonl and summary.json.
+      title: the text on an axis and above a column.
+      scale: the values are divided by this number before they are shown.
+      where: the places in the report, some of `TABLE`, `AXIS` and `CURVE`.
     """
 
     name: str
@@ -43,32 +43,33 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A metric.
+    """The declaration of a metric.
 
     Attributes:
-      name: an identifier; the metric's attribute in a history.
+      name: an identifier. A history has the metric as an attribute of this name.
       measure: (Evaluation) -> the value, an array of ``shape``. It is traced into the compiled program.
-      still: what the metric is at an evaluation before which a run did no round, since the stop rule had ended it:
-        `HOLDS`, its last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
-        that nobody forgets it.
-      shape: of one evaluation of one run: `CLIENTS`, `ROUNDS` (as the first axis only) or whole numbers; () is one
-        number. A metric of shape (ROUNDS, ...) is in history.npz alone.
-      unit: of the values.
-      label: text at an axis and over a column; where left out, the name with its unit.
-      key: name in files, where it is not ``name``.
-      each_round: (RoundView) -> an array of ``shape``; these are added up over the rounds since the last evaluation
-        (`Evaluation.total`, `Evaluation.mean_over_rounds`).
-      on_host: applied to the NumPy values of any number of evaluations, [..., *shape], before they are written.
-      over_clients: from the values of one evaluation [*shape] to the one number that metrics.jsonl and summary.json
-        tell. Without effect where the shape is ().
-      more: further numbers of a line of metrics.jsonl: 'key_NAME' is the function of that name of the values.
-      by_group: metrics.jsonl also tells the means of the mobile clients and of the others.
-      optional: NaN before the first round says that the task has no such metric: it is then left out of history.npz,
-        and null in summary.json.
-      summary: summary.json tells the value at the end, with mean, deviation and 95 % interval over the seeds.
-      shown: where the report shows it: `TABLE`, a column (of the value in summary.json); `AXIS`, choosable as the x
-        axis of the accuracy; `CURVE`, drawn against the rounds.
-      scale: what the values are divided by where they are shown.
+      still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
+        `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
+        every declaration must choose.
+      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `ROUNDS` (as the first axis only) or whole
+        numbers; () is a scalar. A metric of shape (ROUNDS, ...) is in history.npz only.
+      unit: the unit of the values.
+      label: the text on an axis and above a column. If it is left out, it is the name with the unit.
+      key: the name in files, if it differs from ``name``.
+      each_round: (RoundView) -> an array of ``shape``. These arrays are added up over the rounds since the last
+        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`).
+      on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
+        are written.
+      over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
+        summary.json contain. It is not used if the shape is ().
+      more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
+      by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
+      optional: if true, NaN before the first round means that the task has no such metric. The metric is then left out
+        of history.npz, and is null in summary.json.
+      summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
+      shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
+        for the x axis of the accuracy; `CURVE`, as a curve over the rounds.
+      scale: the values are divided by this number before they are shown.
     """
 
     name: str
@@ -89,38 +90,38 @@ class Metric:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        # As a decorated function has them, so that the registry tells whose it is.
+        # A decorated function has these attributes too. The registry reads from them where the metric comes from.
         for attribute in ("__module__", "__doc__"):
             object.__setattr__(self, attribute, getattr(self.measure, attribute, None))
 
     @property
     def in_files(self) -> str:
-        """Its key in the files."""
+        """The metric's key in files."""
         return self.key or self.name
 
     @property
     def by_round(self) -> bool:
-        """Whether it has a value a round, not one an evaluation."""
+        """Whether the metric has one value per round, instead of one per evaluation."""
         return self.shape[:1] == (ROUNDS,)
 
     @property
     def line_keys(self) -> list[str]:
-        """Its keys in a line of metrics.jsonl."""
+        """The metric's keys in a line of metrics.jsonl; none if the metric has one value per round."""
         further = [*self.more, *(GROUPS if self.by_group else ())]
         return [] if self.by_round else [self.in_files, *(f"{self.in_files}_{name}" for name in further)]
 
     @property
     def described(self) -> Shown:
-        """What the report must know."""
+        """The description of the metric for the report."""
         spaced = self.name.replace("_", " ")
         title = self.label or (f"{spaced} ({self.unit})" if self.unit else spaced)
         return Shown(self.name, self.in_files, title, self.scale, tuple(sorted(self.shown)))
 
     def dims(self, num_clients: int, num_rounds: int = 0) -> tuple[int, ...]:
-        """The shape in numbers."""
+        """Return the shape as numbers, with N clients and the given number of rounds."""
         axes = {CLIENTS: num_clients, ROUNDS: num_rounds}
         return tuple(axes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def number(self, values: np.ndarray) -> Any:
-        """The one number of an evaluation, of its values as ``on_host`` gives them."""
+        """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number."""
         return self.over_clients(values) if self.shape else values

@@ -1,4 +1,4 @@
-"""What a metric may read: at an evaluation, and in each of the rounds before it."""
+"""The data that a metric may read at an evaluation, and in each of the rounds before it."""
 
 from typing import Any, NamedTuple
 
@@ -12,12 +12,12 @@ from mdfl_jax.types import Algorithm, Array, ClientParams, Links, Network, Place
 
 
 class RoundView(NamedTuple):
-    """What a metric may read in a round (`Metric.each_round`).
+    """The data that a metric may read in a round (`Metric.each_round`).
 
     Attributes:
-      links: of the round, among the N clients.
-      stats: what the algorithm did in it, of the N clients.
-      loss: [N] float training loss at the first local step; NaN for a client without samples.
+      links: the links of the round among the N clients.
+      stats: the losses, messages and bits of the round, for the N clients.
+      loss: [N] float, the training loss at the first local step; NaN for a client without samples.
     """
 
     links: Links
@@ -26,17 +26,17 @@ class RoundView(NamedTuple):
 
     @property
     def num_neighbours(self) -> jax.Array:
-        """[N] int32 senders that each client hears."""
+        """[N] int32, the number of senders that each client hears."""
         return num_neighbours(self.links)
 
 
 class Sums(NamedTuple):
-    """What is kept of the rounds since the last evaluation.
+    """Sums over the rounds since the last evaluation.
 
     Attributes:
-      rounds: [] int32 how many were run; none of those in which a run stood still.
-      mix: [N, N] float mixing weights of the last one; [0, 0] where N is too large for ``lambda_2``.
-      totals: by the name of a metric, what its ``each_round`` gave, added up.
+      rounds: [] int32, the number of rounds that were run. Rounds after the stop rule has ended the run do not count.
+      mix: [N, N] float, the mixing matrix of the last round that was run; [0, 0] if N is too large for ``lambda_2``.
+      totals: for each name of a metric with ``each_round``, the sum of its values in these rounds.
     """
 
     rounds: jax.Array
@@ -45,24 +45,25 @@ class Sums(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What a metric may read at an evaluation of one run.
+    """The data that a metric may read at an evaluation of one run.
 
     Attributes:
-      task, network, algorithm: the three nouns, functions and not values.
+      task, network, algorithm: the three parts of the simulation. They contain functions; their states are below.
       data: the task's data.
-      clients: who holds what, as the task has it.
+      clients: the data that each client holds, as the task's ``partition`` returns it.
       models: [N, ...] the models of the clients.
-      model: [1, ...] the model that the run is judged by: the mean of these, or the algorithm's global model.
-      score: [N] accuracy and loss of ``models`` on the test samples; NaN where the global model alone is evaluated.
-      model_score: [1] the same of ``model``.
+      model: [1, ...] the judged model: the algorithm's global model, or the mean of ``models`` if it has none.
+      score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated.
+      model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
-      algorithm_state: the algorithm's state, where its leaves belong to clients of the N clients.
-      round: [] int32 rounds gone by.
-      rounds_done: [] int32 rounds that were run; the stop rule may have ended the run.
-      messages: [N] int32 messages sent since the start.
-      bits: [N, 2] uint32 what they held (`mdfl_jax.exchange.meter.words`).
-      sums: of the rounds since the last evaluation.
-      position: [rounds since the last evaluation, N, 2] float32 places after each round, or [0, N, 2].
+      algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
+      round: [] int32, the number of rounds since the start.
+      rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule has ended the run.
+      messages: [N] int32, the number of messages sent since the start.
+      bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.meter.words`).
+      sums: sums over the rounds since the last evaluation.
+      position: [rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if they are not
+        recorded.
     """
 
     task: Task
@@ -85,36 +86,49 @@ class Evaluation(NamedTuple):
 
     @property
     def num_clients(self) -> int:
-        """N."""
+        """The number of clients, N."""
         return self.task.num_clients
 
     @property
     def places(self) -> Places:
-        """Where the clients are, and how far each has moved."""
+        """The places of the clients, and the distance that each has moved."""
         return self.network.places(self.network_state)
 
     def total(self, name: str) -> Array:
-        """What the ``each_round`` of a metric gave, added up over the rounds since the last evaluation."""
+        """Return the sum of a metric's ``each_round`` over the rounds since the last evaluation."""
         return self.sums.totals[name]
 
     def mean_over_rounds(self, name: str) -> Array:
-        """The same as a mean over these rounds; NaN where there were none."""
+        """Return the mean of a metric's ``each_round`` over the same rounds as `total`; NaN if there were none."""
         rounds = self.sums.rounds
         return jnp.where(rounds > 0, self.total(name) / jnp.maximum(rounds, 1), jnp.nan)
 
 
 def no_sums(metrics: tuple[Metric, ...], num_clients: int) -> Sums:
-    """Before the first of these rounds."""
-    size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # kept for lambda_2, and only where that is taken
+    """Return the sums of no rounds, all zero.
+
+    Args:
+      metrics: the metrics of the simulation.
+      num_clients: N.
+    """
+    size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # the matrix is kept only for lambda_2
     totals = {metric.name: jnp.zeros(metric.dims(num_clients)) for metric in metrics if metric.each_round}
     return Sums(jnp.int32(0), jnp.zeros((size, size)), totals)
 
 
 def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
-    """One round later.
+    """Add one round to the sums.
+
+    Args:
+      metrics: the metrics of the simulation.
+      sums: the sums before this round.
+      view: the data of this round.
+
+    Returns:
+      The sums after this round.
 
     Raises:
-      UserError: where what a metric gives in a round is not of its shape.
+      UserError: if the ``each_round`` of a metric returns another shape than the declared one.
     """
     size = sums.mix.shape[0]
     totals = {}

@@ -1,4 +1,4 @@
-"""The values of a run's metrics, by their declarations."""
+"""The values of a run's metrics, together with their declarations."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,11 +12,13 @@ from mdfl_jax.types import Array
 
 @jax.tree_util.register_pytree_with_keys_class
 class Metrics(Mapping[str, Array]):
-    """One evaluation of one run; a history stacks them, [E, ...], and runs are stacked before that, [S, E, ...].
+    """The values of all metrics at one evaluation of one run, or stacked values of many evaluations and runs.
 
+    A history stacks E evaluations, [E, ...]. The histories of S runs are stacked before that axis, [S, E, ...].
     ``metrics["accuracy"]`` and ``metrics.accuracy`` are the same. The entry ``round``, [] int32, is the number of
-    rounds gone by. All others are metrics in the order of ``declared``, of the shapes declared there; those of shape
-    (rounds, ...) have the rounds of all evaluations in one axis. It is a pytree whose leaves are the values.
+    rounds since the start. All other entries are metrics in the order of ``declared``, with the shapes declared there.
+    In a history, metrics of shape (rounds, ...) have the rounds of all evaluations in one axis. The object is a pytree
+    whose leaves are the values.
     """
 
     def __init__(self, declared: tuple[Metric, ...], values: Mapping[str, Array]):
@@ -38,40 +40,43 @@ class Metrics(Mapping[str, Array]):
         return self._values[name]
 
     def replace(self, values: Mapping[str, Array]) -> "Metrics":
-        """The same with other values for some names."""
+        """Return a copy in which the given names have the given values."""
         return Metrics(self.declared, {**self, **values})
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Array]], tuple[Metric, ...]]:
-        """For JAX."""
+        """Return the leaves with their keys, and the declarations. JAX calls this method."""
         return [(jax.tree_util.GetAttrKey(name), value) for name, value in self.items()], self.declared
 
     @classmethod
     def tree_unflatten(cls, declared: tuple[Metric, ...], leaves: Any) -> "Metrics":
-        """For JAX."""
+        """Make the object again from its declarations and leaves. JAX calls this method."""
         return cls(declared, dict(zip(("round", *(metric.name for metric in declared)), leaves)))
 
 
 def by_round(metrics: Metrics) -> dict[str, Array]:
-    """The metrics of shape (rounds, ...), by name."""
+    """Return the metrics of shape (rounds, ...), by name."""
     return {metric.name: metrics[metric.name] for metric in metrics.declared if metric.by_round}
 
 
 def as_history(metrics: Metrics, axis: int) -> Metrics:
-    """One evaluation as a history of one: a new evaluation axis on all but what has an axis of rounds already."""
+    """Turn one evaluation into a history with E = 1.
+
+    Every value gets a new axis at ``axis``, except for the metrics that already have an axis of rounds there.
+    """
     new = lambda leaf: leaf[(slice(None),) * axis + (None,)]  # noqa: E731
     own = by_round(metrics)
     return metrics.replace({name: new(value) for name, value in metrics.items() if name not in own})
 
 
 def standing_still(metrics: Metrics, eval_every: int) -> Metrics:
-    """The next evaluation of runs that all stand still, as each metric's ``still`` says.
+    """Make the next evaluation of runs that have all been ended by the stop rule, from each metric's ``still``.
 
     Args:
-      metrics: NumPy leaves [runs, E, ...] of a history, of which the last evaluation counts.
-      eval_every: rounds between two evaluations.
+      metrics: a history with NumPy leaves [runs, E, ...]. Only the last evaluation is used.
+      eval_every: the number of rounds between two evaluations.
 
     Returns:
-      One evaluation, [runs, 1, ...].
+      One evaluation, [runs, 1, ...]; metrics of shape (rounds, ...) have ``eval_every`` in place of 1.
     """
     values = {"round": metrics.round[:, -1:] + eval_every}
     for metric in metrics.declared:

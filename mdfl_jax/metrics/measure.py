@@ -1,4 +1,4 @@
-"""An evaluation: the models' scores, then every metric of the simulation, inside the compiled program."""
+"""An evaluation inside the compiled program: it computes the scores of the models, and then all metrics."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ from mdfl_jax.types import ClientParams, Score
 
 
 def client_models(parts: Parts, state: Any) -> ClientParams:
-    """The models of the N clients."""
+    """Return the models of the N clients, [N, ...], without padding clients."""
     return first(parts.algorithm.params(state), parts.task.num_clients)
 
 
 def global_model(parts: Parts, state: Any) -> ClientParams:
-    """The model that a run is judged by, [1, ...]: the algorithm's, or the mean of the clients'."""
+    """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
     algorithm = parts.algorithm
     return algorithm.global_model(state) if algorithm.global_model else mean_model(client_models(parts, state))
 
@@ -31,42 +31,50 @@ def global_model(parts: Parts, state: Any) -> ClientParams:
 def scores(
     parts: Parts, data: Any, clients: Any, params: ClientParams, one: ClientParams, alike: bool
 ) -> tuple[Score, Score]:
-    """Of the clients' models, and of the model that the run is judged by.
+    """Compute the scores of the clients' models and of the judged model.
 
     Args:
-      parts: of the simulation.
-      data, clients: as the task has them.
-      params: [N, ...].
-      one: [1, ...].
-      alike: all models are the same.
+      parts: the parts of the simulation.
+      data: the task's data.
+      clients: the data that each client holds, as the task's ``partition`` returns it.
+      params: [N, ...] the clients' models.
+      one: [1, ...] the judged model.
+      alike: whether all models are the same.
+
+    Returns:
+      The scores [N] of the clients' models, which are NaN if only the global model is evaluated, and the score [1] of
+      the judged model.
     """
     task, schedule = parts.task, parts.schedule
     if task.in_turn and task.mesh is None and not (alike or schedule.global_only):
-        # Models follow one another: one compiled loop serves them all.
+        # The task evaluates models one after the other. So one compiled loop can evaluate all of them.
         both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
         return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both))
     of_one = task.evaluate(data, clients, one)
     if schedule.global_only:
         unknown = jnp.full(task.num_clients, jnp.nan, jnp.float32)
         return Score(unknown, unknown), of_one
-    if alike:  # and its evaluation is compiled once less
+    if alike:  # one evaluation is enough, and there is one less to compile
         return Score(*(jnp.broadcast_to(value, task.num_clients) for value in of_one)), of_one
     return task.evaluate(data, clients, params), of_one
 
 
 def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array, alike: bool = False) -> Metrics:
-    """An evaluation; where all models are alike, as before the first round, one is evaluated for all.
+    """Evaluate the models of a run and compute all metrics.
 
     Args:
-      parts: of the simulation.
-      data: the task's.
+      parts: the parts of the simulation.
+      data: the task's data.
       carry: the state of the run.
-      sums: of the rounds since the last evaluation.
-      position: [rounds since the last evaluation, N, 2], or [0, N, 2].
-      alike: all models are the same.
+      sums: the sums over the rounds since the last evaluation.
+      position: [rounds since the last evaluation, N, 2] places, or [0, N, 2] if they are not recorded.
+      alike: whether all models are the same, as before the first round. Then one model is evaluated for all.
+
+    Returns:
+      The values of all metrics at this evaluation.
 
     Raises:
-      UserError: where a metric is not what it was declared to be.
+      UserError: if the value of a metric does not have the declared shape or a suitable type.
     """
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
     score, of_one = scores(parts, data, carry.clients, params, one, alike)
@@ -94,21 +102,22 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
 
 
 def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
-    """The algorithm's state without the rows that fill up a mesh."""
+    """Remove the rows of padding clients from the algorithm's state."""
     num_clients = parts.task.num_clients
     rows = sharding.padded(num_clients, parts.task.mesh)
     if rows == num_clients:
         return state
 
     def of_clients(x: jax.Array, by_client: bool) -> jax.Array:
-        # Devices talk to take some rows, and of what no round changes they would do so while the rounds run.
+        # Devices must communicate to cut rows off. For a leaf that no round changes, they could do this while the
+        # rounds run. ``ran`` depends on the rounds (its value is always true), so they do it after the rounds.
         return jnp.where(ran, x, 0)[:num_clients] if by_client else x
 
     return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
 
 
 def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
-    """A metric's value, checked against its declaration, and as ``still`` says where the run stands still."""
+    """Measure a metric, check the value against the declaration, and apply ``still`` if the stop rule ended the run."""
     found = metric.measure(at)
     value = found if isinstance(found, jax.Array) else jnp.asarray(found)
     rounds = value.shape[0] if metric.by_round and value.ndim else 0

@@ -1,4 +1,4 @@
-"""The metrics of every study, by name, and those of one simulation."""
+"""The registry of the metrics of every study, and the list of the metrics of one simulation."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -21,19 +21,22 @@ RESERVED = frozenset(
         "distance_moved_per_mobile_client",
     )
 )
-"""Keys of the files that are no metric's."""
+"""Keys in the files of a study that are not metrics. No metric may use them."""
 
 
 def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Callable[[Any], Any]], Metric]:
-    """Decorator: makes a metric of the function that measures it, for every study that is built afterwards.
+    """Turn a function that measures a value into a metric of every study that is built afterwards (a decorator).
 
     Args:
-      name: of the metric.
-      still: what it is while a run stands still.
+      name: the name of the metric.
+      still: the value of the metric after the stop rule has ended the run, as in `mdfl_jax.metrics.declare.Metric`.
       **declared: the other fields of `mdfl_jax.metrics.declare.Metric`.
 
+    Returns:
+      The decorator.
+
     Raises:
-      UserError: for a name that a metric of another file has.
+      UserError: if a metric of another file has this name.
     """
 
     def add(measure: Callable[[Any], Any]) -> Metric:
@@ -43,13 +46,16 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
 
 
 def metrics_of(*brought: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The metrics of a simulation: those of every study in the order of their registration, then those brought along.
+    """List the metrics of a simulation.
 
     Args:
-      *brought: the own metrics of the network, and of the algorithm.
+      *brought: the metrics of the network itself, and those of the algorithm itself.
+
+    Returns:
+      The metrics of every study in the order of their registration, then those in ``brought``.
 
     Raises:
-      UserError: where a declaration is wrong, or two metrics have one name or one key.
+      UserError: if a declaration is wrong, or if two metrics have the same name or the same key.
     """
     found = [METRICS[name] for name in METRICS.as_registered()]
     found += [own for metrics in brought for own in metrics]
@@ -72,11 +78,14 @@ def metrics_of(*brought: Sequence[Metric]) -> tuple[Metric, ...]:
 
 
 def of_inner(network: Any, state_of: Callable[[Any], Any]) -> tuple[Metric, ...]:
-    """The own metrics of a network that another one wraps, for that other one.
+    """Make the metrics of an inner network usable for an outer network that wraps it.
 
     Args:
-      network: the inner one.
-      state_of: (state of the outer one) -> state of the inner one.
+      network: the inner network.
+      state_of: (state of the outer network) -> state of the inner network.
+
+    Returns:
+      The metrics of the inner network, which read their data from the state of the outer one.
     """
 
     def inside(own: Metric) -> Metric:

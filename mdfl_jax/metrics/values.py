@@ -1,4 +1,4 @@
-"""Values that metrics tell, of models and links."""
+"""Functions of models and links whose values are metrics."""
 
 import jax
 import jax.numpy as jnp
@@ -6,16 +6,16 @@ import jax.numpy as jnp
 from mdfl_jax.statistics import trained
 from mdfl_jax.types import ClientParams, Links
 
-LAMBDA_2_LIMIT = 256  # clients; an eigenvalue problem of that size takes some milliseconds on a CPU
+LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
 
 
 def mean_model(client_params: ClientParams) -> ClientParams:
-    """The mean over clients, with a leading axis of one."""
+    """Compute the mean of the clients' models: [N, ...] -> [1, ...]."""
     return jax.tree.map(lambda p: jnp.mean(p, axis=0, keepdims=True), client_params)
 
 
 def consensus_distance(client_params: ClientParams) -> jax.Array:
-    """sqrt((1/N) sum_i ||x_i - mean||^2) over stacked trees, batch statistics left out."""
+    """Compute sqrt((1/N) sum_i ||x_i - mean||^2) of stacked models [N, ...], without batch statistics: [] float."""
     client_params = trained(client_params)
     mean = mean_model(client_params)
     squares = jax.tree.map(lambda p, m: jnp.sum(jnp.square(p - m)), client_params, mean)
@@ -24,14 +24,20 @@ def consensus_distance(client_params: ClientParams) -> jax.Array:
 
 
 def num_neighbours(links: Links) -> jax.Array:
-    """[N] int32 senders that each client hears; of pairs without the matrix."""
+    """Count the senders that each client hears: [N] int32. If links are pairs, the adjacency is not read."""
     if links.partner is None:
         return jnp.sum(links.adjacency, axis=1, dtype=jnp.int32)
     return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
 
 
 def lambda_2(mix: jax.Array) -> jax.Array:
-    """Second largest eigenvalue of W^T W (MADFL III-A); 1 on a disconnected graph, NaN for N above `LAMBDA_2_LIMIT`.
+    """Compute the second largest eigenvalue of W^T W (MADFL III-A).
+
+    Args:
+      mix: the mixing matrix W, [N, N].
+
+    Returns:
+      [] float; 1 on a disconnected graph, 0 for N = 1, NaN for N = 0 or N above `LAMBDA_2_LIMIT`.
 
     >>> float(lambda_2(jnp.eye(3)))
     1.0

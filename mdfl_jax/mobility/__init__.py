@@ -1,4 +1,4 @@
-"""How clients move: every rule by its name, and what an own rule is made of."""
+"""The mobility rules, which say how clients move, and the parts from which a new rule is built."""
 
 from mdfl_jax.mobility.contact_list import contacts
 from mdfl_jax.mobility.distribution_aware import dam, dcm

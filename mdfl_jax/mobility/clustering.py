@@ -1,4 +1,4 @@
-"""Greedy cluster centres of the static clients, the destinations of DCM movement."""
+"""Greedy cluster centres of the static clients. They are the destinations of DCM movement."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,15 @@ from mdfl_jax.geometry import within
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:
-    """Index of one of the candidates, each equally likely. ``candidates``: [L] bool, at least one true."""
+    """Draws the index of one candidate, each with the same probability.
+
+    Args:
+      key: typed key of the draw.
+      candidates: [L] bool, at least one of them true.
+
+    Returns:
+      [] int32, an index at which ``candidates`` is true.
+    """
     rank = jnp.cumsum(candidates)
     drawn = jax.random.randint(key, (), 1, jnp.maximum(rank[-1], 1) + 1)
     return jnp.argmax(rank == drawn)
@@ -20,20 +28,21 @@ def cluster_centres(
     radius: jax.Array | float,
     present: jax.Array | None = None,
 ) -> jax.Array:
-    """Grid points that together cover every static client (MADFL algorithm 3, DADFL algorithm 1).
+    """Chooses grid points that together cover every static client (MADFL algorithm 3, DADFL algorithm 1).
 
-    The next centre covers most of the clients not covered yet. Among the tied, from the second centre on, it covers
-    most of all static clients; a tie still left is broken uniformly at random. It ends when all are covered.
+    Each next centre is the grid point that covers the most clients not yet covered. From the second centre on, a tie
+    goes to the point that covers the most static clients in all. A remaining tie is broken uniformly at random. The
+    search ends when all clients are covered.
 
     Args:
-      key: typed key of the random ties.
+      key: typed key of the draws that break ties.
       grid: [L, 2] grid points.
       static_position: [Ns, 2] places of the static clients, each a grid point.
       radius: communication radius Rc, in grid units; ``inf`` makes one centre.
-      present: [Ns] bool, which rows count; all of them where it is left out.
+      present: [Ns] bool, the rows that count; None counts all of them.
 
     Returns:
-      [L] bool, true at the centres. No static client: no centre.
+      [L] bool, true at the centres. Without static clients there are no centres.
 
     >>> grid = jnp.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])
     >>> cluster_centres(jax.random.key(0), grid, grid[jnp.array([0, 2])], 1.0).tolist()
@@ -56,8 +65,8 @@ def cluster_centres(
         centre = uniform_choice(jax.random.fold_in(key, step), tied)
         return centres.at[centre].set(True), uncovered & ~covers[centre], step + 1
 
-    # A static client stands on a grid point, so each step covers one at least; a client off the grid by more than the
-    # radius is never covered and must not keep the loop alive.
+    # A static client stands on a grid point, so each step covers at least one. A client that is farther than the radius
+    # from every grid point can never be covered, and must not make the loop endless.
     coverable = counted & jnp.any(covers, axis=0)
     start = (jnp.zeros(grid.shape[0], bool), coverable, jnp.int32(0))
     return jax.lax.while_loop(unfinished, add_centre, start)[0]

@@ -1,4 +1,7 @@
-"""Distribution-aware movement: DAM over the whole grid, DCM over the cluster centres (MADFL IV-B, DADFL IV-B)."""
+"""Distribution-aware movement (MADFL IV-B, DADFL IV-B).
+
+Under DAM every grid point may be a destination, under DCM only the cluster centres of the static clients.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +16,17 @@ from mdfl_jax.mobility.rule import Mobility
 def counts_in_range(
     static_position: jax.Array, static_counts: jax.Array, grid: jax.Array, radius: jax.Array | float
 ) -> jax.Array:
-    """Label counts of the static clients within range of each grid point (numerator of MADFL eq. 9): [L, C]."""
+    """Sums the label counts of the static clients within range of each grid point (numerator of MADFL eq. 9).
+
+    Args:
+      static_position: [Ns, 2] places of the static clients, in grid units.
+      static_counts: [Ns, C] label counts of the static clients.
+      grid: [L, 2] grid points.
+      radius: communication radius Rc, in grid units.
+
+    Returns:
+      [L, C] float32 label counts.
+    """
     near = within(grid, static_position, radius)
     return jnp.matmul(near.astype(jnp.float32), static_counts.astype(jnp.float32), precision="highest")
 
@@ -21,24 +34,27 @@ def counts_in_range(
 def probabilities_from_counts(
     location: jax.Array, own_counts: jax.Array, counts_near: jax.Array, candidates: jax.Array
 ) -> jax.Array:
-    """Destination probabilities (MADFL eqs. 9 to 11 and 13) from the static label counts near each grid point.
+    """Computes a client's destination probabilities from the static label counts near each grid point.
+
+    The formulas are MADFL eqs. 9 to 11 (DAM) and 13 (DCM).
 
     Args:
-      location: index of the client's present place in the grid.
+      location: index of the client's present grid point.
       own_counts: [C] label counts of the client itself.
       counts_near: [L, C] label counts of the static clients within range of each grid point.
-      candidates: [L] bool, the places that may be chosen.
+      candidates: [L] bool, the grid points that may be chosen.
 
     Returns:
-      [L] probabilities, zero outside the candidates, in proportion to the distance between the label histogram there
-      and here; uniform over the candidates where all those distances are zero.
+      [L] probabilities, zero outside the candidates. A candidate's probability is proportional to the Euclidean
+      distance between the label histogram at the candidate and the one at ``location``. Where all these distances are
+      zero, the probabilities are uniform over the candidates.
     """
     counts = counts_near + own_counts.astype(jnp.float32)
     total = jnp.sum(counts, axis=1, keepdims=True)
-    histogram = counts / jnp.maximum(total, 1.0)  # counts are whole numbers: an empty histogram stays all zeros
+    histogram = counts / jnp.maximum(total, 1.0)  # counts are whole numbers, so an empty histogram stays zero
     difference = histogram - histogram[location]
     distance = jnp.sqrt(jnp.sum(difference * difference, axis=1))
-    # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled): that is no distance.
+    # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled). Their distance is zero.
     distance = jnp.where(candidates & (distance > 1e-6), distance, 0.0)
     weight = jnp.where(jnp.any(distance > 0), distance, candidates.astype(jnp.float32))
     return weight / jnp.maximum(jnp.sum(weight), jnp.finfo(jnp.float32).tiny)
@@ -53,19 +69,19 @@ def destination_probabilities(
     radius: jax.Array | float,
     candidates: jax.Array,
 ) -> jax.Array:
-    """Where a mobile client wants to go next (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
+    """Computes the probabilities of a mobile client's next destination (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
 
     Args:
-      location: index of the client's present place in ``grid``.
+      location: index in ``grid`` of the client's present place.
       own_counts: [C] label counts of the client itself.
       static_position: [Ns, 2] places of the static clients, in grid units.
-      static_counts: [Ns, C] their label counts.
+      static_counts: [Ns, C] label counts of these clients.
       grid: [L, 2] grid points.
       radius: communication radius Rc, in grid units.
-      candidates: [L] bool, the whole grid (DAM) or the cluster centres (DCM).
+      candidates: [L] bool, true at all grid points (DAM) or at the cluster centres (DCM).
 
     Returns:
-      [L] probabilities; see `probabilities_from_counts` for the settled corner cases.
+      [L] probabilities. `probabilities_from_counts` says what they are in the corner cases.
     """
     counts_near = counts_in_range(static_position, static_counts, grid, radius)
     return probabilities_from_counts(jnp.asarray(location), own_counts, counts_near, candidates)
@@ -74,17 +90,23 @@ def destination_probabilities(
 def move_by_distribution(
     key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.Array, jax.Array]
 ) -> GridClient:
-    """One round of one client: draw a destination if the last one is reached, then go towards it (MADFL alg. 4).
+    """Moves one client for one round (MADFL alg. 4).
+
+    A client that has reached its destination draws a new one. It then moves towards its destination.
 
     Args:
-      key: of this client and round.
-      client: which moves.
-      world: the grid, and how far a client goes in a round.
-      plan: [L, C] label counts of the static clients near each grid point, and [L] bool which may be a destination.
+      key: typed key of this client in this round.
+      client: the client that moves.
+      world: the grid world, which holds the largest step of a round.
+      plan: two arrays: [L, C] label counts of the static clients near each grid point, and [L] bool, true at the grid
+        points that may be a destination.
+
+    Returns:
+      The client after the round.
     """
     counts_near, candidates = plan
     arrived = client.location == client.destination
-    can_choose = jnp.any(candidates)  # without a static client DCM has no centre: stay
+    can_choose = jnp.any(candidates)  # without static clients DCM has no centres, and clients stay
 
     def draw() -> jax.Array:
         weight = probabilities_from_counts(client.location, client.label_counts, counts_near, candidates)
@@ -102,7 +124,7 @@ def _counts_near(world: GridWorld) -> jax.Array:
 
 @MOBILITIES.register("dam")
 def dam() -> Mobility:
-    """Distribution-aware movement over all grid points (MADFL eqs. 9 to 12)."""
+    """Distribution-aware movement (DAM): all grid points may be destinations (MADFL eqs. 9 to 12)."""
 
     def prepare(key: jax.Array, world: GridWorld) -> tuple[jax.Array, jax.Array]:
         del key
@@ -113,7 +135,10 @@ def dam() -> Mobility:
 
 @MOBILITIES.register("dcm")
 def dcm() -> Mobility:
-    """Distribution-aware movement over the cluster centres of the static clients (MADFL eq. 13, algorithm 3)."""
+    """Distribution-aware movement (DCM): only the static clients' cluster centres are destinations (MADFL eq. 13).
+
+    MADFL algorithm 3 chooses the centres.
+    """
 
     def prepare(key: jax.Array, world: GridWorld) -> tuple[jax.Array, jax.Array]:
         static_position = world.grid[world.start]

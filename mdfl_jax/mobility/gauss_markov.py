@@ -1,7 +1,8 @@
-"""Gauss-Markov: a velocity with memory.
+"""Gauss-Markov movement: each velocity depends on the velocity of the round before.
 
-Liang and Haas, "Predictive distance-based mobility management for PCS networks", IEEE INFOCOM 1999, eq. 4, for both
-components of the velocity; Camp, Boleng and Davies, "A survey of mobility models for ad hoc network research", 2002.
+Liang and Haas, "Predictive distance-based mobility management for PCS networks", IEEE INFOCOM 1999, eq. 4, applied to
+both components of the velocity; Camp, Boleng and Davies, "A survey of mobility models for ad hoc network research",
+2002.
 """
 
 import jax
@@ -14,23 +15,24 @@ from mdfl_jax.numbers import Numbers, number
 
 
 class GaussMarkovNumbers(Numbers):
-    """Of Gauss-Markov movement."""
+    """The numbers of Gauss-Markov movement."""
 
     alpha: float = number(0.75, "memory of the velocity from round to round, 0 none, 1 constant", at_least=0, at_most=1)
     mean_speed: float = number(0.0, "speed of the mean velocity", at_least=0, unit="m/s")
     mean_direction: float = number(
-        0.0, "its direction, counterclockwise from east", at_least=-360, at_most=360, unit="degrees"
+        0.0, "direction of the mean velocity, counterclockwise from east", at_least=-360, at_most=360, unit="degrees"
     )
     speed_std: float = number(10.0, "standard deviation of each component of the velocity", at_least=0, unit="m/s")
 
 
 @MOBILITIES.register("gauss_markov", GaussMarkovNumbers)
 def gauss_markov() -> Mobility:
-    """v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w standard normal, once a round.
+    """Gauss-Markov movement: each round v' = alpha v + (1 - alpha) mean + sqrt(1 - alpha^2) speed_std w, w normal.
 
-    The mean velocity is ``mean_speed`` in the direction ``mean_direction``. The velocity starts, and stays, normal
-    around it with standard deviation ``speed_std`` in each component and an autocorrelation of alpha^k over k rounds.
-    The process knows no walls: a reflected client sees its process, mean included, in the mirror.
+    Here w is standard normal, and the mean velocity is ``mean_speed`` in the direction ``mean_direction``. In every
+    round, from the first on, the velocity is normal around this mean, with standard deviation ``speed_std`` in each
+    component. Its autocorrelation over k rounds is alpha^k. The process does not depend on the walls: the velocity of a
+    reflected client is the mirror image of its process, the mean included.
     """
 
     def mean(world: PlaneWorld) -> jax.Array:

@@ -1,8 +1,8 @@
-"""The grid world of MADFL and DADFL, and how a rule written for one client becomes the movement of all.
+"""The grid world of MADFL and DADFL, and the function that applies a rule for one client to all clients.
 
-A rule is a function ``move(key, client, world, plan) -> client`` of ONE client; `grid_mobility` maps it over the mobile
-clients and leaves the others where they are. ``plan`` is whatever the rule's ``prepare(key, world)`` made before the
-first round (cluster centres, say), the same for all clients.
+A rule is a function ``move(key, client, world, plan) -> client`` of ONE client. `grid_mobility` applies it to the
+mobile clients and leaves the others where they are. ``plan`` is the result of the rule's ``prepare(key, world)``, which
+is called once before the first round. It is the same for all clients; DCM's cluster centres are an example.
 """
 
 import math
@@ -18,20 +18,21 @@ from mdfl_jax.rng import per_client
 from mdfl_jax.rows import where_rows
 from mdfl_jax.target import backend
 
-LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU looks at together
+LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU computes together
 
 
 class GridWorld(NamedTuple):
-    """What a rule may know of the world. Places are indices into ``grid``, distances in grid units.
+    """The grid world as a rule may use it. A place is an index into ``grid``, a distance is in grid units.
 
     Attributes:
       grid: [L, 2] float32 grid points (p, q), p and q in 1..G, row-major.
-      start: [N] int32 first place of each client.
-      is_mobile: [N] bool.
-      label_counts: [N, C] int32 samples of each label that each client holds.
+      start: [N] int32, the first place of each client.
+      is_mobile: [N] bool, true for the clients that move.
+      label_counts: [N, C] int32, how many samples of each label each client holds.
       radius: communication radius Rc.
-      max_step: largest distance moved in a round, Rm; ``inf`` is unconstrained.
-      numbers: those of the rule that looks, typed; of the class that it is registered with.
+      max_step: largest distance moved in a round, Rm; ``inf`` sets no limit.
+      numbers: the numbers of the rule that reads this world, as typed arrays, in the class that the rule is registered
+        with.
     """
 
     grid: jax.Array
@@ -44,12 +45,13 @@ class GridWorld(NamedTuple):
 
 
 class GridClient(NamedTuple):
-    """One client, as its rule sees it; stacked over clients every field gains a leading N.
+    """One client, as its rule sees it. Stacked over all clients, every field has a leading axis N.
 
     Attributes:
-      location: int32 index of its place.
-      destination: int32 index of the place it is heading for; equal to the location when it has none.
-      label_counts: [C] int32 its own label counts.
+      location: int32 index of the client's place.
+      destination: int32 index of the place that the client is heading for. It equals ``location`` where the client has
+        no destination.
+      label_counts: [C] int32, the label counts of the client.
     """
 
     location: jax.Array
@@ -58,22 +60,30 @@ class GridClient(NamedTuple):
 
 
 def grid_points(size: int) -> jax.Array:
-    """The G x G grid points (p, q), p and q in 1..G, row-major: [G * G, 2] float32."""
+    """Returns the G x G grid points (p, q), p and q in 1..G, in row-major order: [G * G, 2] float32."""
     index = jnp.arange(size * size)
     return jnp.stack([index // size + 1, index % size + 1], axis=1).astype(jnp.float32)
 
 
 def reachable(world: GridWorld, location: jax.Array) -> jax.Array:
-    """[L] bool, the grid points within ``max_step`` of a place, the place included."""
+    """Finds the grid points within ``max_step`` of a place.
+
+    Args:
+      world: the grid world.
+      location: [] int32 index of the place.
+
+    Returns:
+      [L] bool, true at these grid points. The place itself is one of them.
+    """
     return within(world.grid[location][None], world.grid, world.max_step)[0]
 
 
 class Rows(NamedTuple):
-    """The grid points within ``max_step`` of a place, row by row: what a search over them costs is G, not G * G.
+    """The grid points within ``max_step`` of a place, row by row. A search over them costs G steps instead of G * G.
 
     Attributes:
-      first: [G] float32 first column (from 0) of each row's reachable points.
-      last: [G] float32 last one; less than ``first`` where a row has none.
+      first: [G] float32, the column (from 0) of the first reachable point of each row.
+      last: [G] float32, the column of the last one. It is less than ``first`` in a row without reachable points.
     """
 
     first: jax.Array
@@ -81,50 +91,83 @@ class Rows(NamedTuple):
 
 
 def grid_size(world: GridWorld) -> int:
-    """G."""
+    """Returns G, the number of grid points along one side."""
     return math.isqrt(world.grid.shape[0])
 
 
 def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
-    """The points of `reachable`, as the columns from ``first`` to ``last`` of each row."""
+    """Finds the points of `reachable`, as the columns from ``first`` to ``last`` of each row.
+
+    Args:
+      world: the grid world.
+      location: [] int32 index of the place.
+    """
     size = grid_size(world)
     row, column = (location // size).astype(jnp.float32), (location % size).astype(jnp.float32)
     squared = jnp.square(jnp.arange(size, dtype=jnp.float32) - row)
     limit = squared_reach(world.max_step, squared.dtype)
-    # The widest whole number whose square fits; the root may be off by one, whole numbers and their squares are not.
+    # The width is the largest whole number whose square fits. A rounded root may be wrong by one, but whole numbers and
+    # their squares are exact in float32, so the next two lines correct it.
     width = jnp.minimum(jnp.floor(jnp.sqrt(jnp.maximum(limit - squared, 0.0))), float(size))
     width = jnp.where(jnp.square(width + 1) + squared <= limit, width + 1, width)
-    width = jnp.where(jnp.square(width) + squared > limit, width - 1, width)  # -1: the row is out of reach
+    width = jnp.where(jnp.square(width) + squared > limit, width - 1, width)  # -1 where the row is out of reach
     return Rows(jnp.maximum(column - width, 0.0), jnp.minimum(column + width, size - 1.0))
 
 
 def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array) -> jax.Array:
-    """The reachable grid point nearest to the destination (MADFL eq. 12); of several, the first in row-major order."""
+    """Finds the reachable grid point that is nearest to the destination (MADFL eq. 12).
+
+    Args:
+      world: the grid world.
+      location: [] int32 index of the client's place.
+      destination: [] int32 index of its destination.
+
+    Returns:
+      [] int32 index of the nearest point. Of several equally near points it is the first in row-major order.
+    """
     size = grid_size(world)
     rows = reachable_rows(world, location)
     target_row, target_column = (destination // size).astype(jnp.float32), (destination % size).astype(jnp.float32)
-    column = jnp.clip(target_column, rows.first, rows.last)  # of a row, the nearest is the only one
+    column = jnp.clip(target_column, rows.first, rows.last)  # each row has exactly one nearest point
     distance = jnp.square(jnp.arange(size, dtype=jnp.float32) - target_row) + jnp.square(column - target_column)
     row = jnp.argmin(jnp.where(rows.first <= rows.last, distance, jnp.inf))
     return (row * size + column[row].astype(jnp.int32)).astype(jnp.int32)
 
 
 def uniform_within(key: jax.Array, world: GridWorld, location: jax.Array) -> jax.Array:
-    """A reachable grid point, each equally likely; drawn as `sample_index` would over `reachable`."""
+    """Draws a grid point uniformly from those that are `reachable`.
+
+    The draw is the same as that of `sample_index` with equal weights at the reachable points.
+
+    Args:
+      key: typed key of the draw.
+      world: the grid world.
+      location: [] int32 index of the client's place.
+
+    Returns:
+      [] int32 index of the drawn point.
+    """
     rows = reachable_rows(world, location)
     running = jnp.cumsum(jnp.maximum(rows.last - rows.first + 1, 0.0))
     drawn = jnp.floor(jax.random.uniform(key, (), running.dtype) * running[-1])
-    drawn = jnp.minimum(drawn, running[-1] - 1)  # what rounding leaves at the end
+    drawn = jnp.minimum(drawn, running[-1] - 1)  # rounding may reach the total
     row = jnp.argmax(running > drawn)
-    from_end = running[row] - drawn  # 1 for the last column of the row
+    from_end = running[row] - drawn  # 1 at the last column of the row
     return (row * grid_size(world) + (rows.last[row] + 1 - from_end).astype(jnp.int32)).astype(jnp.int32)
 
 
 def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
-    """An index drawn in proportion to ``weight`` [L] >= 0, by inversion: one random number instead of L.
+    """Draws an index with probability proportional to its weight, by inversion: one random number instead of L.
 
-    An entry of weight zero is never drawn: a running sum of floats may grow there by rounding, so such entries are
-    passed over, and the last entry of some weight takes what rounding leaves at the end.
+    An entry of weight zero is never drawn. The running sum of floats may grow at such an entry by rounding, so the
+    search skips these entries. Where rounding leaves no entry at the end, the last one with a positive weight is taken.
+
+    Args:
+      key: typed key of the draw.
+      weight: [L] weights, at least 0.
+
+    Returns:
+      [] int32, the index drawn.
     """
     running = jnp.cumsum(weight)
     threshold = jax.random.uniform(key, (), weight.dtype) * running[-1]
@@ -136,9 +179,10 @@ def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
 def _over_clients(
     move: Callable[..., GridClient], world: GridWorld, keys: jax.Array, clients: GridClient
 ) -> GridClient:
-    """All clients together, or one after the other where together they would look at too many grid points.
+    """Moves all clients together, or one after the other where a CPU would need too many grid points at once.
 
-    One by one, a client that is under way skips its ``cond``'s draw, and memory does not grow with N * G * G.
+    One after the other, a client that has not yet reached its destination skips the draw in its ``cond``, and the
+    memory does not grow with N * G * G.
     """
     if backend() == "cpu" and world.start.shape[0] * world.grid.shape[0] > LARGEST_AT_ONCE:
         return jax.lax.map(lambda args: move(*args), (keys, clients))
@@ -146,7 +190,7 @@ def _over_clients(
 
 
 def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> GridClient:
-    """All clients after a round: the mobile ones moved, the others as they were."""
+    """Returns all clients after a round: the mobile ones from ``moved``, the others from ``before``."""
     return where_rows(world.is_mobile, moved, before)
 
 
@@ -154,11 +198,14 @@ def grid_mobility(
     move: Callable[[jax.Array, GridClient, GridWorld, Any], GridClient],
     prepare: Callable[[jax.Array, GridWorld], Any] = lambda key, world: None,
 ) -> Mobility:
-    """The movement of all clients from the rule of one.
+    """Makes the movement of all clients from a rule for one client.
 
     Args:
-      move: (key, client, world, plan) -> client, for ONE client; only mobile clients are moved.
-      prepare: (key, world) -> plan, made once before the first round.
+      move: (key, client, world, plan) -> client, for ONE client. Only mobile clients are moved.
+      prepare: (key, world) -> plan, called once before the first round.
+
+    Returns:
+      The mobility rule, in the world ``grid``.
     """
 
     def init(key: jax.Array, world: GridWorld) -> tuple[GridClient, Any]:

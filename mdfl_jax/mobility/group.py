@@ -1,4 +1,4 @@
-"""Reference-point group mobility: clients that stay near the moving centre of their group.
+"""Reference-point group mobility: clients stay near the moving reference point of their group.
 
 Hong, Gerla, Pei and Chiang, "A group mobility model for ad hoc wireless networks", ACM MSWiM 1999.
 """
@@ -15,33 +15,34 @@ from mdfl_jax.rng import per_client
 
 
 def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
-    """A place drawn uniformly in the disc of the group around its centre; outside the world it is moved to the wall."""
+    """Draws a place uniformly in the disc of a group around its centre. A place outside is moved to the wall."""
     key_angle, key_distance = jax.random.split(key)
     distance = world.numbers.group_radius * jnp.sqrt(jax.random.uniform(key_distance))
     return jnp.clip(centre + distance * unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi)), 0, world.size)
 
 
 class GroupNumbers(WaypointNumbers):
-    """Of group mobility; speeds and pauses are those of the reference points."""
+    """The numbers of group mobility. Speeds and pauses are those of the reference points."""
 
     groups: int = number(4, "how many groups", at_least=1)
-    group_radius: float = number(50.0, "farthest of a member from its reference point", at_least=0, unit="m")
+    group_radius: float = number(50.0, "largest distance of a member from its reference point", at_least=0, unit="m")
 
 
 @MOBILITIES.register("group", GroupNumbers)
 def group() -> Mobility:
-    """``groups`` reference points under random waypoint; a member aims at a new place near its own each round.
+    """Group mobility: reference points move by random waypoint, and members to a new place near theirs each round.
 
-    Client i is of group i mod ``groups``. At the end of a round a member is in the disc of ``group_radius`` around
-    where its reference point is then; it runs straight there. Its speed is therefore that of the reference point, give
-    or take 2 group_radius / dt, and not bounded by speed_max.
+    There are ``groups`` reference points, and client i belongs to group i mod ``groups``. In each round a member draws
+    a place in the disc of ``group_radius`` around the place that its reference point has at the end of the round. It
+    moves straight to this place and arrives at the end of the round. The member's speed therefore differs from that of
+    the reference point by up to 2 group_radius / dt, and is not bounded by speed_max.
     """
 
     def everywhere(world: PlaneWorld) -> PlaneWorld:
         return world._replace(is_mobile=jnp.ones_like(world.is_mobile))
 
     def prepare(key: jax.Array, world: PlaneWorld) -> PlaneClient:
-        """The reference points, one a client, of which the first ``groups`` lead."""
+        """Makes one reference point per client, of which the first ``groups`` are used."""
         num_clients = world.start.shape[0]
         key_place, key_start = jax.random.split(key)
         place = jax.random.uniform(key_place, (num_clients, 2)) * world.size

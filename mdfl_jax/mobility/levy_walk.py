@@ -1,7 +1,8 @@
-"""Levy walk: many short flights and few very long ones.
+"""Levy walk: many short flights and a few very long ones.
 
 Rhee, Shin, Hong, Lee, Kim and Chong, "On the Levy-walk nature of human mobility", IEEE/ACM Transactions on Networking
-19(3), 2011: flight lengths and pauses have densities x^-(1 + exponent), truncated at both ends; directions are uniform.
+19(3), 2011. Flight lengths and pauses have densities proportional to x^-(1 + exponent), truncated at both ends.
+Directions are uniform.
 """
 
 import jax
@@ -15,14 +16,24 @@ from mdfl_jax.numbers import Setting, number
 
 
 def truncated_pareto(key: jax.Array, exponent: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-    """A number of density x^-(1 + exponent) in [low, high], by inversion; exponent and low above 0."""
+    """Draws a number in [low, high] with a density proportional to x^-(1 + exponent), by inversion.
+
+    Args:
+      key: typed key of the draw.
+      exponent: [] exponent of the distribution's tail, above 0.
+      low: [] smallest value, above 0.
+      high: [] largest value.
+
+    Returns:
+      [] the number drawn.
+    """
     shrunk = (high / low) ** -exponent
     drawn = low * (1 - jax.random.uniform(key) * (1 - shrunk)) ** (-1 / exponent)
     return jnp.clip(drawn, low, high)
 
 
 class LevyNumbers(PauseNumbers):
-    """Of the Levy walk."""
+    """The numbers of the Levy walk."""
 
     flight_exponent: float = number(1.0, "density of flight lengths is l^-(1 + exponent)", above=0)
     flight_min: float = number(10.0, "shortest flight", above=0, unit="m")
@@ -30,7 +41,13 @@ class LevyNumbers(PauseNumbers):
     pause_exponent: float = number(1.0, "density of pauses is t^-(1 + exponent)", above=0)
 
     def check(self, setting: Setting) -> None:
-        """Flights in order, and pauses that have a density."""
+        """Checks that flight_min is at most flight_max, and that pauses, where there are any, have a pause_min above 0.
+
+        A truncated power law has no density where its smallest value is 0.
+
+        Raises:
+          UserError: for numbers that do not fit together.
+        """
         super().check(setting)
         ordered(self, "flight_min", "flight_max")
         if self.pause_max > 0 and self.pause_min == 0:
@@ -39,9 +56,11 @@ class LevyNumbers(PauseNumbers):
 
 @MOBILITIES.register("levy_walk", LevyNumbers)
 def levy_walk() -> Mobility:
-    """Flights in [flight_min, flight_max] metres at a speed U(speed_min, speed_max), pauses in [pause_min, pause_max].
+    """Levy walk: straight flights with a power law of lengths, and pauses with a power law of durations in between.
 
-    ``flight_exponent`` is the paper's alpha, ``pause_exponent`` its beta; no pauses where pause_max is 0.
+    Flight lengths are in [flight_min, flight_max] metres, speeds are U(speed_min, speed_max), and pauses are in
+    [pause_min, pause_max] seconds. ``flight_exponent`` is the paper's alpha, ``pause_exponent`` its beta. There are no
+    pauses where pause_max is 0.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:

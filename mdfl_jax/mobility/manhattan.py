@@ -1,4 +1,4 @@
-"""Manhattan: streets in a square grid, with turns at the crossings.
+"""Manhattan movement: clients move along the streets of a square grid and may turn at the crossings.
 
 ETSI TR 101 112 (UMTS 30.03), "Selection procedures for the choice of radio transmission technologies", 1998, annex B;
 Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility", IEEE INFOCOM 2003.
@@ -18,18 +18,22 @@ from mdfl_jax.numbers import Setting, number
 
 
 def num_blocks(world: PlaneWorld) -> jax.Array:
-    """[2] whole blocks along width and height; the streets are at 0, block, ..., num_blocks * block."""
+    """Counts the whole blocks along the width and the height: [2]. Streets are at 0, block, ..., num_blocks * block."""
     return jnp.floor(world.size / world.numbers.block + 1e-4)
 
 
 class ManhattanNumbers(SpeedNumbers):
-    """Of the streets."""
+    """The numbers of Manhattan movement."""
 
     block: float = number(100.0, "distance between two streets", above=0, unit="m")
-    turn: float = number(0.5, "probability of turning off at a crossing", at_least=0, at_most=1)
+    turn: float = number(0.5, "probability of turning left or right at a crossing", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """A block inside the rectangle, and not too many crossings a round."""
+        """Checks that a block fits in the rectangle, and that no client can pass too many crossings in a round.
+
+        Raises:
+          UserError: for a block that is too large, or a speed that is too high.
+        """
         super().check(setting)
         if self.block > min(setting.width, setting.height):
             raise UserError(
@@ -46,17 +50,19 @@ class ManhattanNumbers(SpeedNumbers):
 
 @MOBILITIES.register("manhattan", ManhattanNumbers)
 def manhattan() -> Mobility:
-    """Streets ``block`` metres apart; at a crossing left or right with probability ``turn`` / 2 each, else straight on.
+    """Manhattan movement: clients move along streets ``block`` metres apart and may turn at each crossing.
 
-    The ways that lead out of the streets are left out, the rest in proportion; where none is left, back. The speed of a
-    section is U(speed_min, speed_max). Clients start uniformly along the streets, those that do not move too.
+    The probability of a turn is ``turn`` / 2 to the left and ``turn`` / 2 to the right; else the client goes straight
+    on. Directions that leave the streets are excluded, and the other probabilities are scaled up in proportion. Where
+    none is left, the client turns back. Each section between two crossings has a speed U(speed_min, speed_max). All
+    clients start uniformly along the streets, also those that do not move.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del plan
         key_axis, key_street, key_along, key_way, key_speed = jax.random.split(key, 5)
         blocks, block = num_blocks(world), world.numbers.block
-        # Streets along x: blocks[1] + 1 of them, each blocks[0] long; and the other way round.
+        # There are blocks[1] + 1 streets along x, each blocks[0] blocks long, and blocks[0] + 1 streets along y.
         length = blocks * (blocks[::-1] + 1)
         axis = sample_index(key_axis, length)
         street = jnp.floor(jax.random.uniform(key_street) * (blocks[1 - axis] + 1))
@@ -86,7 +92,7 @@ def manhattan() -> Mobility:
         heading = ways[sample_index(key_way, weight)]
         speed = between(key_speed, world.numbers.speed_min, world.numbers.speed_max)
         return client._replace(
-            position=crossing * world.numbers.block,  # legs end at crossings, up to rounding
+            position=crossing * world.numbers.block,  # corrects rounding: legs end at crossings
             velocity=speed * heading,
             time_left=world.numbers.block / speed,
             memory=heading,

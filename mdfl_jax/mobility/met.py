@@ -1,14 +1,17 @@
-"""Distribution-aware movement without an oracle: DAM and DCM by what a client has met.
+"""Distribution-aware movement without an oracle: DAM and DCM that use only the static clients that a client has met.
 
-DAM and DCM know the places and label counts of all static clients from the first round. MADFL (IV-A) has mobile clients
-collect them "through a warm-up phase" and says no more of it; DADFL (VI) leaves it as future work. Here the phase is
-part of the run. A mobile client knows the static clients it has met: those within Rc of its first place or of a place
-where one of its moves ended. It moves at random until it has met the share ``warm_up_met`` of the static clients, one
-at least (settled: nobody can move by nothing), and from then on as DAM or DCM do, of the known ones alone; what it
-meets on the way counts for its next destination. At a share of 1 the phase collects what MADFL's does, and what follows
-is DAM or DCM exactly. With ``tell_met``, mobile clients within Rc of each other after a move also tell what they knew.
+DAM and DCM know the places and label counts of all static clients from the first round. In MADFL (IV-A) mobile clients
+collect them "through a warm-up phase", which the paper does not describe further. DADFL (VI) leaves it as future work.
 
-Rc is the network's radius; radii of their own and failing links touch the exchange of models, not who is met.
+Here this phase is part of the run. A mobile client knows the static clients that it has met: those within Rc of its
+first place, or of a place where one of its moves ended. It first moves at random, until it has met the share
+``warm_up_met`` of the static clients and at least one. (The minimum of one is our choice: a client that knows nobody
+has nothing to move by.) From then on it moves as under DAM or DCM, but with the known static clients only. The static
+clients that it meets on the way count from its next destination on. With a share of 1 the phase collects what MADFL's
+phase does, and the movement after it is exactly DAM or DCM. With ``tell_met``, mobile clients within Rc of each other,
+at their first places or after a move, also tell each other which static clients they know.
+
+Rc is the network's radius. Radii of single clients and failing links affect the exchange of models, but not who is met.
 """
 
 from functools import partial
@@ -29,19 +32,20 @@ from mdfl_jax.rng import per_client
 
 
 class MetNumbers(Numbers):
-    """Of movement by what a client has met."""
+    """The numbers of ``dam_met`` and ``dcm_met``."""
 
-    warm_up_met: float = number(0.5, "share of the static clients met at random first", at_least=0, at_most=1)
-    tell_met: bool = number(False, "mobile clients in range tell whom they met")
+    warm_up_met: float = number(0.5, "share of static clients to meet in random movement first", at_least=0, at_most=1)
+    tell_met: bool = number(False, "mobile clients in range tell each other whom they met")
 
 
 class Centres(NamedTuple):
-    """The cluster centres of each client's own knowledge.
+    """The cluster centres of the static clients that each client knows.
 
     Attributes:
-      chosen: [N, L] bool, as each client last found them.
-      stale: [N] bool, whether it has met somebody new since then, or never found any.
-      ties: data of the key of the random ties, one for all: clients that know the same find the same centres.
+      chosen: [N, L] bool, the centres as each client last computed them.
+      stale: [N] bool, true where a client has met somebody new since then, or has never computed its centres.
+      ties: data of the key that breaks random ties. All clients share it, so that clients that know the same static
+        clients choose the same centres.
     """
 
     chosen: jax.Array
@@ -50,12 +54,12 @@ class Centres(NamedTuple):
 
 
 class Knowledge(NamedTuple):
-    """Clients and what they have learnt of each other.
+    """The clients, and which static clients each of them knows.
 
     Attributes:
-      clients: as of every rule of the grid.
-      met: [N, N] bool, whether client i, mobile, knows client j, static; false elsewhere.
-      centres: where these are the destinations; None where all grid points are.
+      clients: the clients, as under every rule of the grid.
+      met: [N, N] bool, true where the mobile client i knows the static client j; false elsewhere.
+      centres: the cluster centres, where these are the destinations; None where all grid points are.
     """
 
     clients: GridClient
@@ -64,15 +68,15 @@ class Knowledge(NamedTuple):
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
-    """What clients know after they have come to their places.
+    """Updates which static clients each client knows, after the clients have arrived at their places.
 
     Args:
-      world: where the static clients are, the radius, and whether knowledge is told.
-      location: [N] places.
-      met: [N, N] bool what they knew before.
+      world: the grid world, which holds the radius and the number ``tell_met``.
+      location: [N] int32 places of the clients.
+      met: [N, N] bool, who knew whom before.
 
     Returns:
-      [N, N] bool, nowhere less.
+      [N, N] bool, who knows whom now. Nothing is forgotten.
     """
     place = world.grid[location]
     near = within(place, place, world.radius) & world.is_mobile[:, None]  # static clients are at their first places
@@ -83,43 +87,53 @@ def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
 
 
 def warmed_up(world: GridWorld, met: jax.Array) -> jax.Array:
-    """Which clients have met enough to move by what they know: [N, N] bool -> [N] bool.
+    """Finds the clients that have met enough static clients to end their warm-up.
 
-    One that is left with no static client to meet has met enough.
+    Without static clients everybody has met enough.
+
+    Args:
+      world: the grid world.
+      met: [N, N] bool, who knows whom.
+
+    Returns:
+      [N] bool, true where the warm-up is over.
     """
     num_static = jnp.sum(~world.is_mobile)
-    share = world.numbers.warm_up_met * num_static * (1 - 1e-6)  # 0.2 of 15 are 3, not a little more
+    share = world.numbers.warm_up_met * num_static * (1 - 1e-6)  # 0.2 * 15 must be 3, not slightly more
     return jnp.sum(met, axis=1) >= jnp.maximum(share, jnp.minimum(num_static, 1))
 
 
 def known_counts(world: GridWorld, met: jax.Array) -> jax.Array:
-    """Label counts near each grid point of the static clients that ONE client knows: [N] bool -> [L, C]."""
+    """Sums the label counts near each grid point of the static clients that ONE client knows: [N] bool -> [L, C]."""
     counts = jnp.where(met[:, None], world.label_counts, 0)
     return counts_in_range(world.grid[world.start], counts, world.grid, world.radius)
 
 
 def known_centres(world: GridWorld, key: jax.Array, met: jax.Array) -> jax.Array:
-    """Cluster centres of the static clients that ONE client knows: [N] bool -> [L] bool."""
+    """Chooses the cluster centres of the static clients that ONE client knows: [N] bool -> [L] bool."""
     return cluster_centres(key, world.grid, world.grid[world.start], world.radius, present=met)
 
 
 def _move(
     key: jax.Array, client: GridClient, met: jax.Array, candidates: jax.Array, warm: jax.Array, world: GridWorld
 ) -> GridClient:
-    """One round of one client. Both ways take their one random number of the same key."""
+    """Moves one client for one round. Informed and random movement draw their one random number from the same key."""
     informed = move_by_distribution(key, client, world, (known_counts(world, met), candidates))
     return jax.tree.map(partial(jnp.where, warm), informed, random_step(key, client, world))
 
 
 def renewed(world: GridWorld, centres: Centres, met: jax.Array, choosing: jax.Array, impl: Any) -> Centres:
-    """The centres with those of some clients found again, where they have news.
+    """Computes the centres again for the clients that are about to choose a destination and have met somebody new.
 
     Args:
       world: the grid and the static clients.
-      centres: as they were.
-      met: [N, N] bool what the clients know.
-      choosing: [N] bool, who is about to choose a destination; the others pass on their old centres.
-      impl: the kind of the keys (`jax.random.key_impl`).
+      centres: the centres before.
+      met: [N, N] bool, who knows whom.
+      choosing: [N] bool, true for clients that are about to choose a destination. The others keep their old centres.
+      impl: the kind of the random keys (`jax.random.key_impl`).
+
+    Returns:
+      The centres after the update.
     """
     due = centres.stale & choosing
 
@@ -127,15 +141,17 @@ def renewed(world: GridWorld, centres: Centres, met: jax.Array, choosing: jax.Ar
         ties = jax.random.wrap_key_data(centres.ties, impl=impl)
         return jnp.where(due[:, None], jax.vmap(partial(known_centres, world, ties))(met), old)
 
-    chosen = jax.lax.cond(jnp.any(due), find, lambda old: old, centres.chosen)  # a loop for each client: not in vain
+    # The search is a loop for each client, so it is skipped in rounds in which nobody needs it.
+    chosen = jax.lax.cond(jnp.any(due), find, lambda old: old, centres.chosen)
     return centres._replace(chosen=chosen, stale=centres.stale & ~due)
 
 
 def met_mobility(by_centres: bool) -> Mobility:
-    """The rule over all grid points, or over cluster centres of the known static clients.
+    """Makes the rule ``dam_met`` or ``dcm_met``.
 
     Args:
-      by_centres: destinations are cluster centres (DCM) and not all grid points (DAM).
+      by_centres: whether destinations are the cluster centres of the known static clients (DCM) or all grid points
+        (DAM).
     """
 
     def init(key: jax.Array, world: GridWorld) -> Knowledge:
@@ -171,11 +187,11 @@ def met_mobility(by_centres: bool) -> Mobility:
 
 @MOBILITIES.register("dam_met", MetNumbers)
 def dam_met() -> Mobility:
-    """DAM by the static clients met: random movement first, then over all grid points (MADFL eqs. 9 to 12)."""
+    """DAM that knows only the static clients it has met, after a warm-up of random movement (MADFL eqs. 9 to 12)."""
     return met_mobility(by_centres=False)
 
 
 @MOBILITIES.register("dcm_met", MetNumbers)
 def dcm_met() -> Mobility:
-    """DCM by the static clients met: random movement first, then over their cluster centres (MADFL eq. 13, alg. 3)."""
+    """DCM that knows only the static clients it has met, after a warm-up of random movement (MADFL eq. 13, alg. 3)."""
     return met_mobility(by_centres=True)

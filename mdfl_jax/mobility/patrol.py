@@ -1,7 +1,7 @@
-"""Patrol: rounds of a given loop of waypoints, as buses, guards and ferries make.
+"""Patrol: clients travel round a given loop of waypoints, as buses, guards and ferries do.
 
-The message ferries of Zhao, Ammar and Zegura, "A message ferrying approach for data delivery in sparse mobile ad hoc
-networks", ACM MobiHoc 2004, run such loops.
+Zhao, Ammar and Zegura, "A message ferrying approach for data delivery in sparse mobile ad hoc networks", ACM MobiHoc
+2004, use message ferries on such loops.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from mdfl_jax.numbers import Setting, number
 
 
 class Patrolling(NamedTuple):
-    """Which waypoint is next, and the client's speed."""
+    """The memory of a patrolling client: the index of its next waypoint, and its speed in metres per second."""
 
     next: jax.Array
     speed: jax.Array
@@ -31,12 +31,16 @@ def _loop(text: str) -> np.ndarray:
 
 
 class PatrolNumbers(SpeedNumbers):
-    """Of patrols."""
+    """The numbers of patrols."""
 
     loop: str = number("50,50; 450,50; 450,450; 50,450", "waypoints 'x,y; x,y; ...'", unit="m", read=_loop)
 
     def check(self, setting: Setting) -> None:
-        """Two waypoints or more, inside the rectangle."""
+        """Checks that the loop has at least two different waypoints, all of them inside the rectangle.
+
+        Raises:
+          UserError: for a loop that has fewer, or a waypoint outside.
+        """
         super().check(setting)
         waypoints = points_of("motion.loop", self.loop)
         if len(set(waypoints)) < 2:
@@ -44,7 +48,7 @@ class PatrolNumbers(SpeedNumbers):
                 f"motion.loop is {self.loop!r}; it must hold two different waypoints or more, 'x,y; x,y; ...'"
             )
         for x, y in waypoints:
-            if not (0 <= x <= setting.width and 0 <= y <= setting.height):  # NaN is in no interval
+            if not (0 <= x <= setting.width and 0 <= y <= setting.height):  # this form also refuses NaN
                 raise UserError(
                     f"motion.loop: the waypoint {x:g},{y:g} is outside of the {setting.width:g} x "
                     f"{setting.height:g} metres"
@@ -53,10 +57,10 @@ class PatrolNumbers(SpeedNumbers):
 
 @MOBILITIES.register("patrol", PatrolNumbers)
 def patrol() -> Mobility:
-    """Round the waypoints ``loop`` in their order, and from the last one to the first, at a constant speed.
+    """Patrol: each client visits the waypoints ``loop`` in their order, again and again, at its own constant speed.
 
-    A client's speed is U(speed_min, speed_max), its start uniform along the loop; clients that do not move stand where
-    they would start.
+    After the last waypoint the first one follows. A client's speed is U(speed_min, speed_max), and its start is uniform
+    along the loop. Clients that do not move also stand at such a start.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
@@ -81,7 +85,7 @@ def patrol() -> Mobility:
         way = loop[after] - loop[here]
         length = jnp.sqrt(jnp.sum(way * way))
         return client._replace(
-            position=loop[here],  # legs end at waypoints, up to rounding
+            position=loop[here],  # corrects rounding: legs end at waypoints
             velocity=client.memory.speed * way / jnp.where(length > 0, length, 1),
             time_left=length / client.memory.speed,
             memory=Patrolling(after, client.memory.speed),

@@ -1,9 +1,10 @@
-"""The continuous world: a rectangle in metres, and how a rule written for one client becomes the movement of all.
+"""The plane, a rectangle in metres, and the function that applies a rule for one client to all clients.
 
-A client moves in legs, straight and at constant velocity. A rule is a function ``turn(key, client, world, plan) ->
-client`` of ONE client, asked whenever a leg is over: it sets ``velocity`` and ``time_left``, and ``memory`` as it
-likes. The walls are the world's business: a leg that meets one is reflected, goes on at the opposite side (wrap) or
-slides along it (clamp). What comes of a round is the exact path, a breakpoint at each turn and wall.
+A client moves in legs; each leg is straight and has a constant velocity. A rule is a function
+``turn(key, client, world, plan) -> client`` of ONE client. It is called whenever a leg is over, and sets ``velocity``
+and ``time_left``, and ``memory`` if it needs one. A rule need not handle the walls: a leg that meets a wall is
+reflected, continues at the opposite side (wrap) or slides along the wall (clamp). A round yields the exact path, with a
+breakpoint at each turn and each wall.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ from mdfl_jax.rows import where_rows
 BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)
 MAX_EVENTS = 16
-SHORTEST = 1e-4  # share of a round; what is left of a leg below it is dropped
+SHORTEST = 1e-4  # as a share of a round; a leg with less time left than this is over
 
 
 class Motion(NamedTuple):
-    """The numbers of the plane, traced. Metres and seconds.
+    """The traced numbers of the plane, in metres and seconds.
 
     Attributes:
-      width: of the rectangle [0, width] x [0, height].
-      height: see width.
+      width: width of the rectangle [0, width] x [0, height].
+      height: height of the rectangle.
       dt: duration of a round.
-      boundary: index into `BOUNDARIES`.
-      warm_up: rounds moved before the first one.
+      boundary: index into `BOUNDARIES`, what happens at the walls.
+      warm_up: how many rounds the clients move before the first round.
     """
 
     width: Any = 500.0
@@ -46,7 +47,7 @@ def ordered(numbers: Numbers, low: str, high: str) -> None:
     """Checks that one number of a mobility rule is at most another.
 
     Raises:
-      UserError: naming both.
+      UserError: where it is greater; the message names both.
     """
     least, most = getattr(numbers, low), getattr(numbers, high)
     if least > most:
@@ -54,13 +55,13 @@ def ordered(numbers: Numbers, low: str, high: str) -> None:
 
 
 class SpeedNumbers(Numbers):
-    """Of rules that draw speeds uniformly."""
+    """The numbers of rules that draw speeds uniformly."""
 
     speed_min: float = number(1.0, "smallest speed drawn", at_least=0, unit="m/s")
     speed_max: float = number(50.0, "largest speed drawn", at_least=0, unit="m/s")
 
     def check(self, setting: Setting) -> None:
-        """Speeds in order, and none of zero."""
+        """Checks that speed_min is above 0 and at most speed_max."""
         ordered(self, "speed_min", "speed_max")
         if self.speed_min == 0:
             raise UserError(
@@ -69,29 +70,29 @@ class SpeedNumbers(Numbers):
 
 
 class PauseNumbers(SpeedNumbers):
-    """Of rules whose clients pause between legs."""
+    """The numbers of rules whose clients pause between legs."""
 
     pause_min: float = number(0.0, "shortest pause between legs", at_least=0, unit="s")
     pause_max: float = number(0.0, "longest pause between legs, 0: none", at_least=0, unit="s")
 
     def check(self, setting: Setting) -> None:
-        """Pauses in order too."""
+        """Checks the speeds, and that pause_min is at most pause_max."""
         super().check(setting)
         ordered(self, "pause_min", "pause_max")
 
 
 class PlaneWorld(NamedTuple):
-    """What a rule may know of the world.
+    """The plane as a rule may use it.
 
     Attributes:
-      size: [2] width and height, metres.
-      start: [N, 2] first place of each client, uniform.
-      is_mobile: [N] bool.
-      label_counts: [N, C] int32 samples of each label that each client holds.
-      radius: communication radius, metres.
-      motion: the numbers of the plane, typed; ``motion.dt`` is the duration of a round.
-      numbers: those of the rule that looks, typed; of the class that it is registered with.
-      trace: the `mdfl_jax.mobility.trace.Tracks` of the rules that follow a trace, if any.
+      size: [2] width and height in metres.
+      start: [N, 2] first place of each client, drawn uniformly, in metres.
+      is_mobile: [N] bool, true for the mobile clients.
+      label_counts: [N, C] int32, how many samples of each label each client holds.
+      radius: communication radius in metres.
+      motion: the numbers of the plane, as typed arrays. ``motion.dt`` is the duration of a round.
+      numbers: the numbers of the rule that reads this world, as typed arrays, in the class that it is registered with.
+      trace: the `mdfl_jax.mobility.trace.Tracks` for the rules that follow a trace; None without one.
     """
 
     size: jax.Array
@@ -105,15 +106,15 @@ class PlaneWorld(NamedTuple):
 
 
 class PlaneClient(NamedTuple):
-    """One client, as its rule sees it; stacked over clients every field gains a leading N.
+    """One client, as its rule sees it. Stacked over all clients, every field has a leading axis N.
 
     Attributes:
-      id: int32 which client it is.
-      position: [2] metres.
-      velocity: [2] metres a second, after reflection.
-      time_left: seconds to the end of the leg; ``inf`` where it lasts until the world ends it.
-      facing: [2] 1 or -1 an axis: whether reflections have turned it round since the start.
-      memory: whatever the rule keeps, a pytree of arrays; its structure and types never change.
+      id: int32 index of the client.
+      position: [2] place in metres.
+      velocity: [2] metres per second, after reflections.
+      time_left: seconds to the end of the leg; ``inf`` for a leg that has no end of its own.
+      facing: [2] 1 or -1 for each axis; every reflection on an axis changes its sign.
+      memory: a pytree of arrays that the rule keeps between legs. Its structure and types never change.
     """
 
     id: jax.Array
@@ -128,7 +129,7 @@ Turn = Callable[[jax.Array, PlaneClient, PlaneWorld, Any], PlaneClient]
 
 
 class PlaneState(NamedTuple):
-    """The clients, what their rule prepared, and how they moved in the last round."""
+    """The state of a rule of the plane: the clients, the rule's plan, and the path of the last round."""
 
     clients: PlaneClient
     plan: Any
@@ -136,7 +137,7 @@ class PlaneState(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """A round under way: events so far, clients, seconds left [N], the path, and its points so far less one [N]."""
+    """An unfinished round: events so far, clients, seconds left [N], the path, and the index of its last point [N]."""
 
     event: jax.Array
     clients: PlaneClient
@@ -146,28 +147,37 @@ class _Round(NamedTuple):
 
 
 def unit(angle: jax.Array) -> jax.Array:
-    """[2] the direction of an angle in radians, counterclockwise from east."""
+    """Returns the unit vector [2] of an angle in radians, counterclockwise from east."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def between(key: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-    """A number drawn uniformly in [low, high]."""
+    """Draws a number uniformly from [low, high]."""
     return low + (high - low) * jax.random.uniform(key)
 
 
 def fold(boundary: jax.Array, size: jax.Array, place: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where a straight line without walls ends up among them: the place, and the sign of each axis' direction."""
+    """Finds the place that a straight movement reaches with walls, from the place it would reach without them.
+
+    Args:
+      boundary: [] index into `BOUNDARIES`.
+      size: [2] width and height.
+      place: [..., 2] places reached without walls.
+
+    Returns:
+      The places [..., 2] inside the rectangle, and the signs [..., 2] that reflections give to the velocity.
+    """
     phase = jnp.mod(place, 2 * size)
     mirrored = jnp.where(phase > size, -1.0, 1.0)
     reflected = size - jnp.abs(phase - size)
     choices = [reflected, jnp.mod(place, size), jnp.clip(place, 0, size)]
-    beyond = (place < 0) | (place > size)  # inside, the place is as it was to the last bit
+    beyond = (place < 0) | (place > size)  # a place inside must stay the same to the last bit
     ended = jnp.where(beyond, jnp.select([boundary == b for b in range(3)], choices), place)
     return ended, jnp.where(beyond & (boundary == REFLECT), mirrored, 1.0)
 
 
 def _write(path: Path, mask: jax.Array, slot: jax.Array, time: jax.Array, place: jax.Array) -> Path:
-    """The paths with a point at each client's slot, where the client is in the mask."""
+    """Writes a point into the paths at each client's slot, for the clients in the mask."""
     here = mask[:, None] & (jnp.arange(path.times.shape[1]) == slot[:, None])
     return Path(jnp.where(here, time[:, None], path.times), jnp.where(here[..., None], place[:, None], path.points))
 
@@ -182,22 +192,26 @@ def travel(
     boundary: jax.Array | int,
     max_events: int,
 ) -> tuple[PlaneClient, Path]:
-    """One round of all clients.
+    """Moves all clients for one round.
 
-    An event is a leg's beginning or a wall. At a client's last event of a round the leg runs on to its end, or the
-    round's, without a breakpoint where it meets walls (the end is where it would have got with them), and the rest of
-    the round it stands still. So a path is exact where fewer than ``max_events`` events are needed, and in any case
-    stays in the rectangle and is no faster than its legs.
+    Each straight piece of a path begins with an event: the start of the round, the start of a leg, or a wall. At a
+    client's last possible event the leg continues to its own end or that of the round, whichever is first. It then has
+    no breakpoints at walls, but ends where it would end with them. For the rest of the round the client stands still.
+    A path is therefore exact where at most ``max_events`` events are needed. In every case it stays in the rectangle
+    and is no faster than its legs.
 
     Args:
-      key: of the round.
-      clients: stacked.
+      key: typed key of the round.
+      clients: all clients, stacked.
       turn: (key, client) -> client with its next leg, for ONE client.
-      moves: [N] bool; the others stand still.
-      size: [2].
-      dt: duration of the round.
+      moves: [N] bool, true for the clients that move. The others stand still.
+      size: [2] width and height in metres.
+      dt: duration of the round in seconds.
       boundary: index into `BOUNDARIES`.
-      max_events: at least 1; the path has 2 max_events + 1 points.
+      max_events: the largest number of events of a client, at least 1.
+
+    Returns:
+      The clients after the round, and their paths, which have 2 max_events + 1 points each.
     """
     num_clients = clients.position.shape[0]
     shape = (num_clients, 2 * max_events + 1)
@@ -231,7 +245,8 @@ def travel(
         moved = jnp.where(is_last, ended, moved)
         sign = jnp.where(is_last, sign, 1.0)
 
-        # A wall reached just before the leg's end, by rounding, must not turn the client for what is left of it.
+        # By rounding, a client may reach a wall just before the end of its leg. The leg is then over, so that the wall
+        # does not reflect the client for the tiny rest of it.
         rest = client.time_left - use
         rest = jnp.where(rest < SHORTEST * dt, 0.0, rest)
         left = r.left - use
@@ -262,17 +277,21 @@ def plane_mobility(
     each_round: bool = False,
     max_events: int = MAX_EVENTS,
 ) -> Mobility:
-    """The movement of all clients from the rule of one.
+    """Makes the movement of all clients from a rule for one client.
 
     Args:
       turn: (key, client, world, plan) -> client with its next leg, for ONE client.
-      start: (key, client, world, plan) -> client before the first round, for ONE client: at ``world.start``, at rest,
-        without memory unless this gives it one.
-      prepare: (key, world) -> plan, made once before the first round.
-      advance: (key, world, plan) -> plan at the beginning of each round's movement.
+      start: (key, client, world, plan) -> client before the first round, for ONE client. It receives the client at
+        rest, at ``world.start`` and without memory.
+      prepare: (key, world) -> plan, called once before the first round.
+      advance: (key, world, plan) -> plan, called when the movement of each round begins.
       everyone: whether the clients that are not mobile move too.
-      each_round: whether a leg ends with its round, so that ``turn`` is asked once a round; it leaves ``time_left``.
-      max_events: legs and walls of a client in a round; see `travel` for what happens beyond.
+      each_round: whether each leg lasts one round. Then ``turn`` is called once per round and need not set
+        ``time_left``.
+      max_events: how many legs and walls of a client fit in a round; `travel` says what happens beyond.
+
+    Returns:
+      The mobility rule, in the world ``plane``.
     """
 
     def step(key: jax.Array, world: PlaneWorld, state: PlaneState) -> PlaneState:

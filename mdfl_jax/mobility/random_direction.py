@@ -1,8 +1,8 @@
 """Random direction: legs of random direction, speed and duration, reflected or wrapped at the walls.
 
-Nain, Towsley, Liu and Liu, "Properties of random direction models", IEEE INFOCOM 2005: with reflecting and with
-wrapping walls the places stay uniform and the directions too. (Royer's variant of 2001, which runs to the wall, is
-another model: its clients crowd at the walls.)
+Nain, Towsley, Liu and Liu, "Properties of random direction models", IEEE INFOCOM 2005, show that with reflecting and
+with wrapping walls places and directions stay uniform. (Royer's variant of 2001 is another model: its legs end at the
+wall, and its clients concentrate there.)
 """
 
 import jax
@@ -15,16 +15,17 @@ from mdfl_jax.numbers import number
 
 
 class DirectionNumbers(PauseNumbers):
-    """Of random direction."""
+    """The numbers of random direction."""
 
     leg_time: float = number(10.0, "mean duration of a leg", above=0, unit="s")
 
 
 @MOBILITIES.register("random_direction", DirectionNumbers)
 def random_direction() -> Mobility:
-    """Legs at a speed U(speed_min, speed_max) for an exponential time of mean ``leg_time``, with pauses in between.
+    """Random direction: legs in uniform directions, of exponential durations, with pauses in between.
 
-    Pauses are U(pause_min, pause_max); durations without memory make the start stationary where there are none.
+    Speeds are U(speed_min, speed_max), durations have the mean ``leg_time``, and pauses are U(pause_min, pause_max).
+    Without pauses the movement is stationary from the start, because exponential durations have no memory.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:

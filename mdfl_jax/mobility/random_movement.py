@@ -8,14 +8,20 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridClient:
-    """One client at a grid point drawn uniformly within Rm of its place, with no destination left."""
+    """Moves one client to a grid point drawn uniformly within Rm of its place. It has no destination afterwards.
+
+    Args:
+      key: typed key of this client in this round.
+      client: the client that moves.
+      world: the grid world.
+    """
     place = uniform_within(key, world, client.location)
     return client._replace(location=place, destination=place)
 
 
 @MOBILITIES.register("random_movement")
 def random_movement() -> Mobility:
-    """A mobile client goes to a grid point drawn uniformly within Rm of its place, that place included."""
+    """Random movement: a mobile client goes to a grid point drawn uniformly within Rm of its place, itself included."""
 
     def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
         del plan

@@ -1,6 +1,7 @@
-"""Random walk with bouncing in two speed groups: the movement of the thesis on mobility in decentralized learning.
+"""Random walk with bouncing in two speed groups, as in the thesis on mobility in decentralized learning.
 
-Each round a client draws up, down, left or right and travels at its own constant speed, bouncing off the walls.
+In each round a client draws one of the directions up, down, left and right. It moves in this direction at its own
+constant speed and bounces off the walls.
 """
 
 import math
@@ -16,15 +17,15 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.numbers import Numbers, Setting, number
 
-MAX_BOUNCES = 15  # in a round of the model, and of `bounce` where it is traced
+MAX_BOUNCES = 15  # of a client in a round, and the default of `bounce` where its velocities are traced
 LARGEST_BOUNCES = 1000
 
 
 def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
-    """Walls met by the busiest client in one unit of time, one too many at most an axis.
+    """Bounds how many walls any client meets in one unit of time. The bound is at most one too large for each axis.
 
     Raises:
-      UserError: for numbers that are not finite, or more walls than a path can be held for.
+      UserError: for numbers that are not finite, or more than `LARGEST_BOUNCES` walls.
     """
     ratio = np.abs(np.asarray(velocity, np.float64)) / np.asarray(size, np.float64)
     if not np.isfinite(ratio).all():
@@ -38,25 +39,27 @@ def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
 def bounce(
     position: jax.Array, velocity: jax.Array, size: jax.Array, max_bounces: int | None = None
 ) -> tuple[jax.Array, jax.Array]:
-    """Straight movement in [0, w] x [0, h] with bouncing, for one unit of time (thesis eqs. 1 and 2).
+    """Moves clients straight in [0, w] x [0, h] for one unit of time, with bouncing (thesis eqs. 1 and 2).
 
-    A wall turns the component of the velocity that runs into it; speed is constant. The thesis turns the velocity at
-    the sampled instant that would be outside; here it is turned at the wall, the limit of fine sampling.
+    A wall reverses the velocity component that points into it, so the speed stays constant. The thesis reverses the
+    velocity at the sampled instant whose place would be outside. Here it is reversed at the wall itself, which is the
+    limit of fine sampling.
 
     Args:
-      position: [N, 2] metres, inside.
-      velocity: [N, 2] metres a unit of time.
+      position: [N, 2] places inside the rectangle, in metres.
+      velocity: [N, 2] metres per unit of time.
       size: [2] width and height.
-      max_bounces: walls that a client may meet. Where it meets more, the path is cut short after as many, straight to
-        the true end. None: as many as these velocities need, or 15 where they are traced, which is enough for
+      max_bounces: how many walls a client may meet. After that many walls its path goes straight to the true end. None
+        takes as many as these velocities need, or 15 where they are traced; 15 are enough for
         ceil(|vx| / w) + ceil(|vy| / h) <= 15.
 
     Returns:
-      times: [N, K] in [0, 1], from 0 to 1, K = 2 max_bounces + 3, the ends padded by repeating the last time.
-      points: [N, K, 2] places at those times, the ends padded by repeating the last one.
+      times: [N, K] non-decreasing from 0 to 1, K = 2 max_bounces + 3, padded at the end by repeating the last time.
+      points: [N, K, 2] places at these times, padded at the end by repeating the last place.
 
     Raises:
-      UserError: for velocities that are not finite, or need more than 1000 bounces, where they are not traced.
+      UserError: where ``max_bounces`` is None, for untraced velocities that are not finite or need more than 1000
+        bounces.
 
     >>> times, points = bounce(jnp.array([[1.0, 2.0]]), jnp.array([[12.0, 0.0]]), jnp.array([5.0, 5.0]))
     >>> [[round(float(x), 3) for x in row[0, :4]] for row in (times, points[..., 0])]
@@ -76,23 +79,27 @@ def bounce(
         memory=None,
     )
     everyone = jnp.ones(num_clients, bool)
-    never = lambda key, client: client  # noqa: E731  # the leg lasts all the time
+    never = lambda key, client: client  # noqa: E731  # the only leg never ends
     _, path = travel(jax.random.key(0), clients, never, everyone, size, 1.0, REFLECT, max_bounces + 1)
     return path.times, path.points
 
 
 class RandomWalkNumbers(Numbers):
-    """Of the thesis's random walk."""
+    """The numbers of the thesis's random walk."""
 
-    speed_max: float = number(50.0, "largest speed drawn of the slow clients", at_least=0, unit="m/s")
-    beta: float = number(1.75, "fast clients have beta to 2 beta times speed_max", at_least=0, source="thesis 4")
-    up: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
-    down: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
-    left: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
-    right: float = number(0.25, "probability of this direction", at_least=0, at_most=1)
+    speed_max: float = number(50.0, "largest speed drawn for the slow clients", at_least=0, unit="m/s")
+    beta: float = number(1.75, "fast clients' speeds are beta to 2 beta times speed_max", at_least=0, source="thesis 4")
+    up: float = number(0.25, "probability of moving up", at_least=0, at_most=1)
+    down: float = number(0.25, "probability of moving down", at_least=0, at_most=1)
+    left: float = number(0.25, "probability of moving left", at_least=0, at_most=1)
+    right: float = number(0.25, "probability of moving right", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """Probabilities that sum to one, and not too many walls a round."""
+        """Checks that the probabilities sum to one, and that no client can meet too many walls in a round.
+
+        Raises:
+          UserError: for another sum, or a speed that is too high.
+        """
         directions = {name: getattr(self, name) for name in ("up", "down", "left", "right")}
         total = sum(directions.values())
         if abs(total - 1) > 1e-6:
@@ -109,11 +116,12 @@ class RandomWalkNumbers(Numbers):
 
 @MOBILITIES.register("random_walk", RandomWalkNumbers)
 def random_walk() -> Mobility:
-    """The thesis's random walk (section 4): everybody moves; the mobile clients are the fast ones.
+    """The thesis's random walk (section 4): all clients move, and the mobile clients are the fast ones.
 
-    Speeds are constant, U(0, speed_max) for the low-mobility clients and U(beta speed_max, 2 beta speed_max) for the
-    mobile ones. Directions up, down, left, right are drawn each round with the probabilities of these names. With equal
-    probabilities and reflecting or wrapping walls the places stay uniform.
+    Each client has a constant speed, U(0, speed_max) for the slow (low-mobility) clients and
+    U(beta speed_max, 2 beta speed_max) for the mobile ones. In each round a client draws one of the directions up,
+    down, left and right, with the probabilities of these names. With equal probabilities and reflecting or wrapping
+    walls the places stay uniform.
     """
 
     def start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:

@@ -1,6 +1,6 @@
-"""Random waypoint: straight to a uniform place at a uniform speed, a pause, and again.
+"""Random waypoint: a client moves straight to a uniform place at a uniform speed, pauses, and starts again.
 
-Johnson and Maltz, "Dynamic source routing in ad hoc wireless networks", 1996; the steady state is that of Navidi and
+Johnson and Maltz, "Dynamic source routing in ad hoc wireless networks", 1996. The steady state is that of Navidi and
 Camp, "Stationary distributions for the random waypoint mobility model", IEEE Transactions on Mobile Computing, 2004.
 """
 
@@ -14,7 +14,13 @@ from mdfl_jax.numbers import number
 
 
 def mean_distance(size: jax.Array) -> jax.Array:
-    """Mean distance of two uniform places in a rectangle [0, w] x [0, h] (Ghosh 1951); size: [2].
+    """Computes the mean distance of two uniform places in a rectangle [0, w] x [0, h] (Ghosh 1951).
+
+    Args:
+      size: [2] width w and height h.
+
+    Returns:
+      [] the mean distance, in the unit of ``size``.
 
     >>> round(float(mean_distance(jnp.array([1.0, 1.0]))), 5)
     0.52141
@@ -32,7 +38,17 @@ def _towards(client: PlaneClient, target: jax.Array, speed: jax.Array) -> PlaneC
 
 
 def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
-    """At a waypoint a pause, if there are any; after it the next waypoint. ``memory`` is whether the client moves."""
+    """Gives a client its next leg: a pause after each movement, if there are pauses, and else the next waypoint.
+
+    Args:
+      key: typed key of this call.
+      client: the client. Its ``memory`` is a bool, true while it moves and false while it pauses.
+      world: the plane.
+      plan: not used.
+
+    Returns:
+      The client with its next leg.
+    """
     del plan
     numbers = world.numbers
     key_target, key_speed, key_pause = jax.random.split(key, 3)
@@ -45,7 +61,7 @@ def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: 
 
 
 def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
-    """Two places whose density is in proportion to their distance, by rejection: [2, 2]."""
+    """Draws two places with a density proportional to their distance, by rejection: [2, 2]."""
 
     def draw(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         trial = state[0] + 1
@@ -59,11 +75,22 @@ def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
 
 
 def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
-    """The state before the first round, from the stationary law where ``steady_start`` is set (Navidi and Camp).
+    """Draws a client's state before the first round, from the stationary law where ``steady_start`` is set.
 
-    A moving client's way has a density in proportion to its length, its place is uniform on it and its speed has a
-    density in proportion to 1 / v; a pausing one's place is uniform, and its pause under way is drawn by its length.
-    The share of pausing ones is E[pause] / (E[pause] + E[distance] E[1 / v]).
+    The stationary law (Navidi and Camp): a client pauses with probability E[pause] / (E[pause] + E[distance] E[1 / v]).
+    A moving client's leg has a density proportional to its length. Its place is uniform on the leg, and its speed v has
+    a density proportional to 1 / v. A pausing client's place is uniform. Its current pause has a density proportional
+    to the pause's length, and the time left is uniform in it.
+
+    Args:
+      key: typed key of this client.
+      client: the client at its uniform first place. It is returned there if it does not move or if ``steady_start`` is
+        not set.
+      world: the plane.
+      plan: not used.
+
+    Returns:
+      The client before the first round.
     """
     del plan
     numbers = world.numbers
@@ -78,7 +105,8 @@ def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan:
     place = begin + jax.random.uniform(key_on) * (end - begin)
     speed = low * (high / low) ** jax.random.uniform(key_speed)
     moving = _towards(client._replace(position=place), end, speed)
-    square = between(key_pause, numbers.pause_min**2, numbers.pause_max**2)  # a pause met is drawn by its length
+    # A uniform square gives the current pause a density proportional to its length.
+    square = between(key_pause, numbers.pause_min**2, numbers.pause_max**2)
     left = jnp.sqrt(square) * jax.random.uniform(key_left)
     pausing = client._replace(time_left=left)
     steady = jax.tree.map(lambda a, b: jnp.where(moves, a, b), moving, pausing)
@@ -88,16 +116,17 @@ def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan:
 
 
 class WaypointNumbers(PauseNumbers):
-    """Of random waypoint."""
+    """The numbers of random waypoint."""
 
-    steady_start: bool = number(True, "start in the stationary law")
+    steady_start: bool = number(True, "start in the stationary distribution")
 
 
 @MOBILITIES.register("random_waypoint", WaypointNumbers)
 def random_waypoint() -> Mobility:
-    """Random waypoint: speeds U(speed_min, speed_max) with speed_min > 0, pauses U(pause_min, pause_max).
+    """Random waypoint: a client moves straight to a uniform place, pauses there, and moves to the next one.
 
-    Starts in its steady state where ``steady_start`` is set, else at uniform places with a new waypoint each. The
-    stationary places crowd in the middle.
+    Speeds are U(speed_min, speed_max) with speed_min > 0, and pauses are U(pause_min, pause_max). The movement starts
+    in its steady state where ``steady_start`` is set. Else clients start at uniform places, each with a new waypoint.
+    The stationary places are concentrated in the middle.
     """
     return plane_mobility(waypoint_turn, waypoint_start)

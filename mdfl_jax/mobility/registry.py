@@ -1,4 +1,4 @@
-"""The mobility rules by name. A rule's file registers it; `mdfl_jax.mobility` imports the files."""
+"""The registry of mobility rules by name. Each rule's file registers it, and `mdfl_jax.mobility` imports the files."""
 
 from collections.abc import Callable
 

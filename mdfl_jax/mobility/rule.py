@@ -1,4 +1,4 @@
-"""What every mobility rule is, whichever world it lives in."""
+"""The interface of a mobility rule, the same in every world."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -10,11 +10,11 @@ WorldKind = Literal["grid", "plane", "contacts"]
 
 
 class Path(NamedTuple):
-    """How the clients moved in a round, piecewise linear.
+    """The piecewise linear paths of the clients in one round.
 
     Attributes:
-      times: [N, K] in [0, 1] of the round, non-decreasing from 0 to 1.
-      points: [N, K, 2] places at those times; two at one time are a jump.
+      times: [N, K] times as shares of the round, non-decreasing from 0 to 1.
+      points: [N, K, 2] places at these times. Two different places at the same time are a jump.
     """
 
     times: jax.Array
@@ -22,11 +22,11 @@ class Path(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """Who takes part; the absent train and meet nobody.
+    """Which clients are present. An absent client trains, but meets nobody.
 
     Attributes:
-      now: [N] bool, who is there.
-      throughout: [N] bool, who was there when the last round's movement began and when it ended.
+      now: [N] bool, true for clients that are present now.
+      throughout: [N] bool, true for clients that were present when the last round's movement began and when it ended.
     """
 
     now: jax.Array
@@ -34,16 +34,16 @@ class Presence(NamedTuple):
 
 
 class Mobility(NamedTuple):
-    """A way of moving, as pure functions over all clients.
+    """A mobility rule, as pure functions over all clients.
 
     Attributes:
-      init: (key, world) -> state.
-      step: (key, world, state) -> state after one round's movement; ``key`` belongs to that round.
+      init: (key, world) -> state before the first round.
+      step: (key, world, state) -> state after one round's movement; ``key`` is the key of that round.
       position: (world, state) -> [N, 2] places.
-      world: which world it lives in; rules of one network live in one.
-      path: (world, state) -> how the clients moved in the last round; None: straight from place to place.
-      presence: (world, state) -> who is there; None: everybody always.
-      is_mobile: (world) -> [N] bool, who ever moves; None: the world's.
+      world: the world that the rule lives in. All rules of one network live in the same world.
+      path: (world, state) -> the paths of the last round. None means straight paths from place to place.
+      presence: (world, state) -> which clients are present. None means that all are always present.
+      is_mobile: (world) -> [N] bool, which clients ever move. None takes the world's ``is_mobile``.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -56,19 +56,19 @@ class Mobility(NamedTuple):
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:
-    """Paths straight from one set of places to another, [N, 2] each."""
+    """Makes straight paths from one set of places, [N, 2], to another, [N, 2]."""
     times = jnp.broadcast_to(jnp.array([0.0, 1.0], start.dtype), (start.shape[0], 2))
     return Path(times, jnp.stack([start, end], axis=1))
 
 
 def path_length(path: Path) -> jax.Array:
-    """[N] lengths of paths; jumps take no time and do not count."""
+    """Computes the lengths of the paths: [N]. Jumps, which take no time, do not count."""
     steps = jnp.sqrt(jnp.sum(jnp.square(jnp.diff(path.points, axis=1)), axis=-1))
     return jnp.sum(jnp.where(jnp.diff(path.times, axis=1) > 0, steps, 0), axis=1)
 
 
 def padded(path: Path, num_points: int) -> Path:
-    """The same paths with more points, copies of the last one."""
+    """Pads paths to ``num_points`` points each, with copies of their last point."""
     extra = num_points - path.times.shape[1]
     repeat = lambda x: jnp.concatenate([x, jnp.repeat(x[:, -1:], extra, axis=1)], axis=1)  # noqa: E731
     return Path(repeat(path.times), repeat(path.points))

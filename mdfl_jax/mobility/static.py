@@ -10,7 +10,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 @MOBILITIES.register("static")
 def static() -> Mobility:
-    """Nobody moves, the clients called mobile included."""
+    """Nobody moves on the grid, not even the mobile clients."""
 
     def move(key: jax.Array, client: GridClient, world: GridWorld, plan: None) -> GridClient:
         del key, world, plan
@@ -21,7 +21,7 @@ def static() -> Mobility:
 
 @MOBILITIES.register("static_plane")
 def static_plane() -> Mobility:
-    """Nobody moves, at uniform places in the plane."""
+    """Nobody moves in the plane, where all clients have uniform places."""
 
     def turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None) -> PlaneClient:
         del key, world, plan

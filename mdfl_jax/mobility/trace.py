@@ -1,7 +1,8 @@
-"""Movement along a trace: the clients are where a table, made by `mdfl_jax.traces.resample`, says.
+"""Movement along a trace: a table, made by `mdfl_jax.traces.resample`, gives the places of the clients.
 
-The table is an argument of the compiled program (`SpatialParams.trace`) and not a constant in it, so that points with
-other traces, or other choices from one, share the program; each run has a copy, N x (8 substeps + 2) bytes a round.
+The table is an argument of the compiled program (`SpatialParams.trace`) and not a constant in it. Sweep points with
+different traces, or with different choices from one trace, therefore share the program. Each run has its own copy of
+the table, which takes N x (8 substeps + 2) bytes per round.
 """
 
 from typing import Any, NamedTuple
@@ -20,15 +21,16 @@ AT_END = ("hold", "repeat")
 
 
 class Tracks(NamedTuple):
-    """A table of places laid out by rounds, of R rounds and what follows them.
+    """A table of places, arranged by rounds: R rounds and the end of the last one.
 
     Attributes:
-      position: [R + 1, substeps, N, 2] float32 metres: where the clients are when a round begins, and at the
-        ``substeps`` - 1 even steps after that. The last row, where round R - 1 ends, is one place.
-      present: [R + 1, N] bool, who is there when a round begins.
-      goes: [R + 1, N] bool, whose way in the round is known; the others stand, and leap at its end.
-      rounds: [] int32, rounds that the trace lasts, at most R; ``repeats`` says what follows.
-      repeats: [] bool: the trace begins again, else everybody stays where it ends.
+      position: [R + 1, substeps, N, 2] float32 places in metres, at the beginning of each round and at the
+        ``substeps`` - 1 equally spaced times after it. The last row repeats the places where round R - 1 ends.
+      present: [R + 1, N] bool, true for clients that are present when a round begins.
+      goes: [R + 1, N] bool, true where a client's path in the round is known. Else the client stands still in the round
+        and jumps to its next place at the end.
+      rounds: [] int32, how many rounds the trace lasts, at most R. ``repeats`` says what follows.
+      repeats: [] bool, true where the trace then begins again. Else all clients stay where the trace ends.
     """
 
     position: Any
@@ -39,17 +41,25 @@ class Tracks(NamedTuple):
 
 
 def check_at_end(at_end: str) -> None:
-    """Refuses an unknown rule for the end of a table.
+    """Checks the name of the rule for the end of a table.
 
     Raises:
-      UserError: one that is not in `AT_END`.
+      UserError: for a name that is not in `AT_END`.
     """
     if at_end not in AT_END:
         raise UserError(unknown_name("rule for the end of a trace", at_end, AT_END))
 
 
 def table_row(round_index: jax.Array, rounds: Any, repeats: Any) -> jax.Array:
-    """The row of a table in which a round begins, where a study may be longer than the table's rounds.
+    """Finds the row of a table at which a round begins. The round may come after the end of the table.
+
+    Args:
+      round_index: [] int32 index of the round.
+      rounds: how many rounds the table lasts.
+      repeats: whether the table then begins again. Else its last row, with index ``rounds``, is kept.
+
+    Returns:
+      [] int32 index of the row.
 
     >>> [int(table_row(jnp.int32(r), 3, False)) for r in (2, 3, 5)], [int(table_row(r, 3, True)) for r in (2, 3, 5)]
     ([2, 3, 3], [2, 0, 2])
@@ -58,17 +68,20 @@ def table_row(round_index: jax.Array, rounds: Any, repeats: Any) -> jax.Array:
 
 
 def tracks(table: TraceTable, at_end: str = "hold", substeps: int = 1, rounds: int = 0) -> Tracks:
-    """The data of the rule ``trace``, as NumPy arrays.
+    """Arranges a table by rounds, as NumPy arrays. This is the data of the rule ``trace``.
 
     Args:
-      table: places at the beginnings of rounds and after the last, or of ``substeps`` rows a round.
-      at_end: what follows the last round: ``hold``, everybody stays as after it; ``repeat``, the trace begins again,
-        and the leap back to its start takes no time (what round R begins with is what round 0 began with).
-      substeps: rows of the table a round; the path of a round has that many straight pieces.
-      rounds: rows are filled up to so many rounds, so that tables of one study have one shape; 0: the table's.
+      table: the places, in ``substeps`` rows per round and one last row where the last round ends.
+      at_end: what follows the last round. ``hold``: all clients stay where they are then. ``repeat``: the trace begins
+        again; the jump back to its start takes no time, so that round R begins as round 0 began.
+      substeps: rows of the table per round. The path of a round has this many straight pieces.
+      rounds: the table is padded to this many rounds, so that all tables of a study have one shape. 0 pads nothing.
+
+    Returns:
+      The table by rounds.
 
     Raises:
-      UserError: an unknown rule; substeps that do not divide the table; a table of no round.
+      UserError: for an unknown ``at_end``, ``substeps`` that do not divide the rows, or a table without rounds.
     """
     check_at_end(at_end)
     rows, num_clients = table.present.shape
@@ -87,7 +100,13 @@ def tracks(table: TraceTable, at_end: str = "hold", substeps: int = 1, rounds: i
 
 
 def no_tracks(num_clients: int, substeps: int, rounds: int) -> Tracks:
-    """Tracks of one shape with others, for points of their program that follow no trace."""
+    """Makes tracks of zeros, for sweep points without a trace that share a program with points that follow one.
+
+    Args:
+      num_clients: N.
+      substeps: rows per round, as in the other tracks.
+      rounds: R, as in the other tracks.
+    """
     empty = np.zeros((substeps * rounds + 1, num_clients, 2), np.float32)
     return tracks(TraceTable(empty, np.ones(empty.shape[:2], bool), 0.0, 1.0), "hold", substeps)
 
@@ -99,7 +118,7 @@ def _tracks_of(world: PlaneWorld) -> Tracks:
 
 
 def _path(world: PlaneWorld, moved: jax.Array) -> Path:
-    """The way of the last of some rounds, straight between the places of the table."""
+    """The paths of the last of ``moved`` rounds, straight between the places of the table."""
     table = _tracks_of(world)
     row = table_row(jnp.maximum(moved - 1, 0), table.rounds, table.repeats)
     after = jnp.minimum(row + 1, table.rounds)
@@ -111,7 +130,7 @@ def _path(world: PlaneWorld, moved: jax.Array) -> Path:
 
 @MOBILITIES.register("trace")
 def trace() -> Mobility:
-    """All clients go as a trace says. Its state is how many rounds have been moved."""
+    """All clients move as a trace says. The state of this rule is the number of rounds moved so far."""
 
     def now(world: PlaneWorld, moved: jax.Array) -> jax.Array:
         table = _tracks_of(world)
@@ -140,7 +159,7 @@ def trace() -> Mobility:
 
 @MOBILITIES.register("static_trace")
 def static_trace() -> Mobility:
-    """Clients that stay where the trace has them first; who is ever there is there always."""
+    """All clients stay at their first place in the trace's table. A client that is ever present is always present."""
 
     def presence(world: PlaneWorld, state: None) -> Presence:
         ever = jnp.any(_tracks_of(world).present, axis=0)

@@ -1,6 +1,9 @@
-"""Who can talk, when: every network by its name, with the traced numbers that it takes. Every graph is registered."""
+"""Networks: they say which clients can talk to each other in each round.
 
-from mdfl_jax.networks import random_graphs  # registers its graphs
+This package exports every network and the class of the traced numbers that it takes. Importing it registers all graphs.
+"""
+
+from mdfl_jax.networks import random_graphs  # this import registers the random graphs
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings

@@ -1,8 +1,9 @@
-"""Contact: which clients are in each other's radio range, now or at any time of a movement.
+"""Contact: which clients are in each other's radio range, at one instant or at any time of a movement.
 
-A movement is piecewise linear: client i is at ``points[i, k]`` at the time ``times[i, k]`` and runs straight to the
-next point. On a time that two segments share, the squared distance of two clients is a quadratic of time, whose
-smallest value on an interval is known in closed form; the smallest over all pairs of segments is that of the movement.
+A movement is piecewise linear: client i is at ``points[i, k]`` at the time ``times[i, k]`` and moves straight to the
+next of these places. While two segments overlap in time, the squared distance of two clients is a quadratic function of
+time. Its smallest value on an interval is known in closed form. The smallest value over all pairs of segments is the
+smallest squared distance of the movement.
 """
 
 import jax
@@ -11,33 +12,35 @@ import jax.numpy as jnp
 from mdfl_jax.geometry import squared_reach, within
 
 CONTACTS = ("disc", "swept")
-ROWS = 64  # rows of the matrix at a time: distances under way stay in the cache, five times faster than all at once
+# Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
+# faster than all rows at once.
+ROWS = 64
 Pair = tuple[jax.Array, jax.Array]
 
 
 def pair_radius(radius: jax.Array | float) -> jax.Array:
-    """The distance within which two clients hear each other: the smaller of their radii.
+    """Compute the distance within which two clients hear each other: the smaller of their radii.
 
     Args:
-      radius: one for all, or [N].
+      radius: one radius for all clients, or [N].
 
     Returns:
-      [] or [N, N].
+      [] for one radius, [N, N] for [N] radii.
     """
     radius = jnp.asarray(radius)
     return radius if radius.ndim == 0 else jnp.minimum(radius[:, None], radius[None, :])
 
 
 def disc(position: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """Clients within a radius of each other (MADFL II-A).
+    """Find the clients that are within a radius of each other (MADFL II-A).
 
     Args:
       position: [N, 2] places, in the unit of the radius.
-      radius: communication radius Rc, one for all or [N]; two clients of unequal radii hear each other within the
-        smaller one. ``inf`` connects everybody.
+      radius: communication radius Rc, one for all clients or [N]. Two clients with unequal radii hear each other within
+        the smaller one. ``inf`` connects all clients.
 
     Returns:
-      adjacency: [N, N] bool, symmetric, no self loops.
+      adjacency: [N, N] bool, symmetric, without self loops.
 
     >>> place = jnp.array([[0.0, 0.0], [3.0, 4.0], [9.0, 0.0]])
     >>> disc(place, 5.0).astype(int).tolist()
@@ -47,20 +50,20 @@ def disc(position: jax.Array, radius: jax.Array | float) -> jax.Array:
 
 
 def segments(times: jax.Array, points: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The straight pieces of paths, laid out for `closest_on`.
+    """Cut paths into straight pieces, in the layout that `closest_on` takes.
 
     Args:
       times: [N, K] non-decreasing.
-      points: [N, K, 2].
+      points: [N, K, 2] places at these times.
 
     Returns:
-      pieces: [max(K - 1, 1), 6, N]: begin and end times, place at the beginning (x, y) and velocity (x, y). A piece of
-        no duration, padding or a jump, stands still at its beginning.
-      used: [] int32, pieces beyond which no path moves on; one at least.
+      pieces: [max(K - 1, 1), 6, N]. The six values are the begin time, the end time, the place at the beginning (x, y)
+        and the velocity (x, y). A piece without duration, which is padding or a jump, stands still at its beginning.
+      used: [] int32, the number of leading pieces that hold all movement, at least one. No path moves after them.
     """
-    if times.shape[1] == 1:  # one point: there all the time
+    if times.shape[1] == 1:  # a path of one place: the client stays there until time 1
         times, points = jnp.repeat(times, 2, axis=1).at[:, 1].set(1), jnp.repeat(points, 2, axis=1)
-    times, points = times.T, jnp.moveaxis(points, 0, -1)  # clients last: they are what is looped over
+    times, points = times.T, jnp.moveaxis(points, 0, -1)  # clients are the last axis, which the inner loops run over
     begin, end = times[:-1], times[1:]
     lasts = end > begin
     velocity = jnp.diff(points, axis=0) / jnp.where(lasts, end - begin, 1)[:, None]
@@ -71,10 +74,17 @@ def segments(times: jax.Array, points: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Smallest squared distances between straight pieces: [6, n] and [6, m] -> [n, m]; ``inf`` with no common time.
+    """Compute the smallest squared distances between two sets of straight pieces.
 
-    Places are taken at the first common time and moved on by the relative velocity, so that rounding grows with the
-    distance moved on the piece and not with time since the round began.
+    Places are computed at the first common time and then moved by the relative velocity. So the rounding error grows
+    with the distance moved on the piece, and not with the time since the round began.
+
+    Args:
+      a: [6, n] pieces of n clients, as from `segments`.
+      b: [6, m] pieces of m clients.
+
+    Returns:
+      [n, m]; ``inf`` where two pieces have no common time.
     """
     begin_a, end_a, x_a, y_a, vx_a, vy_a = a[:, :, None]
     begin_b, end_b, x_b, y_b, vx_b, vy_b = b[:, None, :]
@@ -90,7 +100,16 @@ def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.Array:
-    """Smallest squared distances of some clients to others, over all pieces: [P, 6, n] and [P, 6, m] -> [n, m]."""
+    """Compute the smallest squared distances of n clients to m clients, over all pairs of pieces.
+
+    Args:
+      rows: [P, 6, n] pieces of the n clients, as from `segments`.
+      pieces: [P, 6, m] pieces of the m clients.
+      used: [] int32, how many of the P pieces are used.
+
+    Returns:
+      [n, m].
+    """
 
     def pair(p: jax.Array) -> Pair:
         return rows[p // used % rows.shape[0]], pieces[p % used]
@@ -99,28 +118,28 @@ def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.
         least, (a, b) = carry
         return jnp.minimum(least, closest_on(a, b)), pair(p + 1)
 
-    # The next pieces are carried, so that they are taken out once and not again for every pair of clients: six times
-    # faster on a CPU.
+    # The loop carries the next two pieces. So they are read once, and not again for every pair of clients, which is six
+    # times faster on a CPU.
     none = jnp.full((rows.shape[2], pieces.shape[2]), jnp.inf, pieces.dtype)
     return jax.lax.fori_loop(0, used * used, with_pair, (none, pair(jnp.int32(0))))[0]
 
 
 def row_blocks(values: jax.Array, size: int) -> jax.Array:
-    """[..., N] -> [blocks, ..., size], the last block filled up with its last entry."""
+    """Cut the last axis into blocks, [..., N] -> [blocks, ..., size]. The last block is padded with its last entry."""
     short = -values.shape[-1] % size
     padded = jnp.concatenate([values, jnp.repeat(values[..., -1:], short, axis=-1)], axis=-1)
     return jnp.moveaxis(padded.reshape(*values.shape[:-1], -1, size), -2, 0)
 
 
 def closest_squared(times: jax.Array, points: jax.Array) -> jax.Array:
-    """Smallest squared distance of every two clients during their movement.
+    """Compute the smallest squared distance of every two clients during their movement.
 
     Args:
-      times: [N, K], as `swept`.
-      points: [N, K, 2].
+      times: [N, K], as in `swept`.
+      points: [N, K, 2], as in `swept`.
 
     Returns:
-      [N, N], symmetric; ``inf`` for two that are never there at once.
+      [N, N], symmetric; ``inf`` for two clients whose paths have no common time.
     """
     pieces, used = segments(times, points)
     rows = row_blocks(pieces, ROWS)
@@ -129,19 +148,20 @@ def closest_squared(times: jax.Array, points: jax.Array) -> jax.Array:
 
 
 def swept(times: jax.Array, points: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """Clients that come within a radius of each other at the same instant of their movement (thesis, Neighbours).
+    """Find the clients that come within a radius of each other at some instant of their movement (thesis, Neighbours).
 
-    Exact, not sampled: see the head of this file. The cost grows with the square of the pieces really used; padding
-    costs nothing.
+    The result is exact: time is not sampled (see the head of this file). The cost grows with the square of the number
+    of pieces that are used. Padding costs nothing.
 
     Args:
-      times: [N, K] non-decreasing, from 0 to 1; ends are padded by repeating the last time. A path says where a client
-        is between its first and its last time only.
-      points: [N, K, 2] places at those times, in the unit of the radius. Two points at one time are a jump.
-      radius: communication radius, one for all or [N] (both must hear: the smaller counts); ``inf`` connects everybody.
+      times: [N, K] non-decreasing, from 0 to 1. The end of a short path is padded by repeating the last time. A path
+        says where a client is only between its first and its last time.
+      points: [N, K, 2] places at those times, in the unit of the radius. Two places at one time are a jump.
+      radius: communication radius, one for all clients or [N]. The smaller of two radii counts, since both clients must
+        hear each other. ``inf`` connects all clients.
 
     Returns:
-      adjacency: [N, N] bool, symmetric, no self loops.
+      adjacency: [N, N] bool, symmetric, without self loops.
 
     >>> times = jnp.array([[0.0, 1.0], [0.0, 1.0]])
     >>> points = jnp.array([[[0.0, 0.0], [10.0, 0.0]], [[10.0, 1.0], [0.0, 1.0]]])  # they pass at half time

@@ -15,10 +15,11 @@ class ContactList(NamedTuple):
     """A `ContactTable` as an argument of the compiled program.
 
     Attributes:
-      edges: [n + most, 2] int32, receiver and sender of each link, filled up so that a round's slice stays inside.
-      offsets: [R + 1] int32; the links of round k are ``offsets[k]:offsets[k + 1]``.
-      slots: [most] int32, 0 to most - 1, where ``most`` is the links of the fullest round.
-      repeats: [] bool: the list begins again, else the last round's links stay.
+      edges: [n + most, 2] int32, the receiver and the sender of each link. The end is padded, so that the slice of any
+        round stays inside.
+      offsets: [R + 1] int32; the links of round k are ``edges[offsets[k]:offsets[k + 1]]``.
+      slots: [most] int32, the numbers 0 to most - 1, where ``most`` is the number of links of the fullest round.
+      repeats: [] bool. If true, the list begins again after its last round; else the last round's links stay.
     """
 
     edges: Any
@@ -28,14 +29,18 @@ class ContactList(NamedTuple):
 
 
 def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
-    """The data of the mobility ``contacts``, as NumPy arrays.
+    """Make the data of the mobility rule ``contacts``, as NumPy arrays.
 
     Args:
-      table: of `mdfl_jax.traces.contact_table`.
-      at_end: what follows the table's last round: ``hold``, its links stay; ``repeat``, the list begins again.
+      table: the links of each round, from `mdfl_jax.traces.contact_table`.
+      at_end: what follows the last round of the table. With ``hold`` its links stay; with ``repeat`` the list begins
+        again.
+
+    Returns:
+      The contact list, for `SpatialParams.trace`.
 
     Raises:
-      UserError: an unknown rule; a table of no round.
+      UserError: if ``at_end`` is unknown, or the table has no rounds.
     """
     check_at_end(at_end)
     if len(table.offsets) < 2:
@@ -48,11 +53,20 @@ def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
 
 
 def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
-    """Who hears whom in a round: [N, N] bool, [i, j] where i hears j; no self loops."""
+    """Read the links of one round from a contact list.
+
+    Args:
+      links: the contact list.
+      round_index: [] int32.
+      num_clients: N.
+
+    Returns:
+      [N, N] bool; [i, j] is true where i hears j. There are no self loops.
+    """
     edges, offsets, slots = (jnp.asarray(column) for column in links[:3])
     rounds = offsets.shape[0] - 1
     k = jnp.where(links.repeats, jnp.mod(round_index, rounds), jnp.minimum(round_index, rounds - 1))
     pair = edges[offsets[k] + slots]
-    # What follows the round's links in the slice gets an index out of range, which the scatter drops.
+    # The entries of the slice after the round's links get an index out of range, and the scatter drops them.
     receiver = jnp.where(slots < offsets[k + 1] - offsets[k], pair[:, 0], num_clients)
     return jnp.zeros((num_clients, num_clients), bool).at[receiver, pair[:, 1]].set(True, mode="drop")

@@ -1,4 +1,7 @@
-"""Networks of clients tied by a graph and not by their places: a fixed one, one a seed, or a given list."""
+"""Networks whose links come from a graph and not from the clients' places.
+
+The graph is the same for all seeds, or drawn once for each seed, or read from a given list.
+"""
 
 from typing import Any, NamedTuple
 
@@ -14,11 +17,16 @@ from mdfl_jax.networks.radio import surviving
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
-TOLERANCE = 1e-5  # of row sums of given weights
+TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
 
 class GraphState(NamedTuple):
-    """What a seed has drawn, and the clients' places on the unit circle, for maps."""
+    """The state of a network of a graph.
+
+    Attributes:
+      drawn: what the graph has drawn for this seed (`Graph.draw`); None where nothing is drawn.
+      places: the clients' places on the unit circle, which only maps use.
+    """
 
     drawn: Any
     places: Places
@@ -35,7 +43,7 @@ def _init(graph: Graph, num_clients: int) -> Any:
 
 
 def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> Network:
-    """The network of a graph whose weights a rule of `MIXINGS` gives."""
+    """Make the network of a graph whose weights come from a rule of `MIXINGS`."""
     weigh, own = MIXINGS[weights], MIXINGS.numbers(weights)()
     symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular)
     promises = {SYMMETRIC: symmetric and not graph.directed, FIXED: graph.fixed}
@@ -63,18 +71,22 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
 def fixed_graph(
     num_clients: int, graph: str = "ring", weights: str = "metropolis_hastings", links_fail: bool = False
 ) -> Network:
-    """Clients tied by a graph, the same in every round (one_peer_exponential: by the round); nobody moves.
+    """Make a network whose clients do not move and are linked by a graph.
 
-    ``hparams.network`` is a `GraphParams`. Random graphs are drawn from a seed's stream "placement".
+    The graph is the same in every round, except for ``one_peer_exponential``, whose links depend on the round.
+    ``hparams.network`` is a `GraphParams`. Random graphs are drawn from the stream "placement" of the seed.
 
     Args:
       num_clients: N >= 1.
       graph: a name of `mdfl_jax.networks.graphs.GRAPHS`.
-      weights: a name of `mdfl_jax.networks.mixing.MIXINGS`; those that ask for speeds take all for equal.
-      links_fail: whether links fail, as ``link_failure`` says.
+      weights: a name of `mdfl_jax.networks.mixing.MIXINGS`. A rule that uses speeds sees a speed of zero for all.
+      links_fail: whether links fail, with the probability ``link_failure``.
+
+    Returns:
+      The network.
 
     Raises:
-      UserError: for an unknown name, or an N that has no such graph.
+      UserError: for an unknown name, or an N for which no such graph exists.
     """
     rule, own = GRAPHS[graph], GRAPHS.numbers(graph)()
     rule.check_size(num_clients)
@@ -83,25 +95,28 @@ def fixed_graph(
 
 
 def at_round(matrices: Any, round_index: jax.Array) -> jax.Array:
-    """The matrix of a round of a list that begins again: [T, N, N] -> [N, N]."""
+    """Return the matrix of a round from a list that begins again after its end: [T, N, N] -> [N, N]."""
     return jnp.asarray(matrices)[jnp.mod(round_index, len(matrices))]
 
 
 def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool = False) -> Network:
-    """A list of graphs or of weights, one a round, that begins again after its end.
+    """Make a network from a list of graphs or mixing matrices, one for each round.
+
+    After its end the list begins again.
 
     Args:
-      matrices: [T, N, N], or [N, N] for all rounds. Booleans say who hears whom ([i, j]: i hears j), and ``weights``
-        weighs them. Numbers are the weights, and who has a weight other than zero is heard.
-      weights: a name of `mdfl_jax.networks.mixing.MIXINGS`, of booleans.
-      links_fail: whether links of booleans fail, as ``link_failure`` says.
+      matrices: [T, N, N], or [N, N] for all rounds. Booleans are links ([i, j]: i hears j), and ``weights`` gives their
+        mixing matrix. Numbers are mixing matrices, in which i hears j where the weight [i, j] is not zero.
+      weights: a name of `mdfl_jax.networks.mixing.MIXINGS`; used for booleans only.
+      links_fail: whether links fail, with the probability ``link_failure``; allowed for booleans only.
 
     Returns:
-      A network that gives SYMMETRIC and FIXED where the matrices are so. ``hparams.network`` is a `GraphParams`; where
-      its ``matrices`` are set, they stand in for these, as an argument of the program.
+      A network that promises SYMMETRIC and FIXED if the matrices are so. ``hparams.network`` is a `GraphParams`. If its
+      ``matrices`` are set, they are used instead of those given here, as an argument of the program.
 
     Raises:
-      UserError: for a wrong shape, self loops, numbers that are not finite, or rows that do not sum to one.
+      UserError: for a wrong shape, self loops, numbers that are not finite, rows that do not sum to one, or weights
+        together with ``links_fail``.
     """
     table = np.asarray(matrices)
     table = table[None] if table.ndim == 2 else table
@@ -141,10 +156,10 @@ def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool 
 
 
 def check_matrices(table: np.ndarray) -> None:
-    """Checks matrices [T, N, N] of links (booleans) or weights.
+    """Check matrices [T, N, N] of links (booleans) or weights (numbers).
 
     Raises:
-      UserError: naming what is wrong and where.
+      UserError: with the error and its place, if the matrices are not allowed.
     """
     if table.ndim != 3 or table.shape[1] != table.shape[2] or not table.size:
         shape = " x ".join(map(str, table.shape))

@@ -1,4 +1,4 @@
-"""Graphs and mixing matrices from files, checked on the host before anything runs."""
+"""Reading of graphs and mixing matrices from files. They are checked on the host before anything runs."""
 
 import zipfile
 from pathlib import Path
@@ -14,22 +14,23 @@ from mdfl_jax.networks.fixed import check_matrices
 def read_matrices(
     path: str | Path, num_clients: int, directed: bool = False, allow_disconnected: bool = False
 ) -> np.ndarray:
-    """The graphs or weights of a file.
+    """Read the graphs or the mixing matrices of a file.
 
     Args:
-      path: an edge list of lines ``i,j`` (clients counted from 0; lines of # and a header of words are passed over), or
-        a matrix N x N as text of comma-separated numbers, or one array [N, N] or [T, N, N] in .npy or .npz. An array of
-        zeros and ones is links, anything else weights, whose rows must sum to one.
+      path: the file. It is one of: an edge list with lines ``i,j`` (clients are counted from 0; lines that begin with #
+        and a header of words are skipped); an N x N matrix as text, with numbers separated by commas; one array [N, N]
+        or [T, N, N] in .npy or .npz. An array of zeros and ones only is read as links. Any other array is read as
+        weights, whose rows must sum to one.
       num_clients: N.
-      directed: i,j, or the entry [i, j], says only that i hears j. Else an edge list holds both directions, and a
-        matrix must.
-      allow_disconnected: takes graphs in which not everybody is reached from everybody (over all T together).
+      directed: if true, a line i,j or an entry [i, j] says only that i hears j. If false, a line of an edge list stands
+        for both directions, and a matrix must hold both.
+      allow_disconnected: if true, the graph need not be connected. The links of all T graphs together count.
 
     Returns:
-      [T, N, N] bool of links, or float of weights, for `mdfl_jax.networks.fixed.given`.
+      [T, N, N] bool for links or float for weights, as `mdfl_jax.networks.fixed.given` takes them.
 
     Raises:
-      UserError: naming the file and what is wrong with it.
+      UserError: with the file's name and what is wrong with it.
     """
     try:
         is_array = Path(path).suffix in (".npy", ".npz")
@@ -79,7 +80,7 @@ def _array(path: str | Path) -> np.ndarray:
 
 
 def _of_array(array: np.ndarray) -> np.ndarray:
-    """Links or weights [T, N, N]."""
+    """Return an array as [T, N, N]: bool if it holds zeros and ones only, else float."""
     if array.dtype.kind not in "biuf":
         raise UserError(f"an array of {array.dtype}; it must hold booleans or numbers")
     table = array[None] if array.ndim == 2 else array
@@ -87,7 +88,7 @@ def _of_array(array: np.ndarray) -> np.ndarray:
 
 
 def _text(path: str | Path) -> list[tuple[int, list[float]]]:
-    """The numbered rows of a text, less blank lines, those of # and a header."""
+    """Read the rows of a text with their line numbers, without blank lines, comments (#) and the header."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -112,7 +113,8 @@ def _text(path: str | Path) -> list[tuple[int, list[float]]]:
 
 def _of_text(rows: list[tuple[int, list[float]]], num_clients: int, directed: bool) -> np.ndarray:
     columns = len(rows[0][1])
-    if columns != 2:  # of two clients, an edge list and a matrix look alike and mean the same
+    # The matrix of two linked clients, with the rows 0,1 and 1,0, also has two columns. Read as edges, it is the same.
+    if columns != 2:
         if columns != len(rows):
             raise UserError(f"{len(rows)} rows of {columns} columns; a matrix must be square, an edge list i,j")
         return _of_array(np.array([row for _, row in rows]))

@@ -1,7 +1,8 @@
-"""Graphs by name: who hears whom where no place decides it. `mdfl_jax.networks.fixed` makes networks of them.
+"""Graphs by name: links that do not depend on the clients' places. `mdfl_jax.networks.fixed` makes networks of them.
 
-The deterministic ones are here, those drawn by chance in `mdfl_jax.networks.random_graphs`. A graph is made inside the
-program, from a seed's key and traced numbers, so that seeds differ and degrees can be swept without compiling again.
+The deterministic graphs are in this file; the random ones are in `mdfl_jax.networks.random_graphs`. A graph is made
+inside the compiled program from a seed's key and traced numbers. So each seed has its own random graph, and a sweep
+over the degree needs no new compilation.
 """
 
 import math
@@ -16,14 +17,15 @@ from mdfl_jax.registry import Registry
 
 
 class GraphParams(NamedTuple):
-    """What a network of a graph is given, traced.
+    """Traced numbers of a network whose links come from a graph.
 
     Attributes:
-      numbers: of the graph, of the class that it is registered with; None: its own.
-      mixing: the numbers of the weights; None: their own.
-      allow_disconnected: a random graph is taken as it is first drawn.
-      link_failure: probability that a link fails, a round and a direction.
-      matrices: [T, N, N] of `mdfl_jax.networks.fixed.given`, in place of those that it was made with.
+      numbers: the numbers of the graph, an instance of the class that the graph is registered with. None takes the
+        defaults.
+      mixing: the numbers of the mixing rule. None takes the defaults.
+      allow_disconnected: if true, the first draw of a random graph is used even if it is not connected.
+      link_failure: the probability that a link fails, drawn for each round and each direction.
+      matrices: [T, N, N] for `mdfl_jax.networks.fixed.given`, used instead of the matrices that it was called with.
     """
 
     numbers: Any = None
@@ -38,16 +40,17 @@ def _any_size(num_clients: int) -> None:
 
 
 class Graph(NamedTuple):
-    """A family of graphs, as pure functions.
+    """A kind of graph, as pure functions.
 
     Attributes:
-      draw: (params, key, N) -> what a seed draws, [N, N] bool as a rule; [i, j] where i hears j, no self loops. The
-        graph's numbers are ``params.numbers``.
+      draw: (params, key, N) -> what is drawn once for each seed, usually the adjacency [N, N] bool, where [i, j] says
+        that i hears j. There are no self loops. The graph's numbers are ``params.numbers``.
       at: (what was drawn, round, N) -> adjacency [N, N] bool of a round.
-      directed: links may be of one direction.
-      fixed: the same links in every round.
-      regular: all clients have as many links, so that uniform weights are symmetric.
-      check_size: (N), a `UserError` for an N that has no such graph.
+      directed: whether a link may have one direction only.
+      fixed: whether the links are the same in every round.
+      regular: whether all clients have the same number of links. Uniform weights are then symmetric, unless the graph
+        is directed.
+      check_size: (N) -> None. It raises `UserError` for an N for which no such graph exists.
     """
 
     draw: Callable[[GraphParams, jax.Array, int], Any]
@@ -62,19 +65,19 @@ GRAPHS: Registry[Graph] = Registry("graph")
 
 
 def steps_apart(num_clients: int) -> jax.Array:
-    """[N, N] int32: (i - j) mod N, how far back on the circle i looks to see j."""
+    """Return [N, N] int32 with (i - j) mod N, the number of steps backwards on the circle from i to j."""
     index = jnp.arange(num_clients, dtype=jnp.int32)
     return (index[:, None] - index[None, :]) % num_clients
 
 
 def on_ring(num_clients: int) -> jax.Array:
-    """[N, N] int32: steps between two clients on the circle, the shorter way."""
+    """Return [N, N] int32 with the steps between two clients on the circle, in the shorter direction."""
     apart = steps_apart(num_clients)
     return jnp.minimum(apart, num_clients - apart)
 
 
 def rows_and_columns(num_clients: int) -> tuple[int, int]:
-    """The most square rows x columns = N, rows at most columns.
+    """Return the factors rows x columns = N that are closest to each other, with rows <= columns.
 
     >>> rows_and_columns(12), rows_and_columns(7)
     ((3, 4), (1, 7))
@@ -121,7 +124,7 @@ def _barbell(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array
 
 
 def num_hops(num_clients: int) -> int:
-    """tau = ceil(log2 N): hops 1, 2, 4, ... below N.
+    """Return tau = ceil(log2 N), the number of the hops 1, 2, 4, ... that are below N.
 
     >>> [num_hops(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
@@ -160,8 +163,8 @@ GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more wh
     Graph(_barbell, check_size=_check_barbell)
 )
 
-# Of degree tau in both directions: metropolis_hastings, uniform and max_degree all give the paper's weights
-# 1 / (tau + 1), which are doubly stochastic but not symmetric.
+# The in-degree and the out-degree are both tau. So metropolis_hastings, uniform and max_degree all give the paper's
+# weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
 GRAPHS.register(
     "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
 )(Graph(_exponential, directed=True, regular=True))

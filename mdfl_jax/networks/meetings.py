@@ -1,4 +1,7 @@
-"""A server met now and then by given or random patterns, and random pairs of clients (FedMobile 7 and appendix B)."""
+"""A network with a server, which clients meet by given or random patterns, and with random pairs of clients.
+
+The source is FedMobile, section 7 and appendix B.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,18 +18,20 @@ from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
-SLOTS = 10**6  # of a gap; sums of a few stay far below NEVER
+SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
 
 
 class MeetingsParams(NamedTuple):
-    """What a network of meetings is given, traced.
+    """Traced numbers of a network of meetings.
 
     Attributes:
-      pairs: rho in [0, 1], share of the clients that have a partner in a slot.
-      known_next: whether clients know their next meeting, or expect it a mean gap after the last.
-      numbers: of the pattern, of the class that it is registered with; None: its own.
-      table: table: [N, K] int32 slots of each client's meetings, increasing, filled up with `NEVER` (`meeting_table`).
+      pairs: rho in [0, 1], the share of the clients that have a partner in a slot.
+      known_next: if true, clients know the slot of their next meeting; else they expect it one mean gap after the last.
+      numbers: the numbers of the pattern, an instance of the class that the pattern is registered with. None takes the
+        defaults.
+      table: [N, K] int32, for the pattern ``table`` only: the slots of each client's meetings, increasing and padded
+        with `NEVER` (see `meeting_table`).
     """
 
     pairs: Any = 0.5
@@ -36,12 +41,13 @@ class MeetingsParams(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """When clients meet the server.
+    """A rule for the slots in which clients meet the server.
 
     Attributes:
-      following: (params, key, last [N], met [N]) -> [N] int32 slot of the meeting after ``last``, of which there were
-        ``met`` so far; ``last`` is -1 before the first. The pattern's numbers are ``params.numbers``.
-      mean: (params) -> mean gap in slots, or None where only what is observed tells.
+      following: (params, key, last [N], met [N]) -> [N] int32, the slot of the meeting that follows the one in slot
+        ``last``. ``met`` is the number of meetings so far; ``last`` is -1 before the first one. The pattern's numbers
+        are ``params.numbers``.
+      mean: (params) -> the mean gap in slots. None if the mean can only be estimated from the observed meetings.
     """
 
     following: Callable[[MeetingsParams, jax.Array, jax.Array, jax.Array], jax.Array]
@@ -49,22 +55,23 @@ class Pattern(NamedTuple):
 
 
 def _fixed(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
-    """Client i at the slots i + interval * n (that are not negative: beyond ``interval`` clients, some share slots)."""
+    """Client i meets the server at (i mod interval) + interval * n. With N > interval, some clients share slots."""
     first = jnp.arange(last.shape[0]) % params.numbers.interval
     return jnp.where(met == 0, first, last + params.numbers.interval)
 
 
 def _random(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
-    """Client i first at i (modulo gap_max), then gaps of U{gap_min .. gap_max}."""
+    """Client i first meets the server at the slot i mod gap_max. The gaps are drawn from U{gap_min .. gap_max}."""
     first = jnp.arange(last.shape[0]) % params.numbers.gap_max
     gap = jax.random.randint(key, last.shape, params.numbers.gap_min, params.numbers.gap_max + 1)
     return jnp.where(met == 0, first, last + gap)
 
 
 def _exponential(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
-    """Gaps of an exponential given that it is at most gap_limit, rounded up to slots; the first is one from the start.
+    """Gaps follow an exponential distribution truncated at gap_limit, and are rounded up to whole slots.
 
-    The inverse of the truncated distribution, -m log(1 - u (1 - exp(-limit / m))).
+    The first gap begins at slot -1. Gaps are drawn with the inverse of the truncated distribution function,
+    -m log(1 - u (1 - exp(-limit / m))), with the mean m before truncation and u uniform in [0, 1).
     """
     mean, limit = jnp.asarray(params.numbers.mean_gap, jnp.float32), jnp.asarray(params.numbers.gap_limit, jnp.int32)
     u = jax.random.uniform(key, last.shape, jnp.float32)
@@ -73,7 +80,7 @@ def _exponential(params: MeetingsParams, key: jax.Array, last: jax.Array, met: j
 
 
 def _table(params: MeetingsParams, key: jax.Array, last: jax.Array, met: jax.Array) -> jax.Array:
-    """The slots of a table, one after the other."""
+    """Clients meet the server at the slots of ``params.table``, and never again after the last one."""
     if params.table is None:
         raise UserError("the pattern table needs slots: give MeetingsParams.table, see networks.meetings.meeting_table")
     table = jnp.asarray(params.table)
@@ -87,41 +94,41 @@ def _slots(default: int, doc: str) -> Any:
 
 
 class FixedNumbers(Numbers):
-    """Of fixed meetings."""
+    """The numbers of the pattern ``fixed``."""
 
     interval: int = _slots(50, "slots between two meetings; client i meets the server at i + interval * n")
 
     def largest_gap(self) -> int | None:
-        """The longest gap between two meetings, in slots; None where only a run tells."""
+        """Return the longest gap between two meetings, in slots; None if it is known only after a run."""
         return self.interval
 
 
 class RandomNumbers(Numbers):
-    """Of uniform gaps."""
+    """The numbers of the pattern ``random``, whose gaps are uniform."""
 
     gap_min: int = _slots(30, "shortest gap between two meetings")
     gap_max: int = _slots(50, "longest gap")
 
     def check(self, setting: Setting) -> None:
-        """Gaps in order."""
+        """Check that ``gap_min`` is at most ``gap_max``."""
         if self.gap_min > self.gap_max:
             raise UserError(
                 f"server.gap_min is {self.gap_min}; it must be at most server.gap_max, which is {self.gap_max}"
             )
 
     def largest_gap(self) -> int | None:
-        """As of `FixedNumbers`."""
+        """Return the longest gap between two meetings, in slots."""
         return self.gap_max
 
 
 class ExponentialNumbers(Numbers):
-    """Of exponential gaps."""
+    """The numbers of the pattern ``exponential``."""
 
     mean_gap: float = number(30.0, "mean of the gaps before they are truncated", above=0, at_most=SLOTS, unit="slots")
     gap_limit: int = _slots(80, "longest gap, at which the exponential is truncated")
 
     def largest_gap(self) -> int | None:
-        """As of `FixedNumbers`."""
+        """Return the longest gap between two meetings, in slots."""
         return self.gap_limit
 
 
@@ -139,15 +146,15 @@ PATTERNS.register("table", doc="Meetings as a table of client, slot says.")(Patt
 
 
 def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:
-    """The table of the pattern of that name, from pairs in any order.
+    """Make the table for the pattern ``table`` from pairs of a client and a slot, in any order.
 
     Args:
       client: [n] whole numbers in 0..N-1.
-      slot: [n] whole numbers from 0; one given twice counts once.
+      slot: [n] whole numbers, at least 0. A pair that is given twice counts once.
       num_clients: N.
 
     Returns:
-      [N, K] int32 where K is the most meetings of a client, one at least.
+      [N, K] int32, where K is the largest number of meetings of a client, at least 1. Rows are padded with `NEVER`.
 
     Raises:
       UserError: for a client or a slot out of range.
@@ -168,12 +175,12 @@ def meeting_table(client: Any, slot: Any, num_clients: int) -> np.ndarray:
 
 
 class MeetingsState(NamedTuple):
-    """The world between two slots.
+    """The state of a network of meetings between two slots.
 
     Attributes:
-      last: [N] int32 slots of the last meetings, -1 before the first.
-      following: [N] int32 slots of the next meetings, which may be the coming slot.
-      met: [N] int32 meetings so far.
+      last: [N] int32, the slot of each client's last meeting; -1 before the first.
+      following: [N] int32, the slot of each client's next meeting, which may be the coming slot.
+      met: [N] int32, the number of meetings so far.
     """
 
     last: jax.Array
@@ -182,13 +189,17 @@ class MeetingsState(NamedTuple):
 
 
 def meetings(num_clients: int, pattern: str = "fixed") -> Network:
-    """A network whose clients meet the server by a pattern and each other in random pairs.
+    """Make a network whose clients meet the server by a pattern, and each other in random pairs.
 
-    A client's next meeting is drawn at the last one, so that a run may be of any length.
+    A client's next meeting is drawn when the last one takes place, so a run may have any length. ``hparams.network`` is
+    a `MeetingsParams`.
 
     Args:
       num_clients: N >= 1.
       pattern: a name of `PATTERNS`.
+
+    Returns:
+      The network.
 
     Raises:
       UserError: for an unknown pattern.

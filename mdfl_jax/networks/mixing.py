@@ -1,13 +1,13 @@
-"""Mixing: the weights with which a client averages what it hears.
+"""Mixing rules: they make the mixing matrix, the weights with which a client averages the models that it hears.
 
-``mix[i, j]`` is the weight that receiver i gives to sender j. Rows sum to one; a client without a neighbour keeps its
-own model. A rule listed in `MIXINGS` takes a `Heard`; the functions below take what they need of it.
+``mix[i, j]`` is the weight that receiver i gives to sender j. Rows sum to one. A client without a neighbour keeps its
+own model. A rule in `MIXINGS` takes a `Heard`; the functions below take the parts of it that they need.
 
-Links that fail in one direction make ``adjacency`` asymmetric. Rows sum to one all the same: fedavg, uniform and
-speed_aware share the weight out among those heard; metropolis_hastings weighs by the contacts, whose degrees both ends
-know, and the weight of a model that does not arrive goes to the receiver's own; so do max_degree and lazy. Columns then
-no longer sum to one, so these three are symmetric and doubly stochastic only while no link fails; the others are so on
-regular graphs (uniform), or never.
+A link that fails in one direction makes ``adjacency`` asymmetric, but rows still sum to one. fedavg, uniform and the
+speed-aware rules divide the weight among the senders that are heard. metropolis_hastings, max_degree and lazy compute
+weights from the contacts, whose degrees both ends know, and add the weight of a model that does not arrive to the
+receiver's own weight. Then columns no longer sum to one. So these three rules are symmetric and doubly stochastic only
+if no link fails. uniform is so on regular undirected graphs, and the other rules are not so in general.
 """
 
 from collections.abc import Callable
@@ -21,15 +21,15 @@ from mdfl_jax.registry import Registry
 
 
 class Heard(NamedTuple):
-    """What a mixing rule may use.
+    """The values that a mixing rule may use.
 
     Attributes:
-      adjacency: [N, N] bool, [i, j] where i hears j; no self loops.
-      contact: [N, N] bool, symmetric: who is in whose range, failed links included.
-      num_samples: [N] samples that each client holds.
+      adjacency: [N, N] bool; [i, j] is true where i hears j. There are no self loops.
+      contact: [N, N] bool, the links before any of them fails. It is symmetric unless the graph is directed.
+      num_samples: [N] number of samples that each client holds.
       speed: [N] distance that each client moved in the last round.
-      radius: communication radius in the unit of the speed, one for all or [N].
-      numbers: of the rule, of the class that it is registered with.
+      radius: communication radius in the unit of the speed, one for all clients or [N].
+      numbers: the numbers of the rule, an instance of the class that the rule is registered with.
     """
 
     adjacency: jax.Array
@@ -42,14 +42,16 @@ class Heard(NamedTuple):
 
 MixingRule = Callable[[Heard], jax.Array]
 MIXINGS: Registry[MixingRule] = Registry("mixing")
-SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # of links both ways, none of which fails
+SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # symmetric if links are undirected and none fails
 
 
 def metropolis_hastings(adjacency: jax.Array) -> jax.Array:
-    """Metropolis-Hastings weights (MADFL eq. 2): 1 / (1 + max(d_i, d_j)) for neighbours, the rest on the diagonal.
+    """Compute Metropolis-Hastings weights (MADFL eq. 2).
+
+    The weight of a neighbour is 1 / (1 + max(d_i, d_j)) with the degrees d. The rest of the weight is on the diagonal.
 
     Args:
-      adjacency: [N, N] bool, symmetric, no self loops.
+      adjacency: [N, N] bool, symmetric, without self loops.
 
     Returns:
       mix: [N, N] float32, symmetric and doubly stochastic.
@@ -63,12 +65,12 @@ def metropolis_hastings(adjacency: jax.Array) -> jax.Array:
 
 
 def max_degree(adjacency: jax.Array) -> jax.Array:
-    """Weights by the largest degree: W = I - L / (d_max + 1), L the Laplacian; 1 / (d_max + 1) for neighbours.
+    """Compute max-degree weights W = I - L / (d_max + 1), where L is the Laplacian: 1 / (d_max + 1) for neighbours.
 
-    Every client must know d_max, which is of the whole graph.
+    Every client must know d_max, the largest degree of the whole graph.
 
     Args:
-      adjacency: [N, N] bool, symmetric, no self loops.
+      adjacency: [N, N] bool, symmetric, without self loops.
 
     Returns:
       mix: [N, N] float32, symmetric and doubly stochastic.
@@ -83,7 +85,9 @@ def max_degree(adjacency: jax.Array) -> jax.Array:
 
 
 def lazy(mix: jax.Array) -> jax.Array:
-    """(I + W) / 2: the same averages, half as fast, and no negative eigenvalue where W is symmetric.
+    """Return the lazy mixing matrix (I + W) / 2 of a mixing matrix W, both [N, N].
+
+    It has the same limit, moves half as far in each round, and has no negative eigenvalue if W is symmetric.
 
     >>> lazy(jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
@@ -92,14 +96,14 @@ def lazy(mix: jax.Array) -> jax.Array:
 
 
 def fedavg(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
-    """FedAvg weights (DADFL eq. 2): a sender's share of the samples in the closed neighbourhood of the receiver.
+    """Compute FedAvg weights (DADFL eq. 2): a sender's share of the samples in the receiver's closed neighbourhood.
 
     Args:
-      adjacency: [N, N] bool, no self loops.
-      num_samples: [N] samples that each client holds, |D_j|.
+      adjacency: [N, N] bool, without self loops.
+      num_samples: [N] number of samples that each client holds, |D_j|.
 
     Returns:
-      mix: [N, N] float32, row-stochastic. A closed neighbourhood that holds no sample keeps its own model.
+      mix: [N, N] float32, row-stochastic. A client whose closed neighbourhood holds no sample keeps its own model.
 
     >>> fedavg(jnp.array([[False, True], [True, False]]), jnp.array([1, 3])).tolist()
     [[0.25, 0.75], [0.25, 0.75]]
@@ -111,10 +115,10 @@ def fedavg(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
 
 
 def uniform(adjacency: jax.Array) -> jax.Array:
-    """Plain averaging (thesis 5.3): W[i, j] = 1 / |M_i| over the closed neighbourhood M_i.
+    """Compute uniform weights (thesis 5.3): W[i, j] = 1 / |M_i| over the closed neighbourhood M_i.
 
     Args:
-      adjacency: [N, N] bool, no self loops.
+      adjacency: [N, N] bool, without self loops.
 
     Returns:
       mix: [N, N] float32, row-stochastic.
@@ -127,15 +131,15 @@ def uniform(adjacency: jax.Array) -> jax.Array:
 
 
 def speed_aware(adjacency: jax.Array, speed: jax.Array, ratio: jax.Array | float) -> jax.Array:
-    """Weights that grow with the sender's speed (thesis 5.4): W[i, j] = 1 / |M_i| + a (X_ij - 1 / |M_i|).
+    """Compute weights that grow with the sender's speed (thesis 5.4): W[i, j] = 1 / |M_i| + a (X_ij - 1 / |M_i|).
 
-    X_ij = s_j / sum of s over the closed neighbourhood M_i; where that sum is zero, X_ij = 1 / |M_i|. The ratio a = 0
-    is `uniform`, a = 1 is X.
+    X_ij is s_j divided by the sum of s over the closed neighbourhood M_i, or 1 / |M_i| if that sum is zero. The ratio
+    a = 0 gives `uniform`, and a = 1 gives X.
 
     Args:
-      adjacency: [N, N] bool, no self loops.
+      adjacency: [N, N] bool, without self loops.
       speed: [N] speeds, at least 0, in any unit.
-      ratio: a in [0, 1], one for all or one a receiver, [N].
+      ratio: a in [0, 1], one for all clients or [N], one for each receiver.
 
     Returns:
       mix: [N, N] float32, row-stochastic.
@@ -151,25 +155,26 @@ def speed_aware(adjacency: jax.Array, speed: jax.Array, ratio: jax.Array | float
 
 
 def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """The ratio of `speed_aware`, a receiver, that comes nearest to weighing models by what went into them.
+    """Compute for each receiver the ratio of `speed_aware` that best weighs models by how many models they combine.
 
-    Derivation. Take the model of client j for the mean of m_j independent ones, those that it met in the last round;
-    its variance around the consensus is then in proportion to 1 / m_j, and the unbiased average of least variance has
-    W_j = m_j / sum m. Among clients of density rho, a disc of radius R that moves at the relative speed v for a round
-    sweeps over pi R^2 + 2 R v, so m_j = 2 R rho (c + v_j) with c = pi R / 2. For directions independent of each other
-    v_j = sqrt(s_j^2 + q_i), where q_i is the mean square speed in M_i. The nearest member of the family
-    1 / n + a (X_j - 1 / n) in least squares has the coefficient of the regression of W on X,
+    Derivation. Assume that the model of client j is the mean of m_j independent models, those of the clients that it
+    was in contact with in the last round. Then its variance around the consensus is proportional to 1 / m_j, and the
+    unbiased average of least variance has W_j = m_j / sum m. In a crowd of density rho, a disc of radius R that moves
+    at the relative speed v for a round sweeps the area pi R^2 + 2 R v. So m_j = 2 R rho (c + v_j) with c = pi R / 2. If
+    directions are independent, v_j = sqrt(s_j^2 + q_i), where q_i is the mean square speed in M_i. The member of the
+    family 1 / n + a (X_j - 1 / n) nearest to W in least squares has the coefficient of the regression of W on X,
 
-        a_i = cov(v, s) / var(s) * mean(s) / (c + mean(v))      (moments over M_i),
+        a_i = cov(v, s) / var(s) * mean(s) / (c + mean(v))      (moments over M_i).
 
-    which lies in [0, 1]: v grows with s at a slope of at most 1, and c + mean(v) >= mean(s). A slow client among fast
-    ones meets nearly as many as they do, for v is nearly q^(1/2) for it: this is what made the thesis's fixed ratios
-    fail where most clients are fast. A long radius makes a small too. Equal speeds give a = 0, all the same then.
+    It lies in [0, 1], since v grows with s at a slope of at most 1, and c + mean(v) >= mean(s). A slow client among
+    fast ones has v near q^(1/2), so it has nearly as many contacts as they have. For this reason the thesis's fixed
+    ratios failed where most clients are fast. A long radius also makes a small. Equal speeds give a = 0; then every a
+    gives the same weights.
 
     Args:
-      adjacency: [N, N] bool, no self loops.
+      adjacency: [N, N] bool, without self loops.
       speed: [N] distance that each client moves in a round.
-      radius: R in the unit of the speed, the receiver's, one for all or [N]; ``inf``, where all meet all, gives 0.
+      radius: R of the receiver in the unit of the speed, one for all clients or [N]. ``inf`` connects all and gives 0.
 
     Returns:
       ratio: [N] in [0, 1].
@@ -187,12 +192,12 @@ def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | 
 
 
 def _closed(adjacency: jax.Array) -> jax.Array:
-    """[N, N] float, one where j is in the closed neighbourhood of i."""
+    """Return [N, N] float, which is 1 where j is in the closed neighbourhood of i, else 0."""
     return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(float)
 
 
 def _arriving(mix: jax.Array, heard: Heard) -> jax.Array:
-    """Weights of contacts, less those of links that fail, which go to the receiver's own model."""
+    """Move the weights of links that fail to the receiver's own model."""
     lost = jnp.where(heard.contact & ~heard.adjacency, mix, 0.0)
     return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
 
@@ -223,7 +228,7 @@ def _uniform(heard: Heard) -> jax.Array:
 
 
 class SpeedAwareNumbers(Numbers):
-    """Of speed-aware weights."""
+    """The numbers of the mixing rule ``speed_aware``."""
 
     ratio: float = number(0.5, "weight of the speeds, a", at_least=0, at_most=1, source="thesis 5.4")
 

@@ -1,9 +1,9 @@
-"""Contact as neighbour lists, for so many clients that an N x N matrix is too much.
+"""Contact as neighbour lists, for numbers of clients whose N x N matrix would need too much memory.
 
-Clients are sorted by how far west they come, so that whoever a block of them may meet stands in one stretch of that
-order; only this stretch is tested, a chunk at a time. Who meets is kept as bits, 32 clients a word, of one block of
-rows at a time, and read out into lists. Memory is linear in N for a given ``max_degree``, but for those bits
-(N / 32 words a row of one block).
+Clients are sorted by the westernmost place of their path. The clients that a block of rows may be in contact with are
+then one contiguous part of this order, and only this part is tested, one chunk at a time. The contacts of one block are
+stored as bits, 32 clients in a word, and then read into lists. Memory is linear in N for a given ``max_degree``, except
+for these bits (N / 32 words for each row of one block).
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ BLOCK, CHUNK, WORD = 128, 512, 32
 
 
 class Neighbours(NamedTuple):
-    """Who meets whom, as lists.
+    """The contacts of each client, as lists.
 
     Attributes:
-      ids: [N, D] int32 the neighbours of each client in no particular order, filled up with the client itself.
-      present: [N, D] bool, which entries are neighbours.
-      degree: [N] int32 how many neighbours there are; where that is more than D, the list holds D of them.
+      ids: [N, D] int32, the neighbours of each client in no particular order, padded with the client itself.
+      present: [N, D] bool, true for the entries that are neighbours, false for padding.
+      degree: [N] int32, the number of neighbours. If it is larger than D, the list holds D of them.
     """
 
     ids: jax.Array
@@ -33,7 +33,7 @@ class Neighbours(NamedTuple):
 
 
 def _bit_at(word: jax.Array, rank: jax.Array) -> jax.Array:
-    """Position of the rank-th set bit (from 0) of a word, by halving: rank < number of set bits."""
+    """Return the position of the rank-th set bit (from 0) of a word, by bisection. There must be more set bits."""
     position = jnp.zeros_like(rank)
     for half in (16, 8, 4, 2, 1):
         low = (word >> position.astype(jnp.uint32)) & jnp.uint32((1 << half) - 1)
@@ -44,7 +44,10 @@ def _bit_at(word: jax.Array, rank: jax.Array) -> jax.Array:
 
 
 def _read_out(words: jax.Array, max_degree: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Positions of the first set bits of each row of words: [B, W] -> [B, D] positions, [B, D] bool, [B] set bits."""
+    """Find the first D set bits in each row of words.
+
+    Words [B, W] give the positions [B, D], whether each of these exists [B, D], and the number of set bits [B].
+    """
     counts = jax.lax.population_count(words).astype(jnp.int32)
     ends = jnp.cumsum(counts, axis=1)
     rank = jnp.arange(max_degree)
@@ -57,13 +60,17 @@ def _read_out(words: jax.Array, max_degree: int) -> tuple[jax.Array, jax.Array, 
 
 
 def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
-    """`mdfl_jax.networks.contact.swept` as neighbour lists.
+    """Compute the contacts of `mdfl_jax.networks.contact.swept` as neighbour lists.
 
     Args:
-      times: [N, K].
-      points: [N, K, 2].
-      radius: one for all or [N].
-      max_degree: D >= 1, neighbours that a list holds. Nothing is cut off silently: ``degree`` is the true number.
+      times: [N, K], as in `swept`.
+      points: [N, K, 2], as in `swept`.
+      radius: one radius for all clients or [N].
+      max_degree: D >= 1, the number of neighbours that a list can hold. ``degree`` is the true number, so it shows if a
+        list is cut off.
+
+    Returns:
+      The neighbour lists of all clients.
 
     Raises:
       UserError: for a ``max_degree`` below 1.
@@ -79,12 +86,12 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
     pieces, used = segments(times[order], points[order])
     columns = row_blocks(pieces, CHUNK)
     column_radii, column_ids = row_blocks(radii, CHUNK), row_blocks(ids, CHUNK)
-    # Copies of the last client fill the last chunk up; an id of their own kind keeps them from being met.
+    # The last chunk is padded with copies of the last client. They get the id -1, so that they are in no contact.
     column_ids = jnp.where(jnp.arange(column_ids.size).reshape(column_ids.shape) < num_clients, column_ids, -1)
 
     def of_block(block: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         rows, row_radii, row_ids, row_west, row_east = block
-        reach = jnp.max(row_radii) * 1.001 + 1e-3  # room for the rounding of sums; candidates are tested exactly
+        reach = jnp.max(row_radii) * 1.001 + 1e-3  # a margin for rounding errors of sums; candidates are tested exactly
         begin = jnp.searchsorted(farthest_east, jnp.min(row_west) - reach)
         end = jnp.searchsorted(west, jnp.max(row_east) + reach, side="right")
 
@@ -111,12 +118,15 @@ def swept_neighbours(times: jax.Array, points: jax.Array, radius: jax.Array | fl
 
 
 def disc_neighbours(position: jax.Array, radius: jax.Array | float, max_degree: int) -> Neighbours:
-    """`mdfl_jax.networks.contact.disc` as neighbour lists: paths that stand still.
+    """Compute the contacts of `mdfl_jax.networks.contact.disc` as neighbour lists.
 
     Args:
-      position: [N, 2].
-      radius: one for all or [N].
-      max_degree: as `swept_neighbours`.
+      position: [N, 2] places, in the unit of the radius.
+      radius: one radius for all clients or [N].
+      max_degree: D, as in `swept_neighbours`.
+
+    Returns:
+      The neighbour lists of all clients.
 
     Raises:
       UserError: for a ``max_degree`` below 1.

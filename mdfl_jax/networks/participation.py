@@ -1,4 +1,7 @@
-"""Some neighbours at a time, some rounds only: PaME's setting (V-D) for algorithms that do not pick neighbours."""
+"""Partial participation of neighbours and communication in some rounds only.
+
+This is PaME's setting (V-D), for algorithms that do not pick neighbours themselves.
+"""
 
 import zlib
 from typing import Any, NamedTuple
@@ -14,16 +17,17 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import FIXED, Clients, Links, Network
 
-OWN = zlib.crc32(b"participation") & 0x7FFFFFFF  # folded into a stream that the inner network draws from too
+# This number is folded into the key, since the inner network draws from the same streams.
+OWN = zlib.crc32(b"participation") & 0x7FFFFFFF
 
 
 class ThinnedParams(NamedTuple):
     """Traced numbers of a thinned network.
 
     Attributes:
-      inner: of the network that is thinned.
-      participation: share of its neighbours that a client picks, nu in [0, 1].
-      period: rounds from one communication to the next, kappa >= 1, one for all.
+      inner: the numbers of the network that is thinned.
+      participation: nu in [0, 1], the share of its neighbours that a client picks.
+      period: kappa >= 1, the number of rounds from one communication to the next, the same for all clients.
     """
 
     inner: Any
@@ -32,45 +36,53 @@ class ThinnedParams(NamedTuple):
 
 
 class ThinnedState(NamedTuple):
-    """The inner network's state and, where the picks stay, the links [N, N] bool; else None."""
+    """The state of a thinned network.
+
+    Attributes:
+      inner: the state of the inner network.
+      links: [N, N] bool, the picked links if they are drawn once for a seed; None if they are drawn in every round.
+    """
 
     inner: Any
     links: jax.Array | None
 
 
 def pick_links(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
-    """Links of a round: each client picks ceil(nu d_i) neighbours uniformly, and an exchange goes both ways.
+    """Draw the links of a round: each client picks ceil(nu d_i) of its d_i neighbours, and exchanges go both ways.
 
     Args:
-      key: one for all clients.
-      adjacency: [N, N] bool, [i, j] where i hears j.
+      key: one typed key for all clients.
+      adjacency: [N, N] bool; [i, j] is true where i hears j.
       rate: nu in [0, 1].
 
     Returns:
-      [N, N] bool, a part of ``adjacency``: the union of the picks; of a link of one direction only that direction.
+      [N, N] bool, a subset of ``adjacency``: i hears j if i has picked j or j has picked i, and if ``adjacency`` has
+      this direction of the link.
     """
     picked = random_neighbours(key, adjacency, rate)
     return (picked | picked.T) & adjacency
 
 
 def thinned(network: Network, stay: bool = False) -> Network:
-    """A network of which a part is used, as the participation and period that PaME V-D sets for all its rivals.
+    """Make a network that uses a part of another network's links, as PaME V-D does for all algorithms it compares with.
 
-    In rounds that the period does not divide there are no links and every client keeps its model. In the others each
-    client picks ceil(nu d_i) of its d_i neighbours, which makes it hear nu d_i to 2 nu d_i or so of them, as whoever
-    picks it is heard too. The weights are Metropolis-Hastings on these links; where nu is 1, the inner network's.
+    There are links only in rounds whose index is a multiple of the period; in the others every client keeps its model.
+    Each client picks ceil(nu d_i) of its d_i neighbours. It also hears the clients that pick it, so it hears about
+    nu d_i to 2 nu d_i of them. The weights are Metropolis-Hastings on these links. If nu is 1, they are those of the
+    inner network.
 
     Args:
-      network: the inner one; ``hparams.network`` becomes a `ThinnedParams` around its numbers.
-      stay: the picks are drawn once a seed and stay, for algorithms that keep copies of their neighbours' models;
-        drawn again until they connect whom the inner links connect, 100 times at most, then all links stay.
+      network: the inner network. ``hparams.network`` becomes a `ThinnedParams` that contains its numbers.
+      stay: if true, the picks are drawn once for each seed and stay. This is for algorithms that keep copies of their
+        neighbours' models. They are drawn until they connect the same clients as the inner links, at most 100 times;
+        if no draw does, all links stay.
 
     Returns:
-      A network that gives what the inner one gives; FIXED, which now says "the same links in every round in which
-      there are any", only with ``stay``.
+      A network that gives what the inner one gives, without FIXED unless ``stay`` is true. FIXED then means the same
+      links in every round in which there are any.
 
     Raises:
-      UserError: for ``stay`` over links that change, or a network with a server, whose pairs are drawn already.
+      UserError: for ``stay`` over links that change, or for a network with a server, whose pairs are already drawn.
     """
     if "at_server" in network.gives:
         raise UserError("algorithm.participation and the periods must be 1 on a network with a server")

@@ -1,4 +1,4 @@
-"""Graphs drawn by chance, each seed its own, inside the program; drawn again until connected."""
+"""Random graphs, drawn inside the compiled program for each seed, again and again until they are connected."""
 
 import math
 
@@ -10,29 +10,38 @@ from mdfl_jax.networks.connected import TRIES, until_connected
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, on_ring
 from mdfl_jax.numbers import Numbers, Setting, number
 
-SWAPS = 20  # tried a link; the chain forgets the circulant graph after some ten
-LEAST_CHANCE = 0.05  # of a connected draw, below which a study is refused
+SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
+LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this
 
 
 def circulant(num_clients: int, degree: jax.Array) -> jax.Array:
-    """Each hears the ``degree`` nearest on the circle: [N, N] bool. An odd degree (N even) takes the opposite too."""
+    """Make the circulant graph in which each client hears the ``degree`` nearest clients on the circle.
+
+    Args:
+      num_clients: N.
+      degree: [] int, at least 0 and below N. If it is odd, N must be even, and each client also hears the opposite one.
+
+    Returns:
+      [N, N] bool, symmetric.
+    """
     steps, half = on_ring(num_clients), jnp.asarray(degree, jnp.int32) // 2
     opposite = (jnp.asarray(degree) % 2 == 1) & (2 * steps == num_clients)
     return ((steps > 0) & (steps <= half)) | opposite
 
 
 def _swap(adjacency: jax.Array, key: jax.Array) -> jax.Array:
-    """Two random links (a, b) and (c, d) become (a, d) and (c, b), unless a link would be double or a loop."""
+    """Replace two random links (a, b) and (c, d) by (a, d) and (c, b), unless one is there already or is a loop."""
     num_clients = adjacency.shape[0]
     key_ends, key_links = jax.random.split(key)
-    ends = jax.random.randint(key_ends, (2,), 0, num_clients)  # all have one degree: a uniform end of a uniform link
+    # All degrees are equal. So a uniform client and a uniform neighbour of it are a uniform link in a random direction.
+    ends = jax.random.randint(key_ends, (2,), 0, num_clients)
     noise = jax.random.uniform(key_links, (2, num_clients))
     others = jnp.argmax(jnp.where(adjacency[ends], noise, -1.0), axis=1)
     (a, c), (b, d) = ends, others
     ok = (a != d) & (c != b) & ~adjacency[a, d] & ~adjacency[c, b]
     old_rows, old_columns = jnp.stack([a, b, c, d]), jnp.stack([b, a, d, c])
     new_rows, new_columns = jnp.stack([a, d, c, b]), jnp.stack([d, a, b, c])
-    # A swap that is refused writes what stands there already, so that places written twice are written alike.
+    # A refused swap writes the values that are there already. So entries that are written twice get the same value.
     adjacency = adjacency.at[new_rows, new_columns].set(adjacency[new_rows, new_columns] | ok)
     return adjacency.at[old_rows, old_columns].set(~ok)
 
@@ -58,7 +67,7 @@ def _erdos_renyi(params: GraphParams, key: jax.Array, num_clients: int) -> jax.A
 
 
 def link_probability(num_clients: int, numbers: "ErdosRenyiNumbers") -> jax.Array:
-    """The probability of a link of erdos_renyi: as given, or from the mean degree."""
+    """Return the link probability of ``erdos_renyi``, [] float: as given or, if that is 0, from the mean degree."""
     return jnp.where(numbers.probability > 0, numbers.probability, numbers.degree / max(num_clients - 1, 1))
 
 
@@ -85,12 +94,12 @@ def _small_world(params: GraphParams, key: jax.Array, num_clients: int) -> jax.A
 
 
 class RegularNumbers(Numbers):
-    """Of random regular graphs."""
+    """The numbers of the graph ``random_regular``."""
 
     degree: int = number(4, "links of a client", at_least=1)
 
     def check(self, setting: Setting) -> None:
-        """Such a graph exists, and can be connected."""
+        """Check that such a graph exists and that it can be connected."""
         _check_degree(self.degree, setting)
         if self.degree * setting.num_clients % 2:
             raise UserError(
@@ -105,20 +114,20 @@ class RegularNumbers(Numbers):
 
 
 class ErdosRenyiNumbers(Numbers):
-    """Of Erdos-Renyi graphs."""
+    """The numbers of the graph ``erdos_renyi``."""
 
     degree: int = number(4, "mean number of links of a client", at_least=1)
-    probability: float = number(0.0, "probability of a link, 0: by the degree", at_least=0, at_most=1)
+    probability: float = number(0.0, "probability of a link; 0 computes it from the degree", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """A connected draw is not too rare."""
+        """Check that a connected draw is not too rare."""
         num_clients = setting.num_clients
         if self.probability == 0:
             _check_degree(self.degree, setting)
         if setting.allow_disconnected or num_clients < 2:
             return
         chance = self.probability or self.degree / (num_clients - 1)
-        # A draw is connected nearly if and only if nobody is isolated: Erdos and Renyi's limit.
+        # In the limit of Erdos and Renyi, a draw is connected nearly if and only if no client is isolated.
         connected = math.exp(-num_clients * (1 - chance) ** (num_clients - 1))
         if connected < LEAST_CHANCE:
             field = f"graph.probability is {chance:g}" if self.probability else f"graph.degree is {self.degree}"
@@ -129,13 +138,13 @@ class ErdosRenyiNumbers(Numbers):
 
 
 class SmallWorldNumbers(Numbers):
-    """Of small worlds."""
+    """The numbers of the graph ``small_world``."""
 
     degree: int = number(4, "links of a client before rewiring, even", at_least=1)
-    rewire: float = number(0.1, "probability that a link is led elsewhere", at_least=0, at_most=1)
+    rewire: float = number(0.1, "probability that a link is moved to another client", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """An even degree, below N."""
+        """Check that the degree is even and below N."""
         _check_degree(self.degree, setting)
         if self.degree % 2:
             raise UserError(f"graph.degree is {self.degree}; for small_world it must be even")
@@ -146,18 +155,20 @@ def _check_degree(degree: int, setting: Setting) -> None:
         raise UserError(f"graph.degree is {degree}; it must be less than network.num_clients, {setting.num_clients}")
 
 
-# Nearly uniform: a long chain of double-edge swaps. The chain is symmetric and reaches every such graph, so its limit
-# is uniform; it begins with the circulant graph, which is what there is where no draw of 100 was connected.
+# The draw is nearly uniform. It is a long Markov chain of double-edge swaps. The chain is symmetric and reaches every
+# such graph, so its limit is uniform. It begins with the circulant graph. If none of 100 draws is connected, the
+# circulant graph is used.
 GRAPHS.register("random_regular", RegularNumbers, "Uniform among the connected graphs in which all have degree links.")(
     Graph(_random_regular, regular=True)
 )
 
-# Where no draw of 100 was connected, the components of the last one are joined in a chain.
+# If none of 100 draws is connected, the components of the last one are joined in a chain.
 GRAPHS.register(
     "erdos_renyi", ErdosRenyiNumbers, "Each link is there with one probability, given that the graph is connected."
 )(Graph(_erdos_renyi))
 
-# Watts and Strogatz (Nature 1998); hop by hop, client by client, to somebody drawn among those who are no neighbours.
+# Watts and Strogatz (Nature 1998). Links are visited hop by hop and client by client. A link is moved to a client drawn
+# from those that are not neighbours yet. If none of 100 draws is connected, the components of the last one are joined.
 GRAPHS.register(
     "small_world",
     SmallWorldNumbers,

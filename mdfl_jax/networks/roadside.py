@@ -1,7 +1,7 @@
-"""A server behind road-side units: clients that move meet it inside the units' range, and each other inside their own.
+"""A network with road-side units: a moving client meets the server while it is in the range of a unit.
 
-FedMobile appendix A. The clients are those of any spatial network: its mobility, contact and failing links say who can
-talk, with the radius as the range between clients.
+The source is FedMobile, appendix A. The clients are those of any spatial network. Its mobility, contact and failing
+links say which clients can talk to each other, and its radius is the range between clients.
 """
 
 from typing import Any, NamedTuple
@@ -23,9 +23,9 @@ class RoadsideParams(NamedTuple):
     """Traced numbers of a network with road-side units.
 
     Attributes:
-      spatial: of the clients' world.
-      units: [U, 2] places of the units, in the world's unit.
-      unit_range: distance within which a client meets the server.
+      spatial: the numbers of the inner spatial network.
+      units: [U, 2] places of the units, in the unit of length of the world.
+      unit_range: the distance from a unit within which a client meets the server.
     """
 
     spatial: SpatialParams
@@ -34,15 +34,15 @@ class RoadsideParams(NamedTuple):
 
 
 class RoadsideState(NamedTuple):
-    """The world between two slots.
+    """The state of a network with road-side units between two slots.
 
     Attributes:
-      spatial: the clients' world.
-      last: [N] int32 slots of the last meetings, -1 before the first.
-      met: [N] int32 meetings so far.
-      following: [R, N] int32 slots of the next meeting after each slot, `NEVER` where none comes; None where clients do
-        not know it.
-      reached: [N] bool, who meets a unit at all in the R slots.
+      spatial: the state of the inner spatial network.
+      last: [N] int32, the slot of each client's last meeting; -1 before the first.
+      met: [N] int32, the number of meetings so far.
+      following: [R, N] int32, the slot of the next meeting after each slot; `NEVER` where none comes. None if clients
+        do not know their next meeting.
+      reached: [N] bool, true for the clients that meet a unit in at least one of the R slots.
     """
 
     spatial: SpatialState
@@ -53,7 +53,15 @@ class RoadsideState(NamedTuple):
 
 
 def at_units(position: jax.Array, units: jax.Array, unit_range: jax.Array | float) -> jax.Array:
-    """[N] bool, whose place [N, 2] is in the range of one of some units [U, 2].
+    """Find the clients that are in the range of at least one unit.
+
+    Args:
+      position: [N, 2] places of the clients.
+      units: [U, 2] places of the units.
+      unit_range: the range of a unit, in the unit of the places.
+
+    Returns:
+      [N] bool.
 
     >>> at_units(jnp.array([[0.0, 0.0], [3.0, 4.0], [9.0, 0.0]]), jnp.array([[0.0, 4.0], [20.0, 0.0]]), 4.0).tolist()
     [True, True, False]
@@ -62,7 +70,13 @@ def at_units(position: jax.Array, units: jax.Array, unit_range: jax.Array | floa
 
 
 def next_meetings(at_server: jax.Array) -> jax.Array:
-    """Slots of the next meeting after each slot: [R, N] bool -> [R, N] int32, `NEVER` where none comes.
+    """Compute the slot of the next meeting after each slot.
+
+    Args:
+      at_server: [R, N] bool, whether each client meets the server in each slot.
+
+    Returns:
+      [R, N] int32; `NEVER` where no meeting comes.
 
     >>> next_meetings(jnp.array([[True], [False], [True], [False]])).ravel().tolist() == [2, 2, NEVER, NEVER]
     True
@@ -79,14 +93,14 @@ def next_meetings(at_server: jax.Array) -> jax.Array:
 
 
 def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
-    """Partners of a maximal matching: pairs in random order, each taken where both are free yet.
+    """Draw a maximal matching: possible pairs are visited in random order and taken if both clients are still free.
 
     Args:
-      key: of this slot.
-      adjacency: [N, N] bool; two can be a pair where they hear each other.
+      key: typed key of this slot.
+      adjacency: [N, N] bool. Two clients can be a pair if they hear each other.
 
     Returns:
-      [N] int32, a client's own index where it is alone. No two clients that are left alone hear each other.
+      [N] int32, the partner of each client; its own index if it is alone. No two clients left alone hear each other.
     """
     num_clients = adjacency.shape[0]
     me = jnp.arange(num_clients, dtype=jnp.int32)
@@ -98,7 +112,7 @@ def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
         return loop[1]
 
     def take(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Takes every pair that is the first in order of both its clients: the greedy matching, many pairs at once."""
+        """Take every pair that is first in the order for both clients: the greedy matching, many pairs at a time."""
         partner, _ = loop
         free = partner == me
         left = jnp.where(free[:, None] & free[None, :], rank, -1.0)
@@ -110,18 +124,18 @@ def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
 
 
 def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time: bool = True) -> Network:
-    """A spatial network with a server behind road-side units.
+    """Make a spatial network whose clients also meet a server at road-side units.
 
     Args:
-      inner: of `mdfl_jax.networks.spatial.spatial`, in a world with places.
-      rounds: slots of the run, R. The movement is run ahead once, before the first slot, with the same keys. Known
-        meetings take 4 R N bytes a run.
-      known_next: whether clients know their next meeting, as of a route, or expect it the mean gap that they have seen
-        after the last.
-      one_at_a_time: whether a client talks to one other in a slot, by a `matching`, or to all in range.
+      inner: a network of `mdfl_jax.networks.spatial.spatial`, in a world with places.
+      rounds: R, the slots of the run. The movement is computed once before the first slot, with the same keys as in
+        the run. Known meetings take 4 R N bytes for each run.
+      known_next: if true, clients know their next meeting, as from a route; else they expect it after the last one, at
+        the mean gap of their meetings so far.
+      one_at_a_time: if true, a client talks to one other client in a slot, by a `matching`; else to all in range.
 
     Raises:
-      UserError: for no slot.
+      UserError: if ``rounds`` is below 1.
     """
     if rounds < 1:
         raise UserError(f"rounds is {rounds}; it must be at least 1")
@@ -165,7 +179,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
         return inner.places(state.spatial)
 
     gives = inner.gives | SERVER_FIELDS
-    if one_at_a_time:  # pairs are drawn anew in every slot, also of clients that stay
+    if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
     own = of_inner(inner, lambda state: state.spatial)
     return Network(num_clients, frozenset(gives), init, step, places, lambda state: state.reached, own)

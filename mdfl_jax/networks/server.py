@@ -1,4 +1,4 @@
-"""What the networks with a server share: slots of meetings, known or expected, and pairs of clients (FedMobile 3)."""
+"""Functions that the networks with a server share: expected meetings and pairs of clients (FedMobile 3)."""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +7,15 @@ from mdfl_jax.types import BEFORE, NEVER, Links
 
 
 def expected_next(last: jax.Array, mean: jax.Array, slot: jax.Array) -> jax.Array:
-    """[N] int32 slots of the next meetings as expected: a mean gap after the last, and after this slot in any case.
+    """Compute the expected slots of the next meetings: one mean gap after the last meeting, but always after this slot.
 
     Args:
-      last: [N] int32 last meetings.
-      mean: mean gap, one for all or [N], in slots; ``inf`` where nothing is known of it.
-      slot: [] int32.
+      last: [N] int32, the slots of the last meetings.
+      mean: the mean gap in slots, one for all clients or [N]; ``inf`` if it is not known.
+      slot: [] int32, the index of this slot.
+
+    Returns:
+      [N] int32; `NEVER` where the mean gap is not known.
 
     >>> expected_next(jnp.array([-1, 4, 4]), jnp.array([jnp.inf, 2.5, 30.0]), 9).tolist() == [NEVER, 10, 34]
     True
@@ -22,40 +25,53 @@ def expected_next(last: jax.Array, mean: jax.Array, slot: jax.Array) -> jax.Arra
 
 
 def observed_mean(last: jax.Array, met: jax.Array) -> jax.Array:
-    """[N] mean gap of the ``met`` meetings so far, the first one counted from the start; ``inf`` before any."""
+    """Compute the mean gap of the meetings so far.
+
+    The first gap is counted from slot -1.
+
+    Args:
+      last: [N] int32, the slots of the last meetings; -1 before the first.
+      met: [N] int32, the number of meetings so far.
+
+    Returns:
+      [N] mean gaps in slots; ``inf`` before the first meeting.
+    """
     return jnp.where(met > 0, (last - BEFORE) / jnp.maximum(met, 1), jnp.inf)
 
 
 def random_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> jax.Array:
-    """Partners of floor(rho N / 2) disjoint pairs, drawn uniformly (FedMobile appendix B).
+    """Draw floor(rho N / 2) disjoint pairs of clients uniformly (FedMobile appendix B).
 
     Args:
-      key: of this slot.
+      key: typed key of this slot.
       num_clients: N.
-      rate: rho in [0, 1], share of the clients that have a partner.
+      rate: rho in [0, 1], the share of the clients that have a partner.
 
     Returns:
-      [N] int32, a client's own index where it is alone.
+      [N] int32, the partner of each client; its own index if it is alone.
     """
     order = jax.random.permutation(key, num_clients).astype(jnp.int32)
     num_pairs = jnp.floor(jnp.asarray(rate, jnp.float32) * num_clients / 2 + 1e-4).astype(jnp.int32)
     place = jnp.arange(num_clients, dtype=jnp.int32)
     paired = place < 2 * num_pairs
-    # The places 2k and 2k + 1 are a pair; the last of an odd number has no mate.
+    # The clients at the positions 2k and 2k + 1 of the order are a pair. With N odd, the last one has no partner.
     mate = order[jnp.minimum(place ^ 1, num_clients - 1)]
     return jnp.zeros(num_clients, jnp.int32).at[order].set(jnp.where(paired, mate, order))
 
 
 def pair_links(partner: jax.Array, at_server: jax.Array, last: jax.Array, following: jax.Array) -> Links:
-    """Links of disjoint pairs, the weights one half each; a client alone keeps its model.
+    """Make the links of disjoint pairs. The two weights of a pair are one half; a client that is alone keeps its model.
 
-    The matrices are made where an algorithm reads them, and not at all in a compiled program that does not.
+    If an algorithm does not read the matrices, the compiler removes them from the program.
 
     Args:
       partner: [N] int32, see `mdfl_jax.types.Links`.
-      at_server: [N] bool.
-      last: [N] int32.
-      following: [N] int32 next meetings.
+      at_server: [N] bool, whether each client meets the server in this slot.
+      last: [N] int32, the slots of the last meetings.
+      following: [N] int32, the slots of the next meetings.
+
+    Returns:
+      The links of the slot.
     """
     client = jnp.arange(partner.shape[0], dtype=jnp.int32)
     mate = partner[:, None] == client

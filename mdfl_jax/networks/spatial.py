@@ -1,4 +1,4 @@
-"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, the thesis 4 and 5)."""
+"""The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, thesis 4 and 5)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,25 +22,27 @@ from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
-BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the link stream that no round has
+BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 
 
 class SpatialParams(NamedTuple):
     """Traced numbers of a spatial network.
 
     Attributes:
-      num_mobile: how many clients move, M; they are the first M. Under random_walk all move, and these are the fast.
-      radius: communication radius Rc, in grid units or metres, one for all or [N]; ``inf`` connects everybody.
-      max_step: largest distance moved in a round on the grid, Rm; ``inf`` is unconstrained.
-      mobility: which of the network's mobility rules moves them.
+      num_mobile: M, the number of clients that move; they are the first M clients. Under ``random_walk`` all clients
+        move, and the first M are the fast ones.
+      radius: communication radius Rc, in grid units or metres, one for all clients or [N]; ``inf`` connects all.
+      max_step: Rm, the largest distance moved in a round on the grid; ``inf`` means no limit.
+      mobility: the index of the mobility rule that is used, among the network's rules.
       radius_spread: radii are drawn in [1 - spread, 1 + spread] times ``radius``, before the first round.
-      link_failure: probability that a link fails, a round and a direction.
-      link_fading: what is added to it at the edge of the radius, growing with the squared distance.
-      mixing: the numbers of the mixing; None: its own.
-      motion: the numbers of the plane; the grid has none.
-      rules: the numbers of each of the network's mobility rules, in their order (`rule_numbers`); empty: their own.
-      trace: what a trace says: a `mdfl_jax.mobility.trace.Tracks` for the rules trace and static_trace, a
-        `mdfl_jax.networks.contact_list.ContactList` for contacts.
+      link_failure: the probability that a link fails, drawn for each round and each direction.
+      link_fading: the increase of this probability at the edge of the radius. It grows with the squared distance.
+      mixing: the numbers of the mixing rule. None takes the defaults.
+      motion: the numbers of the plane. The grid does not use them.
+      rules: the numbers of each of the network's mobility rules, in their order (`rule_numbers`). If it is empty, the
+        defaults are taken.
+      trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` for the rules ``trace`` and ``static_trace``, a
+        `mdfl_jax.networks.contact_list.ContactList` for ``contacts``.
     """
 
     num_mobile: Any = 5
@@ -57,16 +59,16 @@ class SpatialParams(NamedTuple):
 
 
 class SpatialState(NamedTuple):
-    """The world between two rounds.
+    """The state of a spatial network between two rounds.
 
     Attributes:
-      world: what the mobility rules know.
-      rules: the state of each mobility rule; the one in use moves, the others stand by.
-      places: where the clients are, and how far they have moved.
+      world: the data that the mobility rules read.
+      rules: the state of each mobility rule. Only the state of the rule in use changes.
+      places: the places of the clients, and the distances that they have moved.
       radius: [N] communication radii.
-      speed: [N] distance moved in the last round.
-      path: how they moved in it; None where contact does not ask.
-      there: [N] bool, who can be in contact; None where no rule lets clients be absent.
+      speed: [N] distance that each client moved in the last round.
+      path: the clients' paths in the last round; None unless contact is swept.
+      there: [N] bool, which clients can be in contact; None if no rule lets clients be absent.
     """
 
     world: GridWorld | PlaneWorld | ListWorld
@@ -79,11 +81,14 @@ class SpatialState(NamedTuple):
 
 
 def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
-    """The numbers of mobility rules, for `SpatialParams.rules`.
+    """Make the numbers of mobility rules, for `SpatialParams.rules`.
 
     Args:
-      mobility: their names.
-      **values: numbers by name; each rule takes those that it has, and its own where none is given.
+      mobility: the names of the rules.
+      **values: numbers by name. Each rule takes the numbers that it has, and its default where none is given.
+
+    Returns:
+      The numbers of each rule, in the order of ``mobility``.
     """
     return tuple(from_values(MOBILITIES.numbers(name), values) for name in mobility)
 
@@ -96,21 +101,26 @@ def spatial(
     contact: str = "disc",
     links_fail: bool = False,
 ) -> Network:
-    """Clients that move on a G x G grid or in the plane, whichever their mobility rules live in, or of a contact list.
+    """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
-    Several mobility rules of one world make ONE program: ``hparams.network.mobility`` says which of them moves a run.
+    The mobility rules decide which of these worlds is used. Several rules of one world share ONE compiled program;
+    ``hparams.network.mobility`` is the index of the rule that a run uses. ``hparams.network`` is a `SpatialParams`.
 
     Args:
       num_clients: N >= 1.
-      grid_size: G >= 1, of the grid.
+      grid_size: G >= 1, used on the grid only.
       mobility: names of `mdfl_jax.mobility.MOBILITIES`.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
-      contact: disc, who is within the radius at the beginning of the round, or swept, who came within it at any time of
-        the movement since the last round (nobody before the first one, thesis 4). Not looked at with a contact list.
-      links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say; else these are not looked at.
+      contact: with ``disc``, two clients are in contact if they are within the radius at the beginning of the round.
+        With ``swept``, they are if they came within it at any time of the movement since the last round, so that no
+        client is in contact in the first round (thesis 4). It is not used with a contact list.
+      links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say. If false, these two are not used.
+
+    Returns:
+      The network.
 
     Raises:
-      UserError: for an unknown name, or rules of several worlds.
+      UserError: for an unknown name, or for rules of more than one world.
     """
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
@@ -121,7 +131,7 @@ def spatial(
     own = rule_numbers(mobility)
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
-        """The world as a rule sees it, with what is not carried from round to round: its numbers and the trace."""
+        """Add the rule's numbers and the trace to the world; these are not carried from round to round."""
         if kind == "contacts":
             return world
         numbers = (params.rules or own)[k].typed()
@@ -177,7 +187,7 @@ def spatial(
         return state._replace(rules=states, places=places, speed=length, path=path, there=present)
 
     def meet(params: SpatialParams, round_index: jax.Array, state: SpatialState) -> tuple[jax.Array, jax.Array | None]:
-        """Who is in whose range [N, N], and the squared distances where they are asked for (0 with a contact list)."""
+        """Compute the contacts [N, N] and, if links fail, the squared distances (0 with a contact list)."""
         if kind == "contacts":
             zeros = jnp.zeros((num_clients, num_clients)) if links_fail else None
             return links_at(params.trace, round_index, num_clients), zeros
@@ -200,12 +210,12 @@ def spatial(
         if squared is not None:
             fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
-        contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may know one direction only
+        contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may hold one direction only
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
         heard = Heard(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
         return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
 
-    # The radius of a pair is the smaller one and its distance that of both, so contact has no direction.
+    # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
     fixed = all(name in ("static", "static_plane") for name in mobility) and contact == "disc" and not links_fail
     return Network(

@@ -1,4 +1,4 @@
-"""The worlds that mobility rules live in, made from a network's numbers."""
+"""Construction of the worlds in which mobility rules live, from a network's numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +19,10 @@ INTEGERS = ("boundary", "warm_up")
 
 
 def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
-    """The world that all of some rules live in.
+    """Return the world in which all the given rules live.
 
     Raises:
-      UserError: where they live in several, or there is none.
+      UserError: if they live in more than one world, or if there is no rule.
     """
     if not rules:
         raise UserError(f"mobility is empty; it must name one rule or more of {', '.join(MOBILITIES)}")
@@ -34,7 +34,7 @@ def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
 
 
 def typed(motion: Motion) -> Motion:
-    """The numbers as arrays of fixed types."""
+    """Return the numbers of the plane as arrays of fixed types: int32 for `INTEGERS`, else float32."""
     return Motion(
         **{
             name: jnp.asarray(value, jnp.int32 if name in INTEGERS else jnp.float32)
@@ -46,15 +46,20 @@ def typed(motion: Motion) -> Motion:
 def make_world(
     kind: WorldKind, params: Any, key: jax.Array, clients: Clients, num_clients: int, grid_size: int
 ) -> GridWorld | PlaneWorld | ListWorld:
-    """The world before the first round, with clients at uniform places.
+    """Make the world before the first round.
+
+    On the grid and in the plane the clients' places are uniform. In the world of a contact list they are on a circle.
 
     Args:
-      kind: which world.
+      kind: the name of the world.
       params: the network's `mdfl_jax.networks.spatial.SpatialParams`.
-      key: of the places.
-      clients: who holds what.
+      key: typed key from which the places are drawn.
+      clients: what data each client holds.
       num_clients: N.
-      grid_size: G of the grid.
+      grid_size: G, used on the grid only.
+
+    Returns:
+      The world.
     """
     if kind == "contacts":
         return on_circle(num_clients)

@@ -1,4 +1,4 @@
-"""What is learnt. Importing the package registers every task."""
+"""The learning tasks. Importing the package registers every task."""
 
 from mdfl_jax.tasks.images import (
     PRECISIONS,

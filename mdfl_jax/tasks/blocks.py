@@ -1,4 +1,4 @@
-"""The blocks in which the images of a round are taken, and what each of them draws."""
+"""The blocks of images that a round computes together: their size, their minibatches and their random seeds."""
 
 from typing import Any
 
@@ -23,13 +23,15 @@ def cut_for(
     tiling: Tiling = Tiling(),
     dtype: Any = jnp.float32,
 ) -> Cut:
-    """Blocks for a model: `mdfl_jax.gradients.cut` by its work; a minibatch under batch normalisation is one block.
+    """Choose the block size for a model with `mdfl_jax.gradients.cut`, from the work that one sample takes.
+
+    Under batch normalisation a minibatch is one block, unless ``tiling`` sets the block size.
 
     Args:
-      model: from images [B, H, W, channels].
-      shapes: of its variables.
-      image_shape, batch_size, num_samples, num_clients, tiling: as `mdfl_jax.gradients.cut`.
-      dtype: of the activations.
+      model: a flax module that takes images [B, H, W, channels].
+      shapes: the shapes of its variables.
+      image_shape, batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.gradients.cut`.
+      dtype: the type of the activations.
     """
     if STATISTICS in shapes and batch_size and not tiling.block_size:
         tiling = tiling._replace(block_size=batch_size)
@@ -38,14 +40,24 @@ def cut_for(
 
 
 def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: Any) -> Work:
-    """What a sample asks of a device: three times the products of its forward pass, twice their results in memory."""
+    """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs."""
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     forward = products(jax.make_jaxpr(model.apply)(shapes, image))
     return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
 
 
 def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_size: int) -> Blocks:
-    """Freshly drawn minibatches, cut into blocks; those of a client without samples are masked."""
+    """Draw a minibatch for each client and cut it into blocks. The blocks of a client without samples are masked.
+
+    Args:
+      key: the key of the draw.
+      held: the samples of each client.
+      batch_size: the samples of a minibatch.
+      block_size: the samples of a block; the rest of a client's last block is masked.
+
+    Returns:
+      N * ceil(batch_size / block_size) blocks, in the order of the clients.
+    """
     num_clients, per_client = held.first.shape[0], -(-batch_size // block_size)
     draw = lambda i: draw_minibatch(jax.random.fold_in(key, i), held, i, batch_size)  # noqa: E731
     sample = jax.vmap(draw)(jnp.arange(num_clients))
@@ -56,5 +68,5 @@ def minibatch_blocks(key: jax.Array, held: ClientIndex, batch_size: int, block_s
 
 
 def seed_of_block(key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:
-    """[] uint32 for what a model draws for a block; it does not depend on other clients."""
+    """Return the seed, [] uint32, of a model's random draws for a block; it does not depend on other clients."""
     return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, client), place), (), jnp.uint32)

@@ -20,15 +20,19 @@ def score_of(
     in_turn: int,
     mesh: Mesh | None,
 ) -> Score:
-    """Accuracy and loss of M models over all test samples, in chunks of samples, which the devices of a mesh divide.
+    """Compute the accuracy and loss of M models on all test samples, chunk by chunk.
 
     Args:
       logits: (params of one model, data, images [B, ...]) -> [B, C].
-      data: with ``x_test`` and ``y_test``.
-      client_params: [M, ...].
-      tile: samples in flight where models are mapped together.
-      in_turn: samples of a chunk where one model follows the other, since these are work enough; 0: mapped together.
-      mesh: devices that share the samples, if any.
+      data: the data of the task, with ``x_test`` and ``y_test``.
+      client_params: [M, ...] the models.
+      tile: the samples computed at once, by which the chunks are chosen where models are mapped together.
+      in_turn: samples of a chunk where the models are evaluated one after the other, because a chunk is enough work
+        for the device; 0 maps the models together.
+      mesh: the devices that divide the chunks; None for one device.
+
+    Returns:
+      The accuracies and the mean losses, [M] each.
     """
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)

@@ -1,4 +1,4 @@
-"""Classification of images: a model, a loss and the clients' data as one noun."""
+"""The task of image classification: a model, a loss and the clients' data."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -27,14 +27,15 @@ from mdfl_jax.tasks.evaluation import score_of
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
-# Precision of the models' arithmetic -> JAX's name for that of its products (on a CPU all products are float32).
+# Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
 
 
 class ClassificationData(NamedTuple):
-    """Images as uint8 and labels, shared by all seeds. Normalised in the step with ``mean`` and ``std`` [channels].
+    """Images and labels, shared by all seeds.
 
-    ``pretrained`` are the model's variables, None where the start is drawn.
+    Images are uint8, [samples, H, W, channels]. Each step normalises them with ``mean`` and ``std`` [channels], which
+    refer to pixel values 0 .. 255. ``pretrained`` holds the model's initial variables; None means drawn.
     """
 
     x_train: jax.Array
@@ -49,25 +50,25 @@ class ClassificationData(NamedTuple):
 
 
 class ClassificationClients(NamedTuple):
-    """The samples of each client, and their blocks where rounds take all of them (None for minibatches)."""
+    """The samples of each client, and their blocks in full-batch training (None for minibatches)."""
 
     held: ClientIndex
     blocks: Blocks | None
 
     @property
     def num_samples(self) -> jax.Array:
-        """[N] int32."""
+        """The number of samples of each client, [N] int32."""
         return self.held.num_samples
 
     @property
     def label_counts(self) -> jax.Array:
-        """[N, C] int32."""
+        """The number of samples of each client and class, [N, C] int32."""
         return self.held.label_counts
 
 
 def device_data(dataset: Dataset) -> ClassificationData:
-    """Puts a data set on the device, with its per-channel mean and standard deviation over the training images."""
-    # Through a histogram of the 256 levels: no float copy of the images.
+    """Put a data set on the device, with the mean and standard deviation of each channel over the training images."""
+    # A histogram of the 256 levels needs no float copy of the images.
     levels = np.stack([np.bincount(c.reshape(-1), minlength=256) for c in np.moveaxis(dataset.x_train, -1, 0)])
     share = levels / levels.sum(axis=1, keepdims=True)
     mean = share @ np.arange(256)
@@ -96,7 +97,10 @@ def classification(
     augmentation: Augmentation = Augmentation(),
     pretrained: Any = None,
 ) -> Task:
-    """Image classification with softmax cross-entropy over partitioned data.
+    """Make the task of image classification with softmax cross-entropy on partitioned data.
+
+    A model with batch statistics (`mdfl_jax.statistics`) normalises each block separately. A minibatch is one block,
+    unless ``tiling`` says otherwise. In full-batch training each block is weighted by its number of samples.
 
     Args:
       dataset: images and labels, see `mdfl_jax.data.sources.load`.
@@ -104,17 +108,16 @@ def classification(
       num_clients: N >= 1.
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`; its numbers are ``hparams.task``.
       batch_size: samples of a client's minibatch, drawn with replacement; 0 takes all its samples (full batch).
-      tiling: how samples are cut up.
-      precision: of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are float32 always.
-      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; one device where left out.
-      augmentation: how training images are shown; as they are where left out.
-      pretrained: what the model starts from, see `mdfl_jax.models.pretrained.match`; all is drawn where left out.
-
-    A model with batch statistics (`mdfl_jax.statistics`) normalises each block by itself: a minibatch is one block
-    unless ``tiling`` says otherwise, and of a full batch each block counts by its samples.
+      tiling: how samples are divided into blocks and tiles.
+      precision: the precision of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are always
+        float32.
+      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; None for one device.
+      augmentation: how training images are augmented; by default they are not.
+      pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`; None draws all of them.
 
     Raises:
-      UserError: for an unknown partition, mapping or precision.
+      UserError: for an unknown partition, mapping or precision, or for full-batch training of a model that has both
+        batch statistics and random draws.
     """
     divide = PARTITIONS[partition]
     image_shape = dataset.x_train.shape[1:]
@@ -224,7 +227,10 @@ def classification(
 
 
 def _by_client(clients: ClassificationClients) -> ClassificationClients:
-    """All but the list of samples: a device's clients may hold any number of them, and it is n words."""
+    """Divide all fields by client, except the list of sample indices.
+
+    The clients of a device may hold any number of samples, so each device keeps the whole list, which is n words.
+    """
     return jax.tree.map(lambda _: True, clients)._replace(held=ClientIndex(False, True, True, True))  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
-"""The tasks by name: what is learnt, of a data set or of data that each seed draws.
+"""The registry of tasks, which learn from a data set or from data that each seed draws.
 
-A study's task is the one that `data.name` names; any other name is a data set, to be classified.
+The field `data.name` of a study names its task. A name that is no task names a data set, whose images are classified.
 """
 
 from collections.abc import Callable
@@ -19,20 +19,20 @@ OF_DATASETS = "classification"
 
 
 class TaskRequest(NamedTuple):
-    """What a study asks of its task; each task takes what it has a use for.
+    """The settings that a study gives to its task. Each task reads the ones that it needs.
 
     Attributes:
       num_clients: N.
-      numbers: of the task, of the class that it is registered with.
+      numbers: the task's numbers, of the class that it is registered with.
       batch_size: samples of a client's minibatch; 0 takes all its samples.
-      precision: of the models' arithmetic, one of the task's ``precisions``.
-      mesh: devices that share one simulation, if any.
-      tiling: how samples are cut up.
-      dataset: images and labels; None of a task that draws its data.
-      model: a flax module for them; None without a data set.
+      precision: the precision of the models' arithmetic, one of the task's ``precisions``.
+      mesh: devices that share one simulation; None for one device.
+      tiling: how samples are divided into blocks and tiles.
+      dataset: images and labels; None for a task that draws its data.
+      model: a flax module for the images; None without a data set.
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
-      augmentation: how training images are shown.
-      pretrained: what the model starts from, see `mdfl_jax.models.pretrained.match`.
+      augmentation: how training images are augmented.
+      pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`.
     """
 
     num_clients: int
@@ -52,12 +52,12 @@ class TaskKind(NamedTuple):
     """A task as the registry holds it.
 
     Attributes:
-      make: (request) -> `mdfl_jax.types.Task`. Its ``partition`` gets the task's numbers as ``hparams.task``, or those
-        of the partition where the task is of data sets.
-      of_datasets: it learns from a data set, with a model and a partition; else each seed draws its data.
-      precisions: which it has.
-      has_objective: the stop rule can be used.
-      is_light: its rounds take microseconds, so that devices share a run only where that is asked for.
+      make: (request) -> `mdfl_jax.types.Task`. Its ``partition`` gets ``hparams.task``: the task's own numbers, or the
+        numbers of the partition where ``of_datasets`` is true.
+      of_datasets: whether it learns from a data set, with a model and a partition; else each seed draws its data.
+      precisions: the precisions that it supports.
+      has_objective: whether it has an objective, which the stop rule needs.
+      is_light: whether its rounds take only microseconds; then devices share a run only on request.
     """
 
     make: Callable[[TaskRequest], Task]
@@ -71,5 +71,5 @@ TASKS: Registry[TaskKind] = Registry("task")
 
 
 def task_named(data_name: str) -> str:
-    """The task of a study: the one that its ``data.name`` names, else the classification of a data set."""
+    """Return the name of a study's task: its ``data.name`` if that is a task, else "classification"."""
     return data_name if data_name in TASKS else OF_DATASETS

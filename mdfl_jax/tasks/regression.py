@@ -1,4 +1,4 @@
-"""Linear and logistic regression on synthetic data, to PaME's recipe (V-A, examples 1 and 2), drawn per seed."""
+"""Linear and logistic regression on synthetic data, which each seed draws as in PaME (V-A, examples 1 and 2)."""
 
 from typing import NamedTuple, cast
 
@@ -14,16 +14,16 @@ from mdfl_jax.tasks.registry import TASKS, TaskKind, TaskRequest
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
 KINDS = ("linear", "logistic")
-NOISE = 0.5  # of the targets of the linear regression
+NOISE = 0.5  # standard deviation of the noise in the targets of the linear regression
 
 
 class LinearNumbers(Numbers):
-    """Of the linear regression."""
+    """The numbers of the linear regression."""
 
     dimension: int = number(1000, "coordinates of the model, n", static=True, at_least=1)
     samples_per_client: int = number(100, "samples of each client, q; the paper does not say", static=True, at_least=1)
     shift: float = number(
-        0.0, "standard deviation of each client's truth around the common one, where that is not zero", at_least=0
+        0.0, "standard deviation of each client's truth around the common one, in its non-zero coordinates", at_least=0
     )
     truth_share: float = number(
         0.01, "share of the truth's coordinates that are not zero", at_least=0, at_most=1, source="PaME V-A"
@@ -32,7 +32,7 @@ class LinearNumbers(Numbers):
 
 
 class LogisticNumbers(LinearNumbers):
-    """Of the logistic regression."""
+    """The numbers of the logistic regression."""
 
     truth_share: float = number(
         0.5, "share of the truth's coordinates that are not zero", at_least=0, at_most=1, source="PaME V-A"
@@ -48,15 +48,15 @@ class Samples(NamedTuple):
 
 
 class RegressionClients(NamedTuple):
-    """What a seed drew.
+    """The data that a seed drew.
 
     Attributes:
-      train: [N, q, n] and [N, q], q samples a client; zeros of those that fill up the rows of a mesh.
+      train: [N, q, n] and [N, q], q samples a client; zeros in the padding rows of a mesh.
       test: [T, n] and [T].
-      validation: the same, of other draws.
-      num_samples: [N] int32, all q; of those 0.
-      label_counts: [N, C] int32, of the labels 0 and 1 of the logistic regression (C = 2); the linear one has C = 1.
-      l2: lambda.
+      validation: [T, n] and [T], drawn independently of ``test``.
+      num_samples: [N] int32, q for each client and 0 for each padding row.
+      label_counts: [N, C] int32; C = 2 for the labels 0 and 1 of the logistic regression, and C = 1 for the linear one.
+      l2: [] lambda.
     """
 
     train: Samples
@@ -68,7 +68,7 @@ class RegressionClients(NamedTuple):
 
 
 def draw_truth(key: jax.Array, dimension: int, dtype: jnp.dtype, share: jax.Array | float) -> jax.Array:
-    """The truth w* [n]: a share of the coordinates, at least one, is uniform in +-[0.5, 2], the others are zero."""
+    """Draw the truth w* [n]. A share of the coordinates, at least one, is uniform in +-[0.5, 2]; the others are 0."""
     key_where, key_sign, key_size = jax.random.split(key, 3)
     count = jnp.maximum(jnp.round(share * dimension), 1)
     where = jax.random.permutation(key_where, dimension) < count
@@ -77,13 +77,17 @@ def draw_truth(key: jax.Array, dimension: int, dtype: jnp.dtype, share: jax.Arra
 
 
 def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) -> Samples:
-    """Standard normal features and their targets.
+    """Draw standard normal features a and their targets b.
 
     Args:
-      key: of the draw.
-      kind: linear, b = <a, w*> + 0.5 e with standard normal e; or logistic, b = 1 with probability sigmoid(<a, w*>).
-      truth: [n].
-      num_samples: how many.
+      key: the key of the draw.
+      kind: "linear", b = <a, w*> + 0.5 e with standard normal e; or "logistic", b = 1 with probability
+        sigmoid(<a, w*>), else 0.
+      truth: [n] w*.
+      num_samples: the number of samples.
+
+    Returns:
+      Features [num_samples, n] and targets [num_samples].
     """
     key_features, key_targets = jax.random.split(key)
     features = jax.random.normal(key_features, (num_samples, truth.shape[0]), truth.dtype)
@@ -94,19 +98,19 @@ def draw_samples(key: jax.Array, kind: str, truth: jax.Array, num_samples: int) 
 
 
 def _losses(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-    """Of each sample, from <a, w>: 1/2 (<a, w> - b)^2, or ln(1 + e^<a, w>) - b <a, w>."""
+    """Return each sample's loss, from the outputs <a, w>: 1/2 (<a, w> - b)^2, or ln(1 + e^<a, w>) - b <a, w>."""
     if kind == "linear":
         return jnp.square(outputs - targets) / 2
     return jax.nn.softplus(outputs) - targets * outputs
 
 
 def _slopes(kind: str, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-    """Their derivatives by <a, w>."""
+    """Return the derivatives of the losses by the outputs <a, w>."""
     return (outputs if kind == "linear" else jax.nn.sigmoid(outputs)) - targets
 
 
 def _score(kind: str, samples: Samples, weights: jax.Array) -> Score:
-    """Of M models [M, n]: share of right labels, or R^2 where it is positive; mean loss without the penalty."""
+    """Score M models [M, n]: the share of correct labels, or max(R^2, 0), and the mean loss without the penalty."""
     outputs = jnp.matmul(weights, samples.features.T, precision="highest")
     loss = jnp.mean(_losses(kind, outputs, samples.targets), axis=1)
     if kind == "logistic":
@@ -124,20 +128,20 @@ def regression(
     precision: str = "float32",
     mesh: Mesh | None = None,
 ) -> Task:
-    """Linear or logistic regression; all start from zero (PaME algorithm 1).
+    """Make the task of linear or logistic regression. All models start from zero (PaME algorithm 1).
 
-    f_i is the mean loss over the client's samples plus the penalty, and the objective is their sum, PaME (1). The
-    accuracy of the linear regression is R^2 on the test samples, where it is positive.
+    f_i is the mean loss over the samples of client i plus the penalty. The objective is the sum of all f_i (PaME,
+    equation 1). The accuracy of the linear regression is R^2 on the test samples, or 0 where R^2 is negative.
 
     Args:
-      kind: linear or logistic.
-      num_clients: m, here N.
+      kind: "linear" or "logistic".
+      num_clients: N, m in the paper.
       dimension: n.
-      samples_per_client: q; the paper does not say how many.
-      test_samples: of the test and of the validation set.
+      samples_per_client: q; the paper does not give it.
+      test_samples: the size of the test set, and of the validation set.
       batch_size: samples of a minibatch, drawn with replacement; 0 takes all.
-      precision: float32 or float64 (under jax.enable_x64).
-      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; one device where left out.
+      precision: "float32", or "float64" (under jax.enable_x64).
+      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; None for one device.
 
     Raises:
       UserError: for an unknown kind or precision.
@@ -214,7 +218,7 @@ def regression(
 
 
 def _by_client(clients: RegressionClients) -> RegressionClients:
-    """All that is the clients' own; the test samples and lambda are everybody's."""
+    """Divide the clients' own data by client. Each device keeps all test and validation samples and lambda."""
     alike = jax.tree.map(lambda _: False, clients)
     return alike._replace(train=Samples(True, True), num_samples=True, label_counts=True)  # type: ignore[arg-type]
 

@@ -1,1 +1,1 @@
-"""What the papers prove, as functions of numbers, on the host."""
+"""The bounds and probabilities that the papers prove, as functions of numbers, computed on the host."""

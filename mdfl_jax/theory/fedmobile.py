@@ -1,6 +1,7 @@
-"""FedMobile's bounds, and how likely a relay is met: C, D, theorems 1 and 2, proposition 2 with appendix D.5.
+"""FedMobile's bounds and probabilities of meeting a relay: C, D, theorems 1 and 2, proposition 2 with appendix D.5.
 
-A distribution of gaps between two meetings is an array P of Delta + 1 probabilities, P[k] of k slots; P[0] = 0.
+A distribution of the gap between two meetings with the server is an array P [Delta + 1]: P[k] is the probability of a
+gap of k slots, and P[0] = 0.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ Law = np.ndarray
 
 
 def fixed_gaps(interval: int) -> Law:
-    """All gaps alike.
+    """Return the distribution in which every gap is ``interval`` slots: P [interval + 1].
 
     >>> fixed_gaps(2).tolist()
     [0.0, 0.0, 1.0]
@@ -20,19 +21,27 @@ def fixed_gaps(interval: int) -> Law:
 
 
 def uniform_gaps(gap_min: int, gap_max: int) -> Law:
-    """Uniform on gap_min .. gap_max."""
+    """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
     slots = np.arange(gap_max + 1)
     return np.where(slots >= gap_min, 1.0 / (gap_max - gap_min + 1), 0.0)
 
 
 def exponential_gaps(mean: float, limit: int) -> Law:
-    """The exponential of a mean given that it is at most ``limit``, rounded up to slots."""
+    """Return the distribution of an exponential gap, truncated at ``limit`` slots and rounded up to whole slots.
+
+    Args:
+      mean: the mean of the exponential distribution before truncation, in slots.
+      limit: the largest gap, in slots.
+
+    Returns:
+      P [limit + 1].
+    """
     below = np.expm1(-np.arange(limit + 1) / mean) / np.expm1(-limit / mean)
     return np.concatenate([[0.0], np.diff(below)])
 
 
 def _at_least(gaps: Law) -> np.ndarray:
-    """P(gap >= s) for s = 0 .. Delta."""
+    """Return P(gap >= s) for s = 0 .. Delta."""
     return np.cumsum(gaps[::-1])[::-1]
 
 
@@ -44,17 +53,20 @@ def _checked(gaps: Law) -> Law:
 
 
 def remaining_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
-    """pi_u: the share of clients whose next meeting is in s slots, s = 0 .. Delta (FedMobile D.5, (48)).
+    """Return pi_u, the share of clients whose next meeting is in s slots (FedMobile D.5, equation 48).
 
-    In a slot the next meeting is a later one, so that s is at least 1 and pi_u(s) = P(gap >= s) / mean gap. The chain
-    as printed takes a slot of its own for s = 0: pi_u(s) = P(gap >= s) / (mean gap + 1).
+    The next meeting is always in a later slot, so s is at least 1 and pi_u(s) = P(gap >= s) / mean gap. The chain as
+    printed in the paper spends an extra slot at s = 0, which gives pi_u(s) = P(gap >= s) / (mean gap + 1).
 
     Args:
-      gaps: P.
-      as_printed: the stationary law of (48) to the letter.
+      gaps: P [Delta + 1].
+      as_printed: whether to return the stationary distribution of equation 48 exactly as printed.
+
+    Returns:
+      pi_u [Delta + 1], for s = 0 .. Delta.
 
     Raises:
-      UserError: where P is no distribution.
+      UserError: if P is no distribution.
 
     >>> remaining_law(fixed_gaps(4)).tolist(), remaining_law(fixed_gaps(4), as_printed=True).tolist()
     ([0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2])
@@ -65,17 +77,20 @@ def remaining_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
 
 
 def age_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
-    """pi_d: the share of clients whose last meeting was s slots ago, s = 0 .. Delta (FedMobile D.5, (49)).
+    """Return pi_d, the share of clients whose last meeting was s slots ago (FedMobile D.5, equation 49).
 
-    A meeting in this slot counts, so that s is less than the gap: pi_d(s) = P(gap > s) / mean gap. The chain as
-    printed leaves s = gap before it begins again: pi_d(s) = P(gap >= s) / (mean gap + 1).
+    A meeting in this slot counts as s = 0, so s is less than the gap and pi_d(s) = P(gap > s) / mean gap. The chain as
+    printed in the paper also visits s = gap before it returns to 0, which gives pi_d(s) = P(gap >= s) / (mean gap + 1).
 
     Args:
-      gaps: P.
-      as_printed: the stationary law of (49) to the letter.
+      gaps: P [Delta + 1].
+      as_printed: whether to return the stationary distribution of equation 49 exactly as printed.
+
+    Returns:
+      pi_d [Delta + 1], for s = 0 .. Delta.
 
     Raises:
-      UserError: where P is no distribution.
+      UserError: if P is no distribution.
     """
     law = _checked(gaps)
     weight = _at_least(law) if as_printed else _at_least(law) - law
@@ -87,16 +102,20 @@ def _no_relay(rho: float, chances: np.ndarray) -> float:
 
 
 def upload_probability(theta: int, big_theta: int, rho: float, gaps: Law, as_printed: bool = False) -> float:
-    """Q_u: that a semi-qualified upload relay is met in an interval (proposition 2).
+    """Return Q_u, the probability that a client meets a semi-qualified upload relay in an interval (proposition 2).
 
-    1 - prod over t = 0 .. Theta - theta of 1 - rho q_u(Theta - theta - t), q_u the distribution function of pi_u.
+    Q_u = 1 - prod over t = 0 .. Theta - theta of (1 - rho q_u(Theta - theta - t)), where q_u is the distribution
+    function of pi_u.
 
     Args:
-      theta: the interval's begin after the last meeting, in slots.
-      big_theta: its end, Theta.
-      rho: probability of meeting somebody in a slot.
-      gaps: P, of those who are met.
+      theta: the begin of the interval, in slots after the last meeting.
+      big_theta: Theta, the end of the interval, in slots after the last meeting.
+      rho: the probability of meeting another client in a slot.
+      gaps: P [Delta + 1], the distribution of the gaps of the clients that are met.
       as_printed: see `remaining_law`.
+
+    Raises:
+      UserError: if P is no distribution, or if not 0 <= theta <= Theta.
     """
     below = np.cumsum(remaining_law(gaps, as_printed))
     left = np.arange(_length(theta, big_theta), -1, -1)
@@ -104,16 +123,19 @@ def upload_probability(theta: int, big_theta: int, rho: float, gaps: Law, as_pri
 
 
 def download_probability(omega: int, big_omega: int, rho: float, gaps: Law, as_printed: bool = False) -> float:
-    """Q_d: that a semi-qualified download relay is met in an interval (proposition 2).
+    """Return Q_d, the probability that a client meets a semi-qualified download relay in an interval (proposition 2).
 
-    1 - prod over t = 0 .. Omega - omega of 1 - rho q_d(t), q_d the distribution function of pi_d.
+    Q_d = 1 - prod over t = 0 .. Omega - omega of (1 - rho q_d(t)), where q_d is the distribution function of pi_d.
 
     Args:
-      omega: the interval's end before the next meeting, in slots.
-      big_omega: its begin, Omega.
-      rho: probability of meeting somebody in a slot.
-      gaps: P, of those who are met.
+      omega: the end of the interval, in slots before the next meeting.
+      big_omega: Omega, the begin of the interval, in slots before the next meeting.
+      rho: the probability of meeting another client in a slot.
+      gaps: P [Delta + 1], the distribution of the gaps of the clients that are met.
       as_printed: see `age_law`.
+
+    Raises:
+      UserError: if P is no distribution, or if not 0 <= omega <= Omega.
     """
     below = np.cumsum(age_law(gaps, as_printed))
     past = np.arange(_length(omega, big_omega) + 1)
@@ -127,12 +149,12 @@ def _length(begin: int, end: int) -> int:
 
 
 def upload_lag(theta: float, big_theta: float, delta: float) -> float:
-    """C = max(Delta - theta, Theta): most slots by which the server lacks a client's steps (lemma 1)."""
+    """Return C = max(Delta - theta, Theta), the largest age in slots of a step that the server lacks (lemma 1)."""
     return max(delta - theta, big_theta)
 
 
 def download_lag(omega: float, big_omega: float, delta: float) -> float:
-    """D = max(Delta - omega, Omega): most slots by which a client's global model is old (lemma 2)."""
+    """Return D = max(Delta - omega, Omega), the largest age in slots of a client's global model (lemma 2)."""
     return max(delta - omega, big_omega)
 
 
@@ -149,14 +171,15 @@ def gradient_bound(
     error: float | None = None,
     big_theta: float = 0.0,
 ) -> float:
-    """The bound on the mean over T slots of E||grad f(x^t)||^2, theorem 1, (9); with an error theorem 2, (70).
+    """Return the bound on the mean over T slots of E||grad f(x^t)||^2.
 
-    4 (f(x0) - f*) / (eta T) + 4 (3 D^2 + 2 C^2) L^2 eta^2 G^2 + 2 L eta sigma^2 / N; in theorem 2 the bracket is
-    3 D^2 + 4 C^2 + 4 q Theta^2. Both take for granted that a relay is met in every interval.
+    It is that of theorem 1 (equation 9), or, with ``error``, of theorem 2 (equation 70). Theorem 1 has
+    4 (f(x0) - f*) / (eta T) + 4 (3 D^2 + 2 C^2) L^2 eta^2 G^2 + 2 L eta sigma^2 / N. In theorem 2 the bracket is
+    (3 D^2 + 4 C^2 + 4 q Theta^2). Both theorems assume that a relay is met in every interval.
 
     Args:
-      upload: C, of `upload_lag`.
-      download: D, of `download_lag`.
+      upload: C, from `upload_lag`.
+      download: D, from `download_lag`.
       num_clients: N.
       slots: T.
       lr: eta, at most 1 / L.
@@ -164,11 +187,11 @@ def gradient_bound(
       moment: G, where E||g||^2 <= G^2, assumption 4.
       deviation: sigma, assumption 3.
       excess: f(x0) - f*.
-      error: q of assumption 5, where relayed updates are manipulated; None where they are not.
-      big_theta: Theta, for that.
+      error: q of assumption 5, if relayed updates are compressed; None if they are not.
+      big_theta: Theta, used with ``error`` only.
 
     Raises:
-      UserError: for a learning rate above 1 / L.
+      UserError: for a learning rate that is not above 0 and at most 1 / L.
 
     >>> gradient_bound(25, 25, 50, 200, 0.01, 1.0, 1.0, 0.0, 1.0)  # 2 + 4 * 5 * 625 * 1e-4
     3.25

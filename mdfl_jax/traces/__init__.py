@@ -1,6 +1,7 @@
-"""Traces: reading the files that mobility tools write, resampling them to rounds, describing and writing them.
+"""Traces: functions that read the files of mobility tools, resample them to rounds, describe them and write them.
 
-The package is plain NumPy; `mdfl_jax.mobility.trace` makes a movement of it, `mdfl_jax.networks` networks.
+The package uses NumPy and not JAX. `mdfl_jax.mobility.trace` makes movement from its tables, and `mdfl_jax.networks`
+makes networks.
 """
 
 from mdfl_jax.traces.contacts import contact_table

@@ -1,4 +1,4 @@
-"""From a contact list to the links of each round."""
+"""Makes the links of each round from a contact list."""
 
 import numpy as np
 
@@ -15,21 +15,21 @@ def contact_table(
     start: float | None = None,
     directed: bool = False,
 ) -> ContactTable:
-    """The links of R rounds, from a contact list; a link that the list gives several times in a round counts once.
+    """Makes the links of R rounds from a contact list. Repeated contacts in one round count as one link.
 
-    Round k lasts from ``start + k dt`` until just before ``start + (k + 1) dt`` and has the contacts that were on at
-    some instant of it. Of a list by rounds, ``dt`` counts rounds of the list, and ``start`` is its first (None: 0).
+    Round k lasts from ``start + k dt`` until just before ``start + (k + 1) dt``. It has every contact that was on at
+    some instant of it. For a list by rounds, ``dt`` and ``start`` are in rounds of the list.
 
     Args:
       contacts: the list.
       num_clients: N.
-      rounds: R; 0 takes them until the last contact's end. Contacts outside of the rounds are left out.
-      dt: seconds a round, above 0.
-      start: seconds of round 0; None is the first contact's start.
+      rounds: R; 0 goes on until the last contact ends. Contacts outside of the rounds are left out.
+      dt: seconds per round, above 0.
+      start: time in seconds at which round 0 begins; None is the first contact's start, or 0 for a list by rounds.
       directed: ``i,j`` says only that i hears j; else they hear each other.
 
     Raises:
-      UserError: a number out of range; a contact of a client that does not exist.
+      UserError: for a number out of range, or a contact of a client that does not exist.
     """
     if num_clients < 1:
         raise UserError(f"num_clients is {num_clients}; it must be at least 1")
@@ -47,7 +47,7 @@ def contact_table(
         )
     begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
     first = np.floor((contacts.start - begin) / dt + 1e-9).astype(np.int64)
-    # A contact ends just before its end, but lasts an instant at least.
+    # A contact lasts until just before its end, but at least for an instant.
     last = np.maximum(np.ceil((contacts.end - begin) / dt - 1e-9).astype(np.int64) - 1, first)
     rounds = rounds or max(int(last.max()) + 1, 1)
     if rounds > MAX_ROUNDS:

@@ -1,4 +1,4 @@
-"""What a trace is like: speeds, presence, and the contacts that a radius makes of it."""
+"""Describes a trace: its speeds, the presence of its nodes, and their contacts within a radius."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,19 +14,19 @@ from mdfl_jax.traces.resample import longest_gap, places_at, round_times
 from mdfl_jax.traces.types import Contacts, Trace
 from mdfl_jax.traces.vehicles import chunks, presence, spacing
 
-INSTANTS = 100  # how many rounds, evenly spaced, the contacts are taken of
+INSTANTS = 100  # contacts are counted in this many evenly spaced rounds
 _BINS_PER_MS = 100
-_TOP_SPEED = 1000  # m/s, above which speeds share a bin of the median
+_TOP_SPEED = 1000  # m/s; for the median, all higher speeds share one bin
 
 
 class Speeds(NamedTuple):
-    """Speeds between samples that follow one another, in m/s, weighted by the time between them.
+    """Speeds in m/s between consecutive samples of a node, weighted by the time between them.
 
     Attributes:
-      mean: all metres over all seconds.
-      median: to 0.01 m/s.
-      largest: of any two samples.
-      metres: [M] float64 length of each node's way.
+      mean: all metres divided by all seconds.
+      median: the median, with a resolution of 0.01 m/s.
+      largest: the largest speed between two consecutive samples.
+      metres: [M] float64 length of each node's path.
     """
 
     mean: float
@@ -36,9 +36,9 @@ class Speeds(NamedTuple):
 
 
 def speeds(trace: Trace) -> Speeds:
-    """Measures the speeds of a trace, a bounded number of samples at once."""
+    """Measures the speeds of a trace. It reads a bounded number of samples at once, which limits the memory."""
     num_nodes = len(trace.ids)
-    last = np.full((3, num_nodes), np.nan)  # time, x and y of each node's sample before
+    last = np.full((3, num_nodes), np.nan)  # time, x and y of the latest sample of each node
     histogram = np.zeros(_BINS_PER_MS * _TOP_SPEED + 1)
     metres, seconds, largest = np.zeros(num_nodes), 0.0, 0.0
     for time, node, part in chunks(trace):
@@ -65,14 +65,14 @@ def speeds(trace: Trace) -> Speeds:
 
 
 class LinkStats(NamedTuple):
-    """Of one instant.
+    """Statistics of the contacts at one instant.
 
     Attributes:
-      present: clients that are there.
-      contacts: pairs in contact.
-      alone: clients there without a neighbour.
-      components: connected components of the clients there.
-      largest: clients in the largest one.
+      present: number of clients that are present.
+      contacts: number of pairs in contact.
+      alone: number of present clients without a neighbour.
+      components: number of connected components of the present clients.
+      largest: number of clients in the largest component.
     """
 
     present: int
@@ -83,7 +83,11 @@ class LinkStats(NamedTuple):
 
 
 def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
-    """Degrees and components of a graph: ``pairs`` [E, 2] of nodes from 0 to ``num_present`` - 1, each once.
+    """Computes the statistics of a contact graph.
+
+    Args:
+      pairs: [E, 2] pairs of nodes from 0 to ``num_present`` - 1, each pair once.
+      num_present: number of nodes.
 
     >>> link_stats(np.array([[0, 1], [1, 2]]), 5)
     LinkStats(present=5, contacts=2, alone=2, components=3, largest=3)
@@ -97,16 +101,16 @@ def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
 
 
 def describe(loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0) -> list[tuple[str, str]]:
-    """A trace in words, as (what, value) pairs.
+    """Describes a trace in words, as (what, value) pairs.
 
     Args:
-      loaded: places, or a contact list.
-      radius: metres within which two are in contact; a contact list has its own.
-      dt: seconds a round; 0 takes the median time between two samples of an id, and of a contact list in seconds a
-        hundredth of its length.
+      loaded: a trace of places, or a contact list.
+      radius: two nodes within this many metres are in contact. It is not used for a contact list.
+      dt: seconds per round. 0 takes the median time between two samples of an id; for a contact list in seconds a
+        hundredth of its length, and for one by rounds one round.
 
     Raises:
-      UserError: a radius or ``dt`` out of range.
+      UserError: for a radius or ``dt`` out of range.
     """
     if not radius >= 0:
         raise UserError(f"radius is {radius:g}; it must be at least 0 metres")
@@ -195,5 +199,5 @@ def _area(trace: Trace) -> str:
 
 
 def _like_degrees(width: float, height: float, x: float, y: float) -> bool:
-    """Whether places given as metres look like longitude and latitude: all within a metre or two, away from zero."""
+    """Whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
     return max(width, height) < 2 and 2 < max(abs(x), abs(y)) <= 180

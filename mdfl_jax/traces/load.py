@@ -1,4 +1,4 @@
-"""Reading a trace of any format: which format a file has, by its name or by how it begins."""
+"""Reads a trace of any format. The format of a file is found by its name, or by its first lines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,10 +19,10 @@ TRACE_FORMATS: dict[str, Callable[[str | Path], Trace]] = {
     "csv": read_csv,
     "csv_geo": partial(read_csv, geographic=True),
 }
-"""Formats of places, by name; those in ``_geo`` take x and y for degrees of longitude and latitude."""
+"""The readers of places by format name. A format that ends in ``_geo`` reads x and y as longitude and latitude."""
 
 FORMATS = (*TRACE_FORMATS, "contacts")
-"""What `load` takes as a format, besides "auto"."""
+"""The formats that `load` accepts, besides "auto"."""
 
 _ENDINGS = {".xml": "sumo", ".movements": "bonnmotion", ".ns_movements": "ns2", ".tcl": "ns2"}
 _HEAD = 1 << 16
@@ -33,11 +33,15 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
 
     Args:
       path: the file.
-      format: a name of `FORMATS`, or "auto", which goes by the file's ending (.xml, .movements, .ns_movements, .tcl,
-        each also with .gz) and else by how its content begins. Four columns without a header are ``time,id,x,y``.
+      format: a name of `FORMATS`, or "auto". "auto" decides by the ending of the file name (.xml, .movements,
+        .ns_movements, .tcl, each also with .gz), and for other endings by the beginning of the content. Four columns
+        without a header are ``time,id,x,y``.
+
+    Returns:
+      The places, or the contact list.
 
     Raises:
-      UserError: an unknown format, or a file that is not of it; see the readers.
+      UserError: for an unknown format, or a file that is not in this format; the readers say more.
     """
     if format not in ("auto", *FORMATS):
         raise UserError(unknown_name("trace format", format, ("auto", *FORMATS)))
@@ -46,10 +50,10 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
 
 
 def load_trace(path: str | Path, format: str = "auto") -> Trace:
-    """`load` of a file of places.
+    """Reads a file of places, as `load` does.
 
     Raises:
-      UserError: as `load`, and for a contact list.
+      UserError: as `load` does, and for a contact list.
     """
     loaded = load(path, format)
     if not isinstance(loaded, Trace):
@@ -58,19 +62,19 @@ def load_trace(path: str | Path, format: str = "auto") -> Trace:
 
 
 def load_contacts(path: str | Path) -> Contacts:
-    """`load` of a contact list.
+    """Reads a contact list.
 
     Raises:
-      UserError: as `load`.
+      UserError: for a file that is not a contact list, see `read_contacts`.
     """
     return read_contacts(path)
 
 
 def detect(path: str | Path) -> str:
-    """The format of a file.
+    """Finds the format of a file, a name of `FORMATS`, by the ending of its name or by its content.
 
     Raises:
-      UserError: neither its ending nor its content is one that is known, or it cannot be read.
+      UserError: for a file that cannot be read, or where neither the ending nor the content is known.
     """
     with opened(path) as stream:
         head = stream.read(_HEAD)

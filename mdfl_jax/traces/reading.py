@@ -1,4 +1,4 @@
-"""What the readers share: opening plain and gzip files, columns that grow, and errors of one line."""
+"""Functions that the readers share: opening plain and gzip files, collecting samples, and errors that name a line."""
 
 import gzip
 import io
@@ -17,22 +17,22 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.traces.types import Trace
 
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
-# Beyond it float32 resolves less than 4 mm, and places are taken from an origin near the first sample.
+# In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
 FAR = 65_536.0
 
 
 def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
-    """Raises the `UserError` of a trace file, with the line where one is known."""
+    """Raises a `UserError` about a trace file. The error names the line where it is known (``line`` above 0)."""
     raise UserError(f"trace {str(path)!r}{f', line {line}' if line else ''}: {text}")
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed where they begin as gzip does, whatever the file is called.
+    """Opens a file as a stream of bytes. Gzip is recognised by the first bytes, not by the name, and decompressed.
 
     Raises:
-      UserError: missing, empty, not a file, not to be read, damaged or cut off; the errors of decoding that arise
-        while the caller reads are told here too.
+      UserError: for a file that is missing, empty, not a file, unreadable, damaged or cut off. This includes errors of
+        decoding that occur while the caller reads the stream.
     """
     if not os.path.isfile(path):
         wrong(path, "it is not a file" if os.path.exists(path) else "there is no such file")
@@ -57,12 +57,16 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def text_of(stream: IO[bytes]) -> io.TextIOWrapper:
-    """The stream as text, without a byte order mark."""
+    """Returns the stream as UTF-8 text, without a byte order mark."""
     return io.TextIOWrapper(stream, encoding="utf-8-sig")
 
 
 def number(path: str | Path, line: int, name: str, text: str) -> float:
-    """The finite number that a text holds, or a `UserError` that says which it is not."""
+    """Reads a finite number from a text.
+
+    Raises:
+      UserError: for a text that is no number or not finite; the message has the line and ``name``.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -73,7 +77,7 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
 
 
 def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
-    """From where places are measured while a file is read, by its first sample.
+    """Chooses the origin from which places are measured while a file is read, from the file's first sample.
 
     >>> origin_near(120.5, 80.0, False), origin_near(691_608.4, 5_334_760.2, False)
     ((0.0, 0.0), (691000.0, 5334000.0))
@@ -86,11 +90,11 @@ def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
 
 
 class Columns:
-    """Samples of a file in which each has its own time, as compact columns that grow, checked one by one.
+    """Collects the samples of a file in compact columns, and checks each of them. Each sample has its own time.
 
     Args:
-      path: the file, for messages.
-      geographic: places are degrees of longitude and latitude.
+      path: the file, for error messages.
+      geographic: whether places are degrees of longitude and latitude.
     """
 
     def __init__(self, path: str | Path, geographic: bool = False):
@@ -102,10 +106,10 @@ class Columns:
         self.origin = (0.0, 0.0)
 
     def add(self, line: int, name: str, time: float, x: float, y: float) -> None:
-        """Adds a sample.
+        """Adds a sample of the node ``name``; ``line`` is its line in the file.
 
         Raises:
-          UserError: a time that is not finite, or not later than the node's last one.
+          UserError: for a time that is not finite, or not later than the node's last one.
         """
         node = self.ids.get(name)
         if node is None:
@@ -126,10 +130,10 @@ class Columns:
         self.y.append(y - self.origin[1])
 
     def trace(self, format_name: str, waypoints: bool = False) -> Trace:
-        """The samples as a `Trace`, brought into order of time.
+        """Returns the samples as a `Trace`, sorted by time.
 
         Raises:
-          UserError: no samples; places that are not finite, or not on the globe.
+          UserError: where there are no samples, or places that are not finite or not on the globe.
         """
         time, node = np.frombuffer(self.time), np.frombuffer(self.node, np.int32)
         x, y = np.frombuffer(self.x, np.float32), np.frombuffer(self.y, np.float32)
@@ -143,24 +147,32 @@ class Columns:
 
 
 def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
-    """A trace as read, checked; degrees become metres.
+    """Checks a trace that has been read, and converts degrees to metres.
 
     Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
-    y = R (lat - mean lat), angles in radians. Within 100 km of the mean it errs by about 1 % at middle latitudes; an
-    area across the 180th meridian is not one area here.
+    y = R (lat - mean lat), with angles in radians. Within 100 km of the mean the error is about 1 % at middle
+    latitudes. An area across the 180th meridian is torn apart.
+
+    Args:
+      path: the file, for error messages.
+      trace: the trace as read.
+      geographic: whether its places are degrees.
+
+    Returns:
+      The trace in metres.
 
     Raises:
-      UserError: no samples; places that are not finite, or not on the globe.
+      UserError: where there are no samples, or places that are not finite or not on the globe.
     """
     if not len(trace.node):
         wrong(path, "it holds no samples")
     names = ("longitude", "latitude") if geographic else ("x", "y")
     for name, column, start, limit in zip(names, (trace.x, trace.y), trace.origin, (180.0, 90.0)):
-        low, high = float(column.min()), float(column.max())  # both NaN where one sample is
+        low, high = float(column.min()), float(column.max())  # both are NaN where a sample is NaN
         if not (math.isfinite(low) and math.isfinite(high)):
             worst = int(np.argmin(np.isfinite(column)))
             wrong(path, f"{_sample(trace, worst)}: {name} is {column[worst]}; it must be finite")
-        # The offset has been rounded to float32, which must not push a pole off the globe.
+        # The offset from the origin has been rounded to float32. The margin keeps a pole from being refused for that.
         if geographic and (start + low < -limit - 1e-5 or start + high > limit + 1e-5):
             worst = int(np.argmax(np.abs(column + start)))
             swapped = "; are longitude and latitude swapped?" if name == "latitude" else ""

@@ -1,4 +1,7 @@
-"""From samples to rounds: which vehicle a client is, where it is when a round begins, and whether it is there."""
+"""Resamples a trace to rounds.
+
+The result says which vehicle each client is, where it is when a round begins, and whether it is present.
+"""
 
 from collections.abc import Sequence
 
@@ -9,7 +12,7 @@ from mdfl_jax.traces.types import Trace, TraceTable
 from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
 
 GAPS = ("hold", "absent")
-MAX_ROUNDS = 10_000_000  # a mistyped dt should be told, not end as a want of memory
+MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
 
 
 def resample(
@@ -22,31 +25,31 @@ def resample(
     max_gap: float | None = None,
     vehicles: str | Sequence[str] = "longest",
 ) -> TraceTable:
-    """The places of N clients at the times ``start + k dt``, k from 0 to R.
+    """Computes the places of N clients at the times ``start + k dt``, k from 0 to R.
 
-    Between two samples of a vehicle its place is interpolated linearly, but where they are more than ``max_gap`` apart
-    there is a gap, as there is before a vehicle's first sample and after its last. Vehicles of waypoint traces
-    (BonnMotion, ns-2) have no gaps: they stand before their first waypoint and after their last.
+    Between two samples of a vehicle its place is interpolated linearly. There is a gap where two samples are more than
+    ``max_gap`` apart, before a vehicle's first sample, and after its last. Vehicles of waypoint traces (BonnMotion,
+    ns-2) have no gaps: they stand still before their first waypoint and after their last.
 
     Args:
       trace: where the vehicles were.
-      dt: seconds a round, above 0.
-      rounds: R; 0 takes as many as the trace is long.
+      dt: seconds per round, above 0.
+      rounds: R; 0 takes as many rounds as fit in the trace.
       num_clients: N; 0 takes as many as there are vehicles. Clients beyond the vehicles are never present.
-      start: seconds of round 0; None is the trace's first instant.
-      gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there;
+      start: time in seconds at which round 0 begins; None is the trace's first instant.
+      gaps: ``hold``: a client in a gap stays where it was last seen (or will first be seen) and meets others there.
         ``absent``: it meets nobody.
       max_gap: seconds, above 0; None is three times the median time between two samples of a vehicle.
-      vehicles: which vehicles the clients are. ``longest``: the N that are there for longest between round 0 and R,
-        in the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
-        another, the next to enter after its former one left (the client longest free takes it); who finds no client
-        free is left out. Names: these vehicles, client by client.
+      vehicles: which vehicles the clients are. ``longest``: the N that are present longest between rounds 0 and R, in
+        the file's order. ``first``: the N that come first in the file. ``reuse``: a client is one vehicle after
+        another. When a vehicle enters, the client that has been free longest becomes it; where no client is free, the
+        vehicle is left out. A sequence of names: these vehicles, client by client.
 
     Returns:
-      TraceTable: position [R + 1, N, 2] float32, present [R + 1, N] bool, goes [R, N] bool.
+      The table, with position [R + 1, N, 2] float32, present [R + 1, N] bool and goes [R, N] bool.
 
     Raises:
-      UserError: a number out of range; a trace that is shorter than the rounds; an unknown rule or vehicle.
+      UserError: for a number out of range, a trace that is shorter than the rounds, or an unknown rule or vehicle.
     """
     when = round_times(trace, dt, rounds, start)
     _check(gaps, max_gap, num_clients)
@@ -60,10 +63,19 @@ def resample(
 
 
 def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:
-    """The times of rounds 0 to R, [R + 1] float64; an instant of the trace within 1e-6 dt is taken exactly.
+    """Computes the times at which rounds 0 to R begin.
+
+    Args:
+      trace: the trace.
+      dt: seconds per round, above 0.
+      rounds: R; 0 takes as many rounds as fit in the trace.
+      start: time in seconds at which round 0 begins; None is the trace's first instant.
+
+    Returns:
+      [R + 1] float64 seconds. A time within 1e-6 dt of an instant of the trace is set to this instant exactly.
 
     Raises:
-      UserError: ``dt`` or ``rounds`` out of range; a trace that ends before.
+      UserError: for ``dt``, ``rounds`` or ``start`` out of range, or a trace that ends before round R.
     """
     if not (np.isfinite(dt) and dt > 0):
         raise UserError(f"dt is {dt}; it must be above 0 seconds")
@@ -75,7 +87,7 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
         raise UserError(f"start is {begin:g}; the trace is from {first:g} to {last:g} s")
     fit = int(np.floor((last - begin) / dt + 1e-6))
     wanted = rounds or max(fit, 1)
-    # Nodes of a waypoint trace stay after their last waypoint, for as many rounds as are asked for.
+    # A waypoint trace has no end: its nodes stay at their last waypoint, for as many rounds as are asked for.
     if wanted > fit and not (trace.waypoints and rounds):
         raise UserError(f"{wanted} rounds of {dt:g} s from {begin:g} s: the trace ends at {last:g} s, after {fit}")
     if wanted > MAX_ROUNDS:
@@ -88,7 +100,7 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
 
 
 def longest_gap(trace: Trace, max_gap: float | None = None) -> float:
-    """Seconds between two samples of a vehicle up to which it is taken to have gone straight, see `resample`."""
+    """Returns the longest time in seconds between two samples that is not a gap, see ``max_gap`` of `resample`."""
     if trace.waypoints:
         return np.inf
     return 3 * spacing(trace) if max_gap is None else max_gap
@@ -106,19 +118,20 @@ def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
 def places_at(
     trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where the clients are at some times, and whether the trace says so.
+    """Computes where the clients are at some times, and whether the trace says so.
 
     Args:
       trace: the samples.
       when: [K] float64 increasing times.
-      slot: [M] client of each node, -1 for none.
+      slot: [M] the client that each node is, -1 for none.
       num_clients: N.
-      max_gap: seconds between two samples up to which places are interpolated.
+      max_gap: places are interpolated between two samples that are at most this many seconds apart.
 
     Returns:
-      position [K, N, 2] float32; known [K, N] bool, at a sample or interpolated; held [K, N] bool, in a gap, at the
-      last sample before it, or at the first one where there is none before; node [K, N],
-      whose sample that is, of no meaning where there is none.
+      position: [K, N, 2] float32 places.
+      known: [K, N] bool, true where the place is a sample or interpolated.
+      held: [K, N] bool, true in a gap. The place is then the last sample before the gap, or else the first one after.
+      node: [K, N] int32, the node whose sample it is; without meaning where there is none.
     """
     before = np.full((len(when), num_clients), -1, np.int32 if len(trace.node) < 2**31 else np.int64)
     after = before.copy()
@@ -137,7 +150,7 @@ def places_at(
     corner = np.array([trace.x.min(), trace.y.min()], np.float32)
     for k, time in enumerate(when):
         a, b = before[k], after[k]
-        a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # one side only: both are the sample that is there
+        a, b = np.where(a < 0, b, a), np.where(b < 0, a, b)  # with a sample on one side only, both are that sample
         start, end = _time_of(trace, a), _time_of(trace, b)
         between = (start <= time) & (time <= end) & (trace.node[a] == trace.node[b]) & (end - start <= max_gap)
         known[k], whose[k] = between & (a >= 0), trace.node[a]
@@ -149,7 +162,7 @@ def places_at(
 
 
 def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: int, step: int) -> None:
-    """Notes, by client, the last (step 1) or first (step -1) of the samples low to high."""
+    """Stores in ``held`` each client's last (step 1) or first (step -1) sample of those from low to high."""
     for at in range(low, high, CHUNK) if step > 0 else reversed(range(low, high, CHUNK)):
         client = slot[node[at : min(at + CHUNK, high)]][::step]
         index = np.arange(at, at + len(client))[::step]

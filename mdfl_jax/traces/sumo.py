@@ -1,4 +1,4 @@
-"""Traces of SUMO: floating car data (FCD) in XML."""
+"""Reads traces of SUMO: floating car data (FCD) in XML."""
 
 from array import array
 from pathlib import Path
@@ -15,16 +15,16 @@ KNOWN = ("fcd-export", "timestep", *MOVING)
 
 
 class _Reader:
-    """The handlers of one file. Vehicles, persons and containers are nodes alike.
+    """The expat handlers for one file. Vehicles, persons and containers all become nodes.
 
-    expat calls back once an element, with the attributes as a list, which is a quarter faster than as a dict; nothing
-    of the document is kept but the columns.
+    expat calls a handler once per element. The attributes come as a list, which is a quarter faster than a dict. Only
+    the columns are kept, not the document.
     """
 
     def __init__(self, path: str | Path, geographic: bool):
         self.path, self.geographic = path, geographic
         self.ids: dict[str, int] = {}
-        self.last: list[int] = []  # per node the instant of its last sample, to find a second one
+        self.last: list[int] = []  # each node's last instant, to find a second sample in one instant
         self.times, self.offsets = array("d"), array("q")
         self.node, self.x, self.y = array("i"), array("f"), array("f")
         self.origin = (0.0, 0.0)
@@ -50,7 +50,7 @@ class _Reader:
         if tag == "timestep":
             self.timestep(attributes)
             return
-        if attributes[0:5:2] == ["id", "x", "y"]:  # SUMO's own order
+        if attributes[0:5:2] == ["id", "x", "y"]:  # the order in which SUMO writes them
             name, x_text, y_text = attributes[1], attributes[3], attributes[5]
         else:
             name, x_text, y_text = self.look_up(tag, attributes)
@@ -105,18 +105,21 @@ class _Reader:
 def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
     """Reads SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
 
-    ``<timestep time="..">`` elements hold ``<vehicle>``, ``<person>`` and ``<container>`` elements with the attributes
-    id, x and y, in any order; others are passed over. Attributes lon and lat in place of x and y make the file
-    geographic.
+    ``<timestep time="..">`` elements contain ``<vehicle>``, ``<person>`` and ``<container>`` elements with the
+    attributes id, x and y, in any order. Other attributes are ignored. A file whose first such element has lon and lat
+    in place of x and y is geographic.
 
     Args:
       path: the file.
-      geographic: x and y are degrees of longitude and latitude, as ``--fcd-output.geo`` writes them; the file itself
-        does not say so.
+      geographic: whether x and y are degrees of longitude and latitude, as ``--fcd-output.geo`` writes them. The file
+        itself does not say so.
+
+    Returns:
+      The trace, in metres.
 
     Raises:
-      UserError: a file that is not such, that is damaged or cut off, that declares a document type, whose times do
-        not grow, or in which an id stands twice in a time step.
+      UserError: for a file that is no FCD output, is damaged or cut off, has unknown elements, declares a document
+        type, has times that do not grow, or has an id twice in one time step.
     """
     reader = _Reader(path, geographic)
     final = False

@@ -1,4 +1,4 @@
-"""Traces as tables of comma-separated values: places by id and time, and contact lists."""
+"""Reads tables of comma-separated values: places by id and time, and contact lists."""
 
 import csv
 from array import array
@@ -22,15 +22,15 @@ def is_header(row: Sequence[str]) -> bool:
 
 
 def header_of(row: Sequence[str]) -> tuple[str, ...]:
-    """The names of a header row, in lower case."""
+    """Returns the names of a header row, in lower case."""
     return tuple(name.strip().lower() for name in row)
 
 
 def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, tuple[str, ...], list[str]]]:
-    """The rows of a file as (line, layout, fields in the layout's order). Blank lines and lines of # are passed over.
+    """Yields the rows of a file as (line, layout, fields in the layout's order).
 
-    The header may name the columns in any order and further ones; without one they are as in the first layout of that
-    many columns.
+    Blank lines and lines that begin with # are skipped. A header may name the columns in any order, and may name
+    further columns. Without a header the columns are those of the first layout that has as many.
     """
     wanted = " or ".join(",".join(layout) for layout in layouts)
     layout: tuple[str, ...] = ()
@@ -61,15 +61,18 @@ def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tupl
 def read_csv(path: str | Path, geographic: bool | None = None) -> Trace:
     """Reads ``time,id,x,y`` (seconds, a name, metres) or ``time,id,lon,lat`` (degrees, projected about their mean).
 
-    Rows may come by time or by id, but the times of an id must grow.
+    Rows may be sorted by time or by id, but the times of each id must grow.
 
     Args:
       path: the file, plain or gzip.
-      geographic: what the places are; None goes by the header, and without one takes metres.
+      geographic: whether places are degrees. None decides by the header, and takes metres where there is no header.
+
+    Returns:
+      The trace, in metres.
 
     Raises:
-      UserError: other columns; a field that is not a finite number; times of an id that do not grow; a sample given
-        twice; longitude or latitude out of range.
+      UserError: for other columns, a field that is not a finite number, times of an id that do not grow, a sample given
+        twice, or a longitude or latitude out of range.
     """
     layouts = {None: (PLANE, GLOBE), True: (GLOBE,), False: (PLANE,)}[geographic]
     columns = Columns(path)
@@ -87,11 +90,13 @@ def read_csv(path: str | Path, geographic: bool | None = None) -> Trace:
 
 
 def read_contacts(path: str | Path) -> Contacts:
-    """Reads a contact list: ``round,i,j`` or, in seconds, ``start,end,i,j``; clients are numbers from 0.
+    """Reads a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
+
+    Clients are whole numbers from 0.
 
     Raises:
-      UserError: other columns; a round or client that is not a whole number from 0; a contact of a client with itself,
-        or one that ends before it starts.
+      UserError: for other columns, a file without contacts, a round or client that is not a whole number from 0, a
+        contact of a client with itself, or a contact that ends before it starts.
     """
     start, end, pair = array("d"), array("d"), array("i")
     in_rounds = False

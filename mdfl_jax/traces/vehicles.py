@@ -1,4 +1,4 @@
-"""Which vehicles the clients are, and when each of them is there."""
+"""Chooses the vehicles that the clients are, and finds when each vehicle is present."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,21 +8,30 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.traces.types import Trace
 
 VEHICLES = ("longest", "first", "reuse")
-CHUNK = 1 << 16  # samples looked at together, so that a large trace needs little beside itself
+CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
 
 
 def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
-    """First and last instant of each node between two times: [M] and [M] float64, NaN of those not there."""
+    """Finds the first and the last instant of each node between two times.
+
+    Args:
+      trace: the trace.
+      begin: seconds.
+      end: seconds.
+
+    Returns:
+      [M] and [M] float64 seconds, NaN for nodes without a sample between the two times.
+    """
     first, last = np.full(len(trace.ids), np.nan), np.full(len(trace.ids), np.nan)
     for time, node, _ in chunks(trace, begin, end):
-        last[node] = time  # of a repeated index numpy keeps the last value
+        last[node] = time  # NumPy keeps the last value of a repeated index
         unseen = np.isnan(first[node[::-1]])
         first[node[::-1][unseen]] = time[::-1][unseen]
     return first, last
 
 
 def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Times, nodes and place in the columns of the samples between two times, a bounded number at once."""
+    """Yields the samples between two times in parts of at most `CHUNK`: their times, nodes and slice of the columns."""
     low = int(trace.offsets[np.searchsorted(trace.times, begin, side="left")])
     high = int(trace.offsets[np.searchsorted(trace.times, end, side="right")])
     for at in range(low, high, CHUNK):
@@ -32,7 +41,10 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
 
 
 def spacing(trace: Trace) -> float:
-    """Median seconds between two samples of a node that follow each other, of the first 65,536; 0 without any."""
+    """Computes the median time in seconds between consecutive samples of a node, 0 where there are none.
+
+    Only the first 65,536 samples of the trace are used.
+    """
     for time, node, _ in chunks(trace):
         order = np.argsort(node, kind="stable")
         same = node[order][1:] == node[order][:-1]
@@ -42,13 +54,20 @@ def spacing(trace: Trace) -> float:
 
 
 def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin: float, end: float) -> np.ndarray:
-    """Which client each vehicle is between two times, by the rules of `mdfl_jax.traces.resample`.
+    """Assigns vehicles to clients between two times, by the rules of `mdfl_jax.traces.resample`.
+
+    Args:
+      trace: the trace.
+      num_clients: N.
+      vehicles: a rule of `VEHICLES`, or names of vehicles, client by client.
+      begin: seconds.
+      end: seconds.
 
     Returns:
-      slot: [M] int64 client of each vehicle, -1 for none.
+      slot: [M] int64, the client that each vehicle is, -1 for none.
 
     Raises:
-      UserError: an unknown rule or vehicle, a vehicle named twice, more names than clients.
+      UserError: for an unknown rule or vehicle, a vehicle named twice, or more names than clients.
     """
     num_nodes = len(trace.ids)
     slot = np.full(num_nodes, -1)
@@ -74,7 +93,7 @@ def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin:
         free = np.full(num_clients, -np.inf)  # when a client's vehicle leaves
         for node in np.argsort(first, kind="stable"):
             client = int(np.argmin(free))
-            if free[client] < first[node]:  # false of NaN, a vehicle that is not there in these rounds
+            if free[client] < first[node]:  # false for NaN, a vehicle that is never present in these rounds
                 slot[node], free[client] = client, last[node]
     else:
         raise UserError(unknown_name("choice of vehicles", vehicles, VEHICLES))

@@ -1,4 +1,4 @@
-"""Traces of waypoints: BonnMotion's movements and the setdest scripts of ns-2."""
+"""Reads traces of waypoints: BonnMotion's movements and the setdest scripts of ns-2."""
 
 import math
 import re
@@ -11,11 +11,12 @@ from mdfl_jax.traces.types import Trace
 def read_bonnmotion(path: str | Path) -> Trace:
     """Reads BonnMotion's native format, ``.movements`` (BonnMotion manual, section on output to its native format).
 
-    A line is a node, named by its number from 0, and holds ``time x y`` of its waypoints in seconds and metres. Nodes
-    go straight at constant speed from one to the next. Lines of # are comments.
+    Each line is one node, whose name is its number from 0. It contains ``time x y`` for each waypoint, in seconds and
+    metres. Between two waypoints a node moves straight at constant speed. Lines that begin with # are comments.
 
     Raises:
-      UserError: damaged or cut off; a line whose numbers are not threes; times that do not grow.
+      UserError: for a file that is damaged or cut off, a line whose numbers are not a multiple of three, or times that
+        do not grow.
     """
     columns = Columns(path)
     node = 0
@@ -39,18 +40,19 @@ _SETDEST = re.compile(rf"{_NODE}\s+setdest\s+(?P<x>\S+)\s+(?P<y>\S+)\s+(?P<speed
 _AT = re.compile(r"\$ns_?\s+at\s+(?P<time>\S+)\s+\"(?P<command>[^\"]*)\"$")
 _IGNORED = re.compile(r"#|set\s|\$god_\s|$")
 
-_Leg = tuple[float, float, float, float]  # from this time on: towards x, y at this speed
+_Leg = tuple[float, float, float, float]  # (time, x, y, speed): from this time on, towards x, y at this speed
 
 
 def read_ns2(path: str | Path) -> Trace:
     """Reads a movement script of ns-2 (The ns Manual, chapter on mobile networking, setdest).
 
-    ``$node_(0) set X_ 1.0`` places a node at time 0, ``$ns_ at 2.0 "$node_(0) setdest 10.0 5.0 1.5"`` sends it from
-    where it then is straight to a place, at a speed in m/s, until it arrives or is sent elsewhere. Speed 0 stops it.
-    Z_ and the commands of $god_ are passed over.
+    ``$node_(0) set X_ 1.0`` places a node at time 0. ``$ns_ at 2.0 "$node_(0) setdest 10.0 5.0 1.5"`` sends it, from
+    the place where it then is, straight to another place, at a speed in m/s. It moves until it arrives or is sent
+    elsewhere. Speed 0 stops it. Z_ and the commands of $god_ are ignored.
 
     Raises:
-      UserError: damaged or cut off; unknown commands; a negative time or speed; a node without a first place.
+      UserError: for a file that is damaged or cut off, unknown commands, a negative time or speed, or a node without a
+        first place.
     """
     places: dict[str, dict[str, float]] = {}
     legs: dict[str, list[_Leg]] = {}
@@ -76,7 +78,7 @@ def _read_line(
     legs: dict[str, list[_Leg]],
     seen: dict[str, int],
 ) -> None:
-    """One command of a script, noted where it belongs."""
+    """Reads one command of a script, and stores it in ``places`` or ``legs``."""
     time, command = 0.0, text
     if at := _AT.match(text):
         time, command = number(path, line, "time", at["time"]), at["command"].strip()
@@ -98,9 +100,9 @@ def _read_line(
 
 
 def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, float]]:
-    """The corners (time, x, y) of a node's path: where it starts, arrives, is sent elsewhere, and sets off.
+    """The corners (time, x, y) of a node's path: where it starts, arrives, is sent elsewhere, and begins to move.
 
-    ns-2 carries commands out in the order of their times; of two at one time, the later line holds.
+    ns-2 executes commands in the order of their times. Of two commands at the same time, the later line counts.
 
     >>> _corners(0.0, 0.0, [(0.0, 10.0, 0.0, 1.0), (4.0, 4.0, 3.0, 1.0)])
     [(0.0, 0.0, 0.0), (4.0, 4.0, 0.0), (7.0, 4.0, 3.0)]
@@ -120,7 +122,7 @@ def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, f
             share = (until - time) * speed / length
             x, y = x + (to_x - x) * share, y + (to_y - y) * share
         end = min(arrival, until)
-        if end > time:  # a leg shorter than the clock resolves is a jump, taken at the next corner
+        if end > time:  # else the leg is too short for the resolution of the time, and its end replaces its start
             corners.append((end, x, y))
         else:
             corners[-1] = (time, x, y)

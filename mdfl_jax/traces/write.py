@@ -1,4 +1,4 @@
-"""Writers: a trace as comma-separated values, or as BonnMotion's waypoints."""
+"""Writes a trace as comma-separated values, or as BonnMotion's waypoints."""
 
 import gzip
 import io
@@ -12,13 +12,13 @@ from mdfl_jax.traces.types import Trace
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:
-    """Writes ``time,id,x,y`` in order of time, in metres to a tenth of a millimetre; gzip where the path ends in .gz.
+    """Writes ``time,id,x,y`` sorted by time, in metres with a resolution of 0.1 mm; gzip where the path ends in .gz.
 
-    A geographic trace is written as it is in memory, in metres about its mean. That a trace is of waypoints is not in
-    the file.
+    A geographic trace is written as it is in memory, in metres about its mean. The file does not say whether the
+    samples are waypoints.
 
     Raises:
-      UserError: an id that the format cannot hold.
+      UserError: for an id that the format cannot express, or a file that cannot be written.
     """
     for name in trace.ids:
         if name != name.strip() or any(mark in name for mark in ',"\n\r') or name.startswith("#"):
@@ -32,10 +32,13 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 
 def write_bonnmotion(trace: Trace, path: str | Path) -> None:
-    """Writes a line a node, ``time x y`` of each sample; gzip where the path ends in .gz. The names are lost.
+    """Writes one line per node, with ``time x y`` for each sample; gzip where the path ends in .gz. Names are lost.
 
-    Between its samples a node goes straight in both formats; before and after them, and in a gap, a BonnMotion node
-    stays or goes on, for the format knows no absence.
+    In both formats a node moves straight between its samples. This format cannot express absence: a node stands still
+    before its first sample and after its last one, and in a gap it stays or continues.
+
+    Raises:
+      UserError: for a file that cannot be written.
     """
     order = np.argsort(trace.node, kind="stable")
     ends = np.cumsum(np.bincount(trace.node, minlength=len(trace.ids)))
@@ -47,7 +50,7 @@ def write_bonnmotion(trace: Trace, path: str | Path) -> None:
 
 
 def _absolute(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the file's metres, float64 [n] each, rounded to what the format is said to keep."""
+    """Returns x and y in the metres of the file, float64 [n] each, rounded to 0.1 mm."""
     base = (0.0, 0.0) if trace.format.endswith("_geo") else trace.origin
     x, y = (np.round(column.astype(np.float64) + start, 4) for column, start in zip((trace.x, trace.y), base))
     return x, y
@@ -56,7 +59,7 @@ def _absolute(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 def _created(path: str | Path) -> TextIO:
     try:
         if str(path).endswith(".gz"):
-            # Without the time of writing, so that the same trace makes the same file.
+            # The time of writing is left out, so that the same trace gives the same file.
             return io.TextIOWrapper(gzip.GzipFile(path, "wb", mtime=0), encoding="utf-8")
         return open(path, "w", encoding="utf-8")
     except OSError as error:

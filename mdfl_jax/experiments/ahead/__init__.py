@@ -1,1 +1,1 @@
-"""What a study will take, before it is run: memory, FLOPs, and what the compilers of other devices say."""
+"""Estimates, before a study is run, what it needs: memory, FLOPs, and what the compilers of other devices say."""

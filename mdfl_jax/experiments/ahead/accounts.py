@@ -1,7 +1,7 @@
-"""A program of a study, compiled for a device that is not here, and what its compiler says of it.
+"""Compiles a program of a study for a device that is not present, and reports what its compiler says of it.
 
-One program a process, since a compiler's own checks may abort it: `account` is the child's part, `describe` the words
-of what it found. The launcher's side is `launch/ahead.py`.
+Each program is compiled in a child process of its own, since a failed check inside the compiler may abort the process.
+The child process runs `account`, and `describe` puts the result in words. `launch/ahead.py` starts the child processes.
 """
 
 import time
@@ -15,23 +15,24 @@ from mdfl_jax.experiments.run.study import Study
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.sharding import CLIENT, SEED
 
-DEAREST = 10  # operations that are told
+DEAREST = 10  # number of operations that are reported
 
 
 def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
-    """Compiles a group's program and says what it takes, as JSON.
+    """Compiles a group's program and returns what it needs, as a JSON tree.
 
-    It is compiled for a batch of the study's runs where these are mapped together; where they follow one another, for
-    one run a device (or row of the mesh), which tells as much.
+    If the runs of a batch are mapped together, the program is compiled for a batch. If they follow one another, it is
+    compiled for one run on each device (or row of the mesh), which gives the same information.
 
     Args:
-      study: made for the current target.
-      number: of the group.
-      effort: as `mdfl_jax.target.compiler_options`.
+      study: The study, made for the current target.
+      number: The number of the group.
+      effort: The effort of the compiler, as in `mdfl_jax.target.compiler_options`.
 
     Returns:
-      The program's points, its parameters and FLOPs, seconds of compiling, bytes by part, and where the compiler tells
-      its schedule the seconds of a round and an evaluation, the dearest operations and the collectives of a round.
+      The program's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
+      writes its schedule, also the seconds of a round and of an evaluation, the operations that take the most cycles,
+      and the collectives of a round.
     """
     aim, group = target.current(), study.groups[number]
     mesh = group.simulation.mesh
@@ -65,24 +66,24 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
         "rounds": study.experiment.rounds,
         "eval_every": study.experiment.eval_every,
     }
-    # The schedule of a compiler that hardly tries says nothing of the study's.
+    # With the least effort, the compiler's schedule is not like that of the study's own program.
     text = compiled.as_text() if aim.kind and aim.kind.clock and found["effort"] != "least" else ""
     return found | (_of_schedule(cycles.read(text), found, aim.kind) if text and aim.kind else {})
 
 
 def _mapped(need: Need, limit: int, on_a_device: int) -> int:
-    """Runs that fit where they are mapped together, each taken to need as much as those that were compiled for."""
+    """Returns the runs that fit on a device mapped together, if each needs as much as one of the compiled program."""
     return max(limit - need.data, 0) // max((need.state + need.temporary) // on_a_device, 1)
 
 
 def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: target.Kind) -> dict[str, Any]:
-    """What the schedule says, in seconds."""
+    """Converts the cycles of the compiler's schedule to seconds and shares."""
     eval_every = found["eval_every"]
     together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
     a_round = cost.rounds / kind.clock / eval_every / together
     evaluation = cost.rest / kind.clock / together
     batches = -(-found["num_runs"] // found["runs_per_batch"])
-    turns = batches * -(-found["runs_per_batch"] // side_by_side)  # of one run after the other, on each device
+    turns = batches * -(-found["runs_per_batch"] // side_by_side)  # runs that follow one another on each device
     evaluations = found["rounds"] // eval_every
     total = sum(cycles for _, cycles in cost.operations)
     return {
@@ -107,7 +108,7 @@ def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: target.Kind) ->
 
 
 def describe(found: dict[str, Any]) -> str:
-    """An account in words."""
+    """Describes the result of `account` in words."""
     need, limit = found["bytes"], found["limit"]
     total, mib = sum(need.values()), {part: f"{size / MIB:,.1f}" for part, size in need.items()}
     chips = found["chips_per_run"]
@@ -154,7 +155,7 @@ def describe(found: dict[str, Any]) -> str:
 
 
 def advice(found: dict[str, Any]) -> str:
-    """What to change where a program does not fit, by its largest part."""
+    """Says what to change if a program does not fit, depending on its largest part."""
     need = found["bytes"]
     largest = max(need, key=need.__getitem__)
     return {
@@ -175,7 +176,7 @@ def _seconds(value: float) -> str:
 
 
 def in_hours(value: float) -> str:
-    """Hours in words."""
+    """Writes a time in hours as hours, minutes or seconds."""
     return (
         f"{value:.1f} hours"
         if value >= 1
@@ -186,6 +187,6 @@ def in_hours(value: float) -> str:
 
 
 def _short(row: dict[str, Any]) -> str:
-    """An operation in a line: its kind, shape, and the end of where it comes from."""
+    """Describes an operation in one line: its kind, its shape, and the end of its source."""
     source = row["source"].split("/")[-4:]
     return f"{row['kind']} {row['shape']} {'/'.join(source) or '(made by the compiler)'}"

@@ -1,9 +1,9 @@
-"""What a TPU's compiler says of a program: cycles of its schedule, the dearest operations, what chips send one another.
+"""Reads a TPU compiler's estimates for a program: cycles, the costliest operations, transfers between chips.
 
-The compiler writes an estimate of cycles at each instruction that it schedules. Here they are added up over the
-program's text (``compiled.as_text()``), a loop's body as often as its condition's constant says, of a condition the
-dearest branch. It is a static account, without contention or transfers from the host: good for telling forms apart and
-for a plan, and no measurement.
+The compiler writes an estimate of cycles at each instruction that it schedules. This module adds them up over the
+program's text (``compiled.as_text()``). The body of a loop counts as often as the constant in the loop's condition
+says, and a conditional counts as its costliest branch. The sums are static and leave out contention and transfers from
+the host. They serve to compare forms of a program and to plan, but they are no measurement.
 """
 
 import math
@@ -32,12 +32,12 @@ _ARRAY = re.compile(r"\b([a-z]+\d*)\[([\d,]*)\]")
 
 
 class Operation(NamedTuple):
-    """An instruction, or several of the same source, kind and shape.
+    """An instruction, or several instructions of the same kind, source and shape.
 
     Attributes:
-      kind: of the instruction.
-      source: where in the traced program it comes from; '' where the compiler made it up.
-      shape: of its result, the first where there are several.
+      kind: The kind of the instruction.
+      source: The place in the traced program from which it comes; '' if the compiler made it.
+      shape: The shape of its result, or of the first of several results.
     """
 
     kind: str
@@ -46,13 +46,13 @@ class Operation(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """What chips send one another in a round.
+    """The collectives of one kind in all rounds of one call of a program: data that chips send each other.
 
     Attributes:
-      kind: one of `COLLECTIVES`.
-      number: how many.
-      size: bytes of their results on a chip.
-      waits: how many of them nothing else runs beside: no start and end with an operation in between.
+      kind: One of `COLLECTIVES`.
+      number: The number of collectives.
+      size: The bytes of their results on a chip.
+      waits: The number of collectives during which nothing else runs: no operation stands between start and end.
     """
 
     kind: str
@@ -62,14 +62,14 @@ class Collective(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one call of a program.
+    """The cost of one call of a program.
 
     Attributes:
-      rounds: cycles inside its rounds.
-      rest: all others: the evaluation.
-      operations: cycles by operation of the rounds and the rest together, the dearest first.
-      collectives: of all its rounds. The compiler writes no cycles for them: they are in none of the sums.
-      unknown: loops whose length the text does not tell; they are counted once.
+      rounds: The cycles inside its rounds.
+      rest: All other cycles, which are those of the evaluation.
+      operations: The cycles by operation, of the rounds and the rest together, the costliest first.
+      collectives: The collectives of all its rounds. The compiler writes no cycles for them, so no sum contains them.
+      unknown: The number of loops whose length the text does not say. Their bodies count once.
     """
 
     rounds: int
@@ -81,14 +81,14 @@ class Cost(NamedTuple):
 
 class _Sums(NamedTuple):
     cycles: Counter  # (Operation, inside a round) -> cycles
-    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number, inside rounds; loops of unknown length
+    sent: Counter  # (kind, 'count' | 'size' | 'waits') -> number inside rounds; ('unknown', 'loops') -> number
 
 
 def read(text: str) -> Cost:
-    """Adds up a program.
+    """Adds up the cycles and the collectives of a program.
 
     Args:
-      text: ``compiled.as_text()``, for a TPU.
+      text: The text ``compiled.as_text()`` of a program for a TPU.
     """
     bodies, entry = _computations(text)
     sums = _of(entry, bodies, {}, False)
@@ -103,7 +103,7 @@ def read(text: str) -> Cost:
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
-    """The lines of each computation by its name, and the entry's name."""
+    """Returns the lines of each computation by its name, and the name of the entry computation."""
     found: dict[str, list[str]] = {}
     entry = name = ""
     for line in text.splitlines():
@@ -121,7 +121,7 @@ def _named(line: str, *keys: str) -> list[str]:
 
 
 def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
-    """How often a loop goes round: the largest constant in its condition, or in what that calls; 0: not known."""
+    """Returns how often a loop runs: the largest constant in its condition or in what that calls; 0 if not known."""
     lines = list(bodies.get(condition, ()))
     for line in bodies.get(condition, ()):
         for name in _named(line, "calls", "to_apply"):
@@ -130,20 +130,21 @@ def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
 
 
 def _is_round(name: str, bodies: dict[str, list[str]]) -> bool:
-    """Whether a loop's body is the rounds': most of what is directly inside is named so by the traced program.
+    """Whether a loop's body is a round: most instructions directly inside have the scope of a round in their names.
 
-    Not all of it: the compiler moves operations between loops, and hands a round's constants to an evaluation's loop.
+    Some have not, since the compiler moves operations between loops and passes a round's constants to the loop of an
+    evaluation.
     """
     names = [source.group(1) for line in bodies.get(name, ()) if (source := re.search(r'op_name="([^"]*)"', line))]
     return 2 * sum(f"/{ROUND}/" in name for name in names) > len(names)
 
 
 def _of(name: str, bodies: dict[str, list[str]], memo: dict[tuple[str, bool], _Sums], inside: bool) -> _Sums:
-    """Sums of a computation; ``inside``: it is part of a round, whatever its instructions are called."""
+    """Returns the sums of a computation. ``inside``: it is part of a round, whatever its instructions are called."""
     if (name, inside) in memo:
         return memo[name, inside]
     sums = memo[name, inside] = _Sums(Counter(), Counter())
-    begun: dict[str, tuple[str, int]] = {}  # collectives under way: their kind, and the cycles before them
+    begun: dict[str, tuple[str, int]] = {}  # collectives that have started: their kind, and the cycles before them
     for line in bodies.get(name, ()):
         if " = " not in line:
             continue
@@ -182,9 +183,9 @@ def _count_collective(
     bodies: dict[str, list[str]],
     begun: dict[str, tuple[str, int]],
 ) -> None:
-    """Counts a collective where it stands whole or begins; at its end, whether anything was done meanwhile.
+    """Counts a collective at its single or starting instruction, and at its end whether it ran alone.
 
-    A TPU's compiler writes one that begins and ends apart as two fusions, the collective inside the first.
+    A TPU's compiler writes a collective with separate start and end as two fusions, with the collective in the first.
     """
     if "collective" not in name and not any(found in rest for found in COLLECTIVES):
         return
@@ -207,7 +208,7 @@ def _count_collective(
         BYTES.get(type_, 4) * math.prod(map(int, dims.split(",")) if dims else ())
         for type_, dims in _ARRAY.findall(shape)
     ]
-    if kind.endswith("-start"):  # what goes in stands before what comes out
+    if kind.endswith("-start"):  # the shapes of the inputs stand before those of the results
         arrays = arrays[len(arrays) // 2 :]
     sums.sent[plain, "count"] += 1
     sums.sent[plain, "size"] += sum(arrays)

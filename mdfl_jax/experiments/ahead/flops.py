@@ -1,4 +1,4 @@
-"""What a round's arithmetic is worth, however it is computed: the count that shares of a device's peak stand on."""
+"""Counts the FLOPs of a round alike for every form of it, as the basis for shares of a device's peak."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ from mdfl_jax.flops import count_flops
 
 
 def round_flops(study: Study, group: Group) -> float:
-    """FLOPs of a round of one run, the same for every form, mapping, tile and number of devices.
+    """Returns the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
 
-    Each sample counts once, convolutions as the library's, and nothing as computed again; of a full batch one sample a
-    client counts too many, where its last block is filled up.
+    Each sample counts once, convolutions count as those of the library, and nothing counts as computed again. With a
+    full batch, one sample too many counts for each client, where its last block is filled up.
 
-    The simulation is built once more for it, its data put on the device: for a dry run, not for a study.
+    This builds the simulation once more and puts its data on the device, which is meant for a dry run, not for a study.
     """
     experiment, hparams = study.points[group.points[0]].experiment, group.hparams[0]
     engine = dataclasses.replace(
@@ -25,7 +25,7 @@ def round_flops(study: Study, group: Group) -> float:
         remat=False,
         block_size=experiment.algorithm.batch_size or 1,
     )
-    data = dataclasses.replace(experiment.data, crop=0, flip=False)  # made by products on accelerators
+    data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
     plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.rules)
     key = jax.random.key(0)
     carry = jax.eval_shape(plain.init, plain.data, hparams, key)[0]

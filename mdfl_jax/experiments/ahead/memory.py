@@ -1,4 +1,4 @@
-"""What a study will take, from its compiled programs: parameters, FLOPs a round, bytes by part, seeds that fit."""
+"""Estimates what a study needs from its compiled programs: parameters, FLOPs, bytes by part, runs that fit."""
 
 import dataclasses
 import math
@@ -17,16 +17,16 @@ from mdfl_jax.sharding import SEED
 from mdfl_jax.simulation import Simulation
 
 MIB = 2**20
-SHARE = 0.9  # of a device's memory that a study may plan with; the rest is the allocator's and the runtime's
+SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest
 
 
 class Need(NamedTuple):
-    """Bytes on one device, as the compiler's analysis of a program gives them.
+    """The bytes that a program needs on one device, from the compiler's analysis.
 
     Attributes:
-      data: the data set.
-      state: what lies between rounds (models, optimiser, world) of all its runs, arguments and results.
-      temporary: activations, gradients and copies while it runs.
+      data: The data set.
+      state: The state between rounds (models, optimiser, world) of all its runs, as arguments and as results.
+      temporary: The activations, gradients and copies while the program runs.
     """
 
     data: int
@@ -35,20 +35,20 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of the parts."""
         return self.data + self.state + self.temporary
 
 
 class Footprint(NamedTuple):
-    """A group's plan.
+    """What a group of points needs.
 
     Attributes:
-      num_params: d, of one client.
-      models: bytes of the models of a run.
-      optimiser: bytes of the rest of the algorithm's state of a run.
-      need: of one run on a device.
-      most_runs: runs that fit on all devices together.
-      limit: bytes of a device that may be planned with.
+      num_params: The number of parameters of one client's model, d.
+      models: The bytes of the models of a run.
+      optimiser: The bytes of the rest of the algorithm's state of a run.
+      need: The bytes on a device that computes one run.
+      most_runs: The number of runs that fit on all devices together.
+      limit: The bytes of a device that the study may use.
     """
 
     num_params: int
@@ -60,17 +60,17 @@ class Footprint(NamedTuple):
 
 
 def device_limit(bound_mib: int = 0) -> int:
-    """Bytes of one device that a study may take: the user's bound, or `SHARE` of what the device has."""
+    """Returns the bytes of one device that a study may use: the user's limit, or `SHARE` of what the device has."""
     return bound_mib * MIB if bound_mib else int(SHARE * target.current().memory)
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:
-    """Bytes on a device for a batch of runs, from the compiled program.
+    """Compiles a group's program for a batch of runs, and returns the bytes that it needs on a device.
 
     Args:
-      group: the points of a program.
-      runs: of the batch.
-      at_once: as `mdfl_jax.montecarlo.monte_carlo`.
+      group: The points that share the program.
+      runs: The number of runs in the batch.
+      at_once: As in `mdfl_jax.montecarlo.monte_carlo`.
     """
     mc = monte_carlo(group.simulation, runs, at_once)
     batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
@@ -81,7 +81,7 @@ def need(group: Group, runs: int, at_once: int) -> Need:
 
 
 def need_of(group: Group, compiled: Any) -> Need:
-    """Bytes on a device, from a group's compiled program."""
+    """Returns the bytes that a group's compiled program needs on a device."""
     analysis = compiled.memory_analysis()
     data = _bytes(group.simulation.data)
     arguments = analysis.argument_size_in_bytes
@@ -90,9 +90,10 @@ def need_of(group: Group, compiled: Any) -> Need:
 
 
 def footprint(study: Study, group: Group) -> Footprint:
-    """Compiles a group's program for one run a device, and tells what it takes.
+    """Compiles a group's program for one run on each device, and returns what it needs.
 
-    And for two, where one fits; not where runs follow one another on an accelerator (`following`).
+    If one run fits, the program is also compiled for two, unless runs follow one another on an accelerator (then
+    `following` gives a bound).
     """
     engine = study.experiment.engine
     simulation: Simulation = group.simulation
@@ -114,27 +115,32 @@ def footprint(study: Study, group: Group) -> Footprint:
 
 
 def following(one: Need, limit: int) -> int:
-    """Runs that follow one another on a device within a limit, by what the first one needs: a bound from below.
+    """Returns a lower bound of the runs that can follow one another on a device, from what the first run needs.
 
-    From the second on their loop keeps the states that come in beside those that go out: it adds up to four states,
-    each further run two (measured on a CPU, 3.4 and 2). Compiling for two would tell, and take minutes more.
+    From the second run on, the loop keeps the incoming states beside the outgoing ones. The second run adds up to four
+    states, and each further run adds two (measured on a CPU: 3.4 and 2). Compiling for two runs would give the exact
+    number, but would take minutes more.
+
+    Args:
+      one: The bytes that one run needs.
+      limit: The bytes of the device that the study may use.
     """
     spare, state = limit - one.total, max(one.state, 1)
     return 0 if spare < 0 else 1 if spare < 4 * state else 2 + (spare - 4 * state) // (2 * state)
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:
-    """The study with batches that fit the devices; a line where one had to be split.
+    """Returns the study with batches that fit the devices, and logs a line for each group whose batches it splits.
 
-    Programs are compiled for it only where the memory is bounded, a rough count comes near the devices', or activations
-    may be most of it (an accelerator, much mapped together).
+    Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
+    (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
 
     Args:
-      study: from `make_study`.
-      log: takes lines for the user.
+      study: The study, from `make_study`.
+      log: A function that takes lines for the user.
 
     Raises:
-      UserError: where not even one run fits; it tells what one client needs.
+      UserError: If not even one run fits. The message says what one client needs.
     """
     engine = study.experiment.engine
     limit = device_limit(engine.memory_mib)
@@ -158,7 +164,7 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
 
 
 def _places(simulation: Simulation) -> int:
-    """How many runs go on side by side: one a device, or one a row of the mesh."""
+    """Returns how many runs are computed side by side: one on each device, or on each row of the mesh."""
     return simulation.mesh.shape[SEED] if simulation.mesh else len(target.devices())
 
 
@@ -167,7 +173,7 @@ def _bytes(tree: Any) -> int:
 
 
 def _rough(group: Group) -> int:
-    """Bytes a device from shapes alone: the data, and four times the state of each run (results, gradients, copies)."""
+    """Estimates bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
     simulation = group.simulation
     carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
     held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
@@ -179,7 +185,7 @@ def _rough(group: Group) -> int:
 
 
 def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
-    """Names the bound, what one run needs, and what one client alone needs with one block in flight."""
+    """Returns an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
         member,
@@ -204,7 +210,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
 
 
 def describe(study: Study) -> str:
-    """The plan of every group, for ``launch.sweep --dry_run``."""
+    """Describes what every group needs, for ``launch.sweep --dry_run``."""
     lines = []
     for group in study.groups:
         plan = footprint(study, group)

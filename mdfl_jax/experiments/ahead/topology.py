@@ -1,8 +1,8 @@
-"""Devices that are not here: topologies of TPUs and GPUs, whose own compilers run on any machine.
+"""Devices that are not present: topologies of TPUs and GPUs, whose own compilers run on any machine.
 
-The TPU's comes with the package libtpu, the GPU's with JAX's CUDA plugin; neither needs a device or a driver. Both want
-to be told before JAX starts that they are alone (`ENVIRONMENT`), and the GPU's may abort the process: a child's work
-(`mdfl_jax.experiments.ahead.accounts`).
+The compiler for TPUs comes with the package libtpu, that for GPUs with JAX's CUDA plugin. Neither needs a device or a
+driver, but before JAX starts the environment must say that there is no device (`ENVIRONMENT`). The compiler for GPUs
+may abort the process, so it runs in a child process (`mdfl_jax.experiments.ahead.accounts`).
 """
 
 import importlib.util
@@ -16,16 +16,16 @@ from mdfl_jax.target import KINDS, Target, Wanted
 
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
-    "TPU_SKIP_MDS_QUERY": "1",  # asks no cloud where it is
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # several at a time, none of which holds a chip
+    "TPU_SKIP_MDS_QUERY": "1",  # does not ask a cloud's metadata server
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # several processes may load it at once, since none holds a chip
     "CUDA_VISIBLE_DEVICES": "-1",
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # checks that fail are still told
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # failed checks are still printed
 }
 PLUGINS = {"tpu": ("libtpu",), "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "cpu": ()}
 
 
-# NVIDIA's data sheets: compute capability, multiprocessors, units a multiprocessor, its shared memory and what a block
-# may have of it, second-level cache, bytes a second, GHz.
+# From NVIDIA's data sheets: compute capability, multiprocessors, units of a multiprocessor, bytes of its shared memory
+# and of the part that a block may use, bytes of the second-level cache, bytes per second, GHz.
 _GPUS = {
     "a100": ((8, 0), 108, 64, 167_936, 166_912, 41_943_040, 2_039_000_000_000, 1.41),
     "h100": ((9, 0), 132, 128, 233_472, 232_448, 52_428_800, 3_352_320_000_000, 1.98),
@@ -34,10 +34,10 @@ _GPUS = {
 
 
 def check_installed(wanted: Wanted) -> None:
-    """Checks that the compiler of a target is there.
+    """Checks that the compiler of a target is installed.
 
     Raises:
-      UserError: where it is not; it tells how to install it.
+      UserError: If it is not. The message says how to install it.
     """
     backend = KINDS[wanted.kind].backend
     names = PLUGINS[backend]
@@ -49,10 +49,10 @@ def check_installed(wanted: Wanted) -> None:
 
 
 def load(wanted: Wanted) -> Target:
-    """The devices of a target, a TPU or GPU.
+    """Returns the devices of a target, which is a TPU or a GPU.
 
     Raises:
-      UserError: for a topology that does not exist.
+      UserError: If the topology does not exist, or has fewer devices than the target.
     """
     kind = KINDS[wanted.kind]
     from jax.experimental import topologies
@@ -64,20 +64,20 @@ def load(wanted: Wanted) -> Target:
         else:
             shape = f"1x1x{wanted.chips}"  # slices, hosts, cards of a host
             found = topologies.get_topology_desc(platform="cuda", target_config=_gpu(wanted.kind), topology=shape)
-    except Exception as error:  # the plugins raise what they like
+    except Exception as error:  # the plugins raise errors of any type
         reason = str(error).splitlines()[0]
         raise UserError(f"--target={wanted.name}: its compiler knows no such topology: {reason}") from None
     devices: list[Any] = list(np.array(found.devices).reshape(-1))[: wanted.chips]
     if len(devices) < wanted.chips:
         raise UserError(f"--target={wanted.name}: that topology has {len(devices)} devices")
     share = 1.0
-    if kind.backend == "gpu":  # what JAX takes of a card when it starts
+    if kind.backend == "gpu":  # the share of the memory that JAX reserves when it starts
         share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75"))
     return Target(wanted.name, kind.backend, devices, int(share * kind.memory), kind)
 
 
 def _gpu(kind: str) -> str:
-    """A card in the words of XLA's target configuration."""
+    """Describes a card in the format of XLA's target configuration."""
     (major, minor), cores, units, shared, optin, cache, bandwidth, clock = _GPUS[kind]
     return f"""
 platform_name: "CUDA"

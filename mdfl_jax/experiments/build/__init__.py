@@ -1,1 +1,1 @@
-"""From a configuration to the three nouns: task, network, algorithm, and their traced numbers."""
+"""Builds the task, the network and the algorithm of a configuration, and their traced numbers."""

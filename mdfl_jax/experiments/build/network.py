@@ -1,4 +1,4 @@
-"""The network of a configuration, clients in space, on a graph or with a server, and its traced numbers."""
+"""Builds the network of a configuration (clients in space, on a graph or with a server), and its traced numbers."""
 
 import csv
 from functools import lru_cache
@@ -29,12 +29,12 @@ from mdfl_jax.types import Network
 
 
 def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """The numbers of a member, as NumPy scalars of fixed type; None of one that is not in the registry."""
+    """Returns the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
     return numbers_in(experiment, registry, member).traced() if member in registry else None
 
 
 def described(experiment: Experiment, rules: list[str]) -> str:
-    """How an error calls the network of a group of points."""
+    """Describes the network of a group of points, for error messages."""
     network = experiment.network
     if network.graph:
         where = f"network.graph={network.graph}"
@@ -49,14 +49,14 @@ def described(experiment: Experiment, rules: list[str]) -> str:
 
 
 def network_of(experiment: Experiment, rules: list[str]) -> Network:
-    """The network of a group of points, not thinned.
+    """Returns the network of a group of points, before it is thinned.
 
     Args:
-      experiment: any point of the group.
-      rules: the mobility rules that its points use; not looked at under a graph.
+      experiment: The configuration of any point of the group.
+      rules: The mobility rules that the points use. They have no effect with a graph.
 
     Raises:
-      UserError: for a file that cannot be used.
+      UserError: If a file cannot be used.
     """
     network = experiment.network
     if network.graph:
@@ -73,12 +73,12 @@ def network_of(experiment: Experiment, rules: list[str]) -> Network:
 
 
 def network_params(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None) -> Any:
-    """The traced numbers of `network_of`, of a thinned network where the algorithm asks for one.
+    """Returns the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
 
     Args:
-      experiment: the point's configuration.
-      rules: the mobility rules that the program's points use.
-      trace: of `mdfl_jax.experiments.build.traces.TraceFiles`, where a rule needs one.
+      experiment: The configuration of the point.
+      rules: The mobility rules that the points of the program use.
+      trace: The trace from `mdfl_jax.experiments.build.traces.TraceFiles`, if a rule needs one.
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
     if experiment.server.pattern:
@@ -90,19 +90,19 @@ def network_params(experiment: Experiment, rules: list[str], trace: Tracks | Con
 
 
 def is_thinned(experiment: Experiment) -> bool:
-    """Whether the network must be thinned for the algorithm: it does not participate itself, and not all takes part."""
+    """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)
     return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
 
 
 def participation_of(experiment: Experiment) -> tuple[float, int]:
-    """The share of the neighbours that are picked, and the period in rounds: the middle of the two bounds."""
+    """Returns the share of the neighbours that are picked, and the period: the mean of its bounds, in whole rounds."""
     numbers = algorithm_numbers(experiment)
     return numbers.participation, (numbers.period_min + numbers.period_max) // 2
 
 
 def _motion(config: MotionConfig) -> Motion:
-    """The numbers of the plane as NumPy scalars of fixed type."""
+    """Returns the numbers of the plane as NumPy scalars of fixed type."""
     number: Any = np.float32
     return Motion(
         width=number(config.width),
@@ -133,7 +133,7 @@ def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactL
 
 @lru_cache(maxsize=8)
 def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
-    """Once for the network and for its numbers; ``changed`` tells apart the contents that a file has had."""
+    """Reads a file once for the network and for its numbers, and again if its time of change ``changed`` is another."""
     return read_matrices(file, num_clients, directed, allow_disconnected)
 
 
@@ -147,10 +147,10 @@ def _from_file(experiment: Experiment) -> np.ndarray:
 
 
 def graph_network(experiment: Experiment) -> Network:
-    """The network of a point whose clients are tied by a graph.
+    """Returns the network of a point whose clients are connected by a graph.
 
     Raises:
-      UserError: for a file that cannot be used.
+      UserError: If the file of the graph cannot be used.
     """
     network = experiment.network
     fails = network.link_failure > 0
@@ -160,7 +160,7 @@ def graph_network(experiment: Experiment) -> Network:
 
 
 def graph_params(experiment: Experiment) -> GraphParams:
-    """Its traced numbers, as NumPy scalars of fixed type; the matrices of a file among them."""
+    """Returns the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
     config, number = experiment.graph, np.float32
     matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
     return GraphParams(
@@ -174,10 +174,13 @@ def graph_params(experiment: Experiment) -> GraphParams:
 
 @lru_cache(maxsize=8)
 def read_meetings(path: str, num_clients: int) -> np.ndarray:
-    """The table of a file of lines client,slot, with or without that line at its head (`meeting_table`).
+    """Reads the meetings from a file of lines client,slot, whose first line may be this header.
+
+    Returns:
+      [N, K] int32, the slots of each client's meetings, as `mdfl_jax.networks.meetings.meeting_table` returns them.
 
     Raises:
-      UserError: for a file that cannot be read, a line of another form, or a client or slot out of range.
+      UserError: If the file cannot be read, a line has another form, or a client or slot is out of range.
     """
     pairs = []
     try:
@@ -202,11 +205,11 @@ def read_meetings(path: str, num_clients: int) -> np.ndarray:
 
 
 def server_network(experiment: Experiment, world: Network) -> Network:
-    """The network with a server.
+    """Returns the network with a server.
 
     Args:
-      experiment: with a server.pattern.
-      world: the clients' network without it, which only road-side units look at.
+      experiment: A configuration with a server.pattern.
+      world: The network of the clients without the server. Only the pattern roadside uses it.
     """
     config = experiment.server
     if config.pattern == "roadside":
@@ -215,14 +218,14 @@ def server_network(experiment: Experiment, world: Network) -> Network:
 
 
 def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:
-    """The traced numbers of `server_network`.
+    """Returns the traced numbers of `server_network`.
 
     Args:
-      experiment: the point's.
-      world: the numbers of the clients' network.
+      experiment: The configuration of the point.
+      world: The traced numbers of the clients' network without the server.
 
     Raises:
-      UserError: as `read_meetings`.
+      UserError: As `read_meetings`.
     """
     config, number = experiment.server, np.float32
     if config.pattern == "roadside":

@@ -1,4 +1,4 @@
-"""The pretrained weights of a study: each file read once, and matched with the model of each program."""
+"""Reads the pretrained weights of a study, each file once, and matches them with the model of each program."""
 
 from typing import Any, NamedTuple
 
@@ -18,12 +18,12 @@ from mdfl_jax.numbers import from_values
 
 
 class Pretrained(NamedTuple):
-    """What a file gives to a model.
+    """The weights that a model takes from a file.
 
     Attributes:
-      tree: the model's variables as float32 NumPy arrays, None where the start is to be drawn.
-      file: as the configuration names it.
-      report: what became of its tensors.
+      tree: The variables of the model as float32 NumPy arrays, with None for those that are drawn at random.
+      file: The file, as the configuration names it.
+      report: Says which tensors of the file were used, and how.
     """
 
     tree: Any
@@ -31,15 +31,15 @@ class Pretrained(NamedTuple):
     report: Report
 
     def describe(self) -> str:
-        """One line."""
+        """Describes the file and the use of its tensors in one line."""
         return f"model.pretrained {self.file!r}: {self.report.describe()}"
 
 
 def check_pretrained(experiment: Experiment) -> None:
-    """Checks that weights are asked for where there can be some, without reading them.
+    """Checks that the task and the model can use pretrained weights if there are some, without reading them.
 
     Raises:
-      UserError: naming the fields and their values.
+      UserError: If they cannot. The message names the fields and their values.
     """
     model = experiment.model
     if not model.pretrained:
@@ -55,16 +55,16 @@ def check_pretrained(experiment: Experiment) -> None:
 
 
 class PretrainedFiles:
-    """The files of a study, each read once."""
+    """The files of pretrained weights of a study. Each file is read once."""
 
     def __init__(self) -> None:
         self.read: dict[str, dict[str, np.ndarray]] = {}
 
     def weights(self, experiment: Experiment, dataset: Dataset | None) -> Pretrained | None:
-        """What a point's model starts from; None where all of it is drawn.
+        """Returns the weights from which a point's model starts, or None if all weights are drawn at random.
 
         Raises:
-          UserError: for a file that cannot be used, or that is not of the point's model.
+          UserError: If the file cannot be used, or does not fit the point's model.
         """
         file = experiment.model.pretrained
         if dataset is None or not file:

@@ -1,4 +1,4 @@
-"""From a configuration to the three nouns and their numbers."""
+"""Builds the simulation of a configuration from its task, network and algorithm, and its traced numbers."""
 
 from typing import Any
 
@@ -43,17 +43,17 @@ def build_simulation(
     mesh: Mesh | None = None,
     pretrained: Any = None,
 ) -> Simulation:
-    """The compiled shape of a group of points.
+    """Builds the simulation that the points of a group share. Their traced numbers are its arguments.
 
     Args:
-      experiment: any point of the group.
-      dataset: from `load_dataset`.
-      rules: the mobility rules that the group's points use; not looked at under a graph.
-      mesh: the devices that share each run, if any.
-      pretrained: as `build_task`.
+      experiment: The configuration of any point of the group.
+      dataset: The data set, from `load_dataset`.
+      rules: The mobility rules that the points of the group use. They have no effect with a graph.
+      mesh: The devices that share each run, if any.
+      pretrained: As in `build_task`.
 
     Raises:
-      UserError: where the parts do not fit.
+      UserError: If task, network and algorithm do not fit together.
     """
     engine = experiment.engine
     task = build_task(experiment, dataset, mesh, pretrained)
@@ -82,12 +82,12 @@ def build_simulation(
 
 
 def hparams_of(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None) -> Hparams:
-    """The traced numbers of a point, as NumPy scalars of fixed type, so that no point compiles again.
+    """Returns the traced numbers of a point. Their NumPy types are fixed, so that no point is compiled again.
 
     Args:
-      experiment: the point's configuration.
-      rules: as given to `build_simulation`.
-      trace: of `mdfl_jax.experiments.build.traces.TraceFiles`, where a rule needs one.
+      experiment: The configuration of the point.
+      rules: The mobility rules, as given to `build_simulation`.
+      trace: The trace from `mdfl_jax.experiments.build.traces.TraceFiles`, if a rule needs one.
     """
     return Hparams(
         task=task_numbers(experiment).traced(),

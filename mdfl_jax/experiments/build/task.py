@@ -1,4 +1,4 @@
-"""From a configuration to the task: data sets and models."""
+"""Builds the task of a configuration: its data set and its model."""
 
 from typing import Any
 
@@ -20,10 +20,14 @@ from mdfl_jax.types import Task
 
 
 def load_dataset(config: DataConfig) -> Dataset | None:
-    """The data set that a configuration names, checked against what the partition needs; None where seeds draw it.
+    """Loads the data set that a configuration names, and holds out its validation samples.
+
+    Returns:
+      The data set, or None for a task that draws its data from the seed.
 
     Raises:
-      UserError: as `mdfl_jax.data.sources.load`, or where there are fewer classes than a client should hold.
+      UserError: As `mdfl_jax.data.sources.load`. Also if there are fewer classes than a client should hold, or if the
+        validation samples would leave no training samples.
     """
     if not TASKS[task_named(config.name)].of_datasets:
         return None
@@ -36,7 +40,7 @@ def load_dataset(config: DataConfig) -> Dataset | None:
 
 
 def build_model(experiment: Experiment, dataset: Dataset) -> nn.Module:
-    """The model of a point for a data set."""
+    """Builds the model of a point for a data set."""
     model, engine = experiment.model, experiment.engine
     form = "" if engine.convolution == "auto" else engine.convolution
     numbers = from_values(MODELS.numbers(model.name), vars(model))
@@ -46,13 +50,14 @@ def build_model(experiment: Experiment, dataset: Dataset) -> nn.Module:
 def build_task(
     experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None, pretrained: Any = None
 ) -> Task:
-    """What is learnt.
+    """Builds the task of a group of points.
 
     Args:
-      experiment: any point of the group.
-      dataset: from `load_dataset`.
-      mesh: the devices that share each run, if any.
-      pretrained: what the model starts from, as `mdfl_jax.models.pretrained.match` gives it; all is drawn without.
+      experiment: The configuration of any point of the group.
+      dataset: The data set, from `load_dataset`.
+      mesh: The devices that share each run, if any.
+      pretrained: The variables from which the model starts, as `mdfl_jax.models.pretrained.match` returns them; None:
+        all are drawn at random.
     """
     data, engine = experiment.data, experiment.engine
     asked = TaskRequest(

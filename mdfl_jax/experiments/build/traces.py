@@ -1,4 +1,4 @@
-"""The trace of a study: its file read once, and what each point makes of it."""
+"""Reads the trace files of a study, each once, and makes from them the movement or contacts of each point."""
 
 import math
 from typing import NoReturn
@@ -10,19 +10,19 @@ from mdfl_jax.networks.contact_list import ContactList, contact_list
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
 
 FOLLOWERS = ("trace", "static_trace")
-"""The mobility rules that need a trace of places; `contacts` needs a contact list."""
+"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
 
 
 def needs_file(experiment: Experiment) -> bool:
-    """Whether the point's mobility is of a file."""
+    """Whether the point's mobility rule reads a file."""
     return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
 
 
 def check_trace(experiment: Experiment) -> None:
-    """Checks the fields of the trace without reading it.
+    """Checks the fields of the trace without reading its file.
 
     Raises:
-      UserError: naming the fields and their values.
+      UserError: If the fields contradict each other. The message names the fields and their values.
     """
     network, config = experiment.network, experiment.trace
     rule = network.mobility
@@ -36,10 +36,10 @@ def check_trace(experiment: Experiment) -> None:
 
 
 def check_used(experiments: list[Experiment]) -> None:
-    """Checks that a study that names a trace has a point that follows it.
+    """Checks that a study that names a trace file has a sweep point that uses it.
 
     Raises:
-      UserError: where none does.
+      UserError: If no sweep point uses it.
     """
     given = next((experiment for experiment in experiments if experiment.trace.file), None)
     if given and not any(map(needs_file, experiments)):
@@ -50,16 +50,20 @@ def check_used(experiments: list[Experiment]) -> None:
 
 
 class TraceFiles:
-    """The files of a study, each read once."""
+    """The trace files of a study. Each file is read once."""
 
     def __init__(self) -> None:
         self.read: dict[tuple[str, str], Trace | Contacts] = {}
 
     def params(self, experiment: Experiment, rules: list[str]) -> Tracks | ContactList | None:
-        """What `SpatialParams.trace` is for a point of a program with these mobility rules.
+        """Returns the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
+
+        Args:
+          experiment: The configuration of the point.
+          rules: The mobility rules that the points of the program use.
 
         Raises:
-          UserError: for a file that cannot be used, or that does not fit the point's other fields.
+          UserError: If the file cannot be used, or does not fit the point's other fields.
         """
         if experiment.network.graph or not any(rule in (*FOLLOWERS, "contacts") for rule in rules):
             return None
@@ -78,10 +82,10 @@ class TraceFiles:
 
 
 def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:
-    """Rounds of the study that a trace of some length has, and all where it has more.
+    """Returns the number of rounds that a trace of some length covers, at most those of the study.
 
     Raises:
-      UserError: where it has none, or fewer than the study and nothing is said about its end.
+      UserError: If it covers no round, or fewer than the study has while trace.at_end is "refuse".
     """
     config, dt = experiment.trace, experiment.motion.dt
     left = seconds - config.start

@@ -1,1 +1,1 @@
-"""What a study is: the fields of its configuration, their checks, and the points of its sweep."""
+"""The configuration of a study: its fields, their checks, and the points of its sweep."""

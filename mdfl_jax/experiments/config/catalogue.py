@@ -1,4 +1,4 @@
-"""Every member of every family in words: what it is, and its numbers with default, bounds, unit, meaning and source."""
+"""Lists each member of every family: its description and its numbers with default, bounds, unit, meaning and source."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ _ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"))
 
 
 def listing(only: str = "") -> str:
-    """The families with their members.
+    """Lists the families with their members and numbers, as text.
 
     Args:
-      only: a family's or a member's name, as in 'algorithm' or 'algorithm.pame'; empty: all families.
+      only: The name of a family or a member, such as 'algorithm' or 'algorithm.pame'; empty: all families.
 
     Raises:
-      UserError: for an unknown name; the nearest is suggested.
+      UserError: If the name is unknown. The message suggests the nearest name.
     """
     kind, _, member = only.partition(".")
     known = {family.registry.kind.replace(" ", "_"): family for family in _ALL}

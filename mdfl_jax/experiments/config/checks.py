@@ -1,4 +1,4 @@
-"""What the fields of a configuration must be together, where it is no member's own affair."""
+"""Checks of fields that depend on each other, where no single member of a family can check them."""
 
 import math
 
@@ -25,10 +25,10 @@ WHY = {
 
 
 def check_algorithm(experiment: Experiment) -> None:
-    """Checks that an algorithm is not asked for what it has no use for.
+    """Checks that no field is set that the algorithm does not use.
 
     Raises:
-      UserError: naming the field, its value and what it must be.
+      UserError: If such a field is set. The message names the field, its value and the value that it must have.
     """
     config = experiment.algorithm
     for field in sorted(ignored_by(config.name)):
@@ -39,11 +39,11 @@ def check_algorithm(experiment: Experiment) -> None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """What is allowed and yet hardly meant, a line each."""
+    """Returns warnings about settings that are allowed but probably not intended, one line for each."""
     model = experiment.model
     if (
         experiment.algorithm.statistics == "local"
-        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # what others have is known when they are built
+        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # a user's model must be built to know this
         and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
     ):
         return [f"algorithm.statistics is local; {model.name} has no batch statistics"]
@@ -54,7 +54,7 @@ def check_graph(experiment: Experiment) -> None:
     """Checks the fields of a graph, without reading its file.
 
     Raises:
-      UserError: naming the fields and their values.
+      UserError: If a field does not fit a graph. The message names the fields and their values.
     """
     network, config = experiment.network, experiment.graph
     if network.link_fading > 0:
@@ -69,10 +69,10 @@ def check_graph(experiment: Experiment) -> None:
 
 
 def check_graph_used(experiments: list[Experiment]) -> None:
-    """Checks that a study that names a file of links has a point that takes it.
+    """Checks that a study that names a graph file has a sweep point that uses it.
 
     Raises:
-      UserError: where none does.
+      UserError: If no sweep point uses it.
     """
     named = next((experiment for experiment in experiments if experiment.graph.file), None)
     if named and all(experiment.network.graph != "file" for experiment in experiments):
@@ -82,10 +82,10 @@ def check_graph_used(experiments: list[Experiment]) -> None:
 
 
 def parse_units(text: str) -> list[tuple[float, float]]:
-    """The places of the road-side units of 'x,y; x,y; ...'.
+    """Parses the places of the road-side units from a text 'x,y; x,y; ...'.
 
     Raises:
-      UserError: for a text that is not of that form, or without a unit.
+      UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
 
     >>> parse_units("0,0; 10,2.5")
     [(0.0, 0.0), (10.0, 2.5)]
@@ -105,7 +105,7 @@ def _check_units(experiment: Experiment) -> None:
     if world == "contacts":
         raise UserError("server.pattern is roadside; network.mobility contacts knows no places")
     units = parse_units(experiment.server.units)
-    if rule in FOLLOWERS:  # a trace has the area that it has
+    if rule in FOLLOWERS:  # the configuration does not say the area of a trace
         return
     motion, size = experiment.motion, experiment.network.grid_size
     first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
@@ -116,10 +116,10 @@ def _check_units(experiment: Experiment) -> None:
 
 
 def check_server(experiment: Experiment) -> None:
-    """Checks what one field alone cannot tell.
+    """Checks that the fields of the server fit each other and the network.
 
     Raises:
-      UserError: naming the fields and their values.
+      UserError: If they do not. The message names the fields and their values.
     """
     server = experiment.server
     if server.pattern and experiment.network.graph:
@@ -141,10 +141,10 @@ def check_server(experiment: Experiment) -> None:
 
 
 def check_task(experiment: Experiment) -> None:
-    """Checks that the task has what is asked of it: an objective for the stop rule, the precision.
+    """Checks that the task has an objective if the stop rule is used, and that it supports the precision.
 
     Raises:
-      UserError: naming the field and its value.
+      UserError: If it does not. The message names the field and its value.
     """
     name, task, precision = experiment.data.name, task_of(experiment), experiment.engine.precision
     if experiment.stop_std and not task.has_objective:
@@ -156,10 +156,10 @@ def check_task(experiment: Experiment) -> None:
 
 
 def check_together(experiment: Experiment) -> None:
-    """Checks what one field alone cannot tell.
+    """Checks a configuration as a whole: its fields against each other, and the numbers of the members in use.
 
     Raises:
-      UserError: naming the fields and their values.
+      UserError: If the fields contradict each other. The message names the fields and their values.
     """
     network, data = experiment.network, experiment.data
     if network.num_mobile > network.num_clients and not network.graph:

@@ -1,4 +1,4 @@
-"""The families whose members have numbers of their own, and the fields of a configuration that come of them."""
+"""The families whose members have numbers of their own, and the configuration fields that these numbers make."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from mdfl_jax.tasks import TASKS, TaskKind, task_named
 
 
 class Family(NamedTuple):
-    """A registry, and where a configuration speaks of it.
+    """A registry of members, and its place in the configuration.
 
     Attributes:
-      registry: the members.
-      section: the section that holds their numbers.
-      field: the path of the field that names the member in use.
+      registry: The members.
+      section: The section that holds the numbers of the members.
+      field: The path of the field that names the member in use.
     """
 
     registry: Registry
@@ -50,10 +50,12 @@ _schemas: dict[Any, type[Experiment]] = {}
 
 
 def schema() -> type[Experiment]:
-    """The configuration as a dataclass with the numbers of all members that are registered by now, None as default.
+    """Returns the configuration as a dataclass, with a field for each number of the members registered so far.
+
+    The default of these fields is None.
 
     Raises:
-      UserError: where two members give a number of one name different types.
+      UserError: If two members declare a number of the same name with different types, or one traced and one static.
     """
     state = tuple((name, family.registry.numbers(name)) for family in FAMILIES for name in family.registry)
     if state not in _schemas:
@@ -75,7 +77,7 @@ def schema() -> type[Experiment]:
 
 
 def _own_fields() -> dict[str, list[tuple[str, Any, Any]]]:
-    """The numbers of the members by section, as `dataclasses.make_dataclass` takes them."""
+    """Returns the numbers of the members by section, in the form that `dataclasses.make_dataclass` takes."""
     found: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {}
     for family, member, numbers in _members():
         kinds, section = kinds_of(numbers), found.setdefault(family.section, {})
@@ -102,10 +104,15 @@ def _members() -> Iterator[tuple[Family, str, type[Numbers]]]:
 
 
 def check_own(path: str, value: Any, rules: Any) -> None:
-    """Checks a value of a member's number, whichever members have it, against the bounds of one of them at least.
+    """Checks a value of a number that several members may declare. The bounds of at least one member must allow it.
+
+    Args:
+      path: The path of the field, for error messages.
+      value: The value.
+      rules: The metadata of the field, with the bounds of every member that declares the number.
 
     Raises:
-      UserError: as the first of them says it.
+      UserError: If no member allows the value. The message is that of the first member.
     """
     errors = []
     for declared in rules["declared"]:
@@ -120,7 +127,7 @@ def check_own(path: str, value: Any, rules: Any) -> None:
 
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """The numbers of a member as a configuration has them: its own where nothing is said."""
+    """Returns the numbers of a member: the values that the configuration sets, else the member's own defaults."""
     family = next(family for family in FAMILIES if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
@@ -129,29 +136,29 @@ def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
 
 
 def task_of(experiment: Experiment) -> TaskKind:
-    """The task of a configuration."""
+    """Returns the task that a configuration names."""
     return TASKS[task_named(experiment.data.name)]
 
 
 def task_numbers(experiment: Experiment) -> Any:
-    """What the task's partition is given: the numbers of the partition of a data set, else the task's own."""
+    """Returns the numbers that divide the samples: those of the partition for a data set, else those of the task."""
     if task_of(experiment).of_datasets:
         return numbers_in(experiment, PARTITIONS, experiment.data.partition)
     return numbers_in(experiment, TASKS, experiment.data.name)
 
 
 def algorithm_numbers(experiment: Experiment) -> Any:
-    """The numbers of the algorithm in use, those of its compressor with it."""
+    """Returns the numbers of the algorithm in use, including those of its compressor."""
     return numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
 
 
 def has_momentum(experiment: Experiment) -> bool:
-    """Whether the algorithm's optimiser, or its recursion, keeps a momentum, and the memory that it takes."""
+    """Whether the algorithm keeps a momentum, in its optimiser or its recursion, and so needs memory for it."""
     return getattr(algorithm_numbers(experiment), "momentum", 0.0) > 0
 
 
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
-    """The members that a configuration uses, with their numbers."""
+    """Yields each member that a configuration uses, with its family and its numbers."""
     network, server = experiment.network, experiment.server
     names: dict[int, str] = {
         id(ALGORITHMS): experiment.algorithm.name,
@@ -171,7 +178,7 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
 
 
 def effective(experiment: Experiment) -> dict[str, Any]:
-    """The numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, their own where nothing was said."""
+    """Returns the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults."""
     return {
         f"{family.section}.{name}": getattr(numbers, name)
         for family, _, numbers in in_use(experiment)
@@ -180,7 +187,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
 
 
 def setting_of(experiment: Experiment, member: str = "") -> Setting:
-    """What the checks of a member may look at."""
+    """Returns the values of the configuration that the checks of a member may read."""
     network, motion, pattern = experiment.network, experiment.motion, experiment.server.pattern
     gap = getattr(numbers_in(experiment, PATTERNS, pattern), "largest_gap", None) if pattern in PATTERNS else None
     return Setting(
@@ -196,10 +203,10 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
 
 
 def check_members(experiment: Experiment) -> None:
-    """Checks the numbers of the members in use, each and together.
+    """Checks the numbers of the members in use, first each one alone and then all of a member together.
 
     Raises:
-      UserError: naming the numbers and their values.
+      UserError: If a number is not allowed. The message names the numbers and their values.
     """
     for family, name, numbers in in_use(experiment):
         numbers.validate(f"{family.section}.")
@@ -207,5 +214,5 @@ def check_members(experiment: Experiment) -> None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """What the members in use find allowed and yet hardly meant, a line each."""
+    """Returns the warnings of the members in use about settings that are probably not intended, one line for each."""
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]

@@ -1,4 +1,4 @@
-"""The points of a sweep: which there are, what they are called, which share a compiled program."""
+"""The points of a sweep: lists them, names them, and groups those that share a compiled program."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_tog
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
 
-# What a study has once: points under other values could not be compared round by round and seed by seed.
+# Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
     "seeds",
     "first_seed",
@@ -36,9 +36,9 @@ class Point(NamedTuple):
     """One combination of the axes' values.
 
     Attributes:
-      id: what it is called in results, 'dcm' or 'dcm, alpha=0.1'.
-      overrides: {'network.mobility': 'dcm', ...}, one entry an axis.
-      experiment: the configuration with the overrides in place.
+      id: The name of the point in results, such as 'dcm' or 'dcm, alpha=0.1'.
+      overrides: The values by path, {'network.mobility': 'dcm', ...}, one entry for each field of the axes.
+      experiment: The configuration with these values.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Point(NamedTuple):
 
 @contextlib.contextmanager
 def _errors_of(what: str) -> Iterator[None]:
-    """Says in front of an error what it is about."""
+    """Puts in front of an error message what the error is about."""
     try:
         yield
     except UserError as error:
@@ -56,10 +56,10 @@ def _errors_of(what: str) -> Iterator[None]:
 
 
 def _check_axis(path: str) -> dataclasses.Field:
-    """The field of an axis.
+    """Returns the field of an axis.
 
     Raises:
-      UserError: where there is none of that path, or it is of the study as a whole.
+      UserError: If no field has that path, or if a sweep cannot vary it.
     """
     field = check_key(path)
     if path in STUDY_WIDE or path.startswith("engine."):
@@ -92,15 +92,15 @@ Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def parse_axes(sweep: str) -> Axes:
-    """The axes of a sweep text: 'network.mobility=static,dcm; network.radius=1,3,inf'.
+    """Parses the text of a sweep, such as 'network.mobility=static,dcm; network.radius=1,3,inf', into its axes.
 
-    Fields tied by '+' make one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
+    Fields tied by '+' form one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
 
     Returns:
-      {(field, ...): [(value, ...), ...]}, one field and one value of it where nothing is tied.
+      {(field, ...): [(value, ...), ...]}. Each tuple has one element, unless fields are tied.
 
     Raises:
-      UserError: for a text that is not of that form, an unknown field, or a value that the field does not take.
+      UserError: If the text is not of that form, a field is unknown, or a field does not take a value.
     """
     axes: Axes = {}
     for part in filter(None, (part.strip() for part in sweep.split(";"))):
@@ -121,7 +121,7 @@ def parse_axes(sweep: str) -> Axes:
 
 
 def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
-    """One value for each of the fields of an axis; a lone field may have a '+' in its value, as in 1e+3."""
+    """Parses one value for each field of an axis. If the axis has one field, a '+' is part of the value, as in 1e+3."""
     parts = text.split("+") if len(paths) > 1 else [text]
     if len(parts) != len(paths):
         raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
@@ -135,7 +135,7 @@ def _text(value: Any) -> str:
 
 
 def _name(overrides: dict[str, Any]) -> str:
-    """'dcm' for a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    """Names a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
     parts = [
         _text(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={_text(value)}"
         for path, value in overrides.items()
@@ -144,7 +144,7 @@ def _name(overrides: dict[str, Any]) -> str:
 
 
 def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
-    """The configuration with the field at ``path`` changed; dataclasses are frozen."""
+    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
     head, _, rest = path.partition(".")
     if not rest:
         return dataclasses.replace(experiment, **{head: value})
@@ -153,10 +153,10 @@ def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
 
 
 def points(experiment: Experiment) -> list[Point]:
-    """Every combination of the axes' values, the last axis fastest; one point where there is no axis.
+    """Returns a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
 
     Raises:
-      UserError: as `parse_axes`, or for a combination that contradicts itself.
+      UserError: As `parse_axes`, or if the values of a combination contradict each other.
     """
     axes = parse_axes(experiment.sweep)
     found = []
@@ -172,10 +172,10 @@ def points(experiment: Experiment) -> list[Point]:
 
 
 def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
-    """For each point the index of the one it is compared with: the same but for the baseline's field.
+    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
 
     Raises:
-      UserError: where the baseline is not of the form field=value.
+      UserError: If the baseline is not of the form field=value.
     """
     if not experiment.baseline:
         return [None] * len(all_points)
@@ -194,11 +194,11 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:
-    """Checks that what is to be chosen is tried, and that there is something to choose by.
+    """Checks that ``select`` names an axis of the sweep, and that there are validation samples to choose by.
 
     Raises:
-      UserError: where ``select`` is no axis of numbers of the sweep, where there are no validation samples, or where
-        differences to a baseline are asked for, whose points would not be at their best.
+      UserError: If ``select`` is no axis of numbers, if there are no validation samples, or if a baseline is set too:
+        the points that are compared with a baseline would not be at their best value.
     """
     path, axes = experiment.select, parse_axes(experiment.sweep)
     if not path:
@@ -215,25 +215,25 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
 
 
 def static_key(experiment: Experiment) -> Experiment:
-    """The configuration less what is traced: points with equal keys share one compiled program."""
+    """Returns the configuration without its traced values. Points with equal keys share one compiled program."""
     key = experiment
     for path, field in all_fields().items():
-        if field.metadata.get("traced") and "read" not in field.metadata:  # arrays have a shape
+        if field.metadata.get("traced") and "read" not in field.metadata:  # arrays differ in shape
             key = replace(key, path, field.default)
-    # Without momentum its memory and arithmetic are left out, which is a matter of the program.
+    # A program without momentum leaves out its memory and arithmetic, so it is another program.
     if has_momentum(experiment):
         key = replace(key, "algorithm.momentum", 0.5)
-    # So are the draws of links that never fail.
+    # If links never fail, the program leaves out the draws of failures.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
-    # And a network of which all is used.
+    # If the network is not thinned, the program leaves out the thinning.
     if is_thinned(experiment):
         key = replace(key, "algorithm.participation", 0.5)
-    if experiment.network.graph:  # places are not looked at
+    if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
         return replace(replace(key, "network.mobility", ""), "network.contact", "")
-    # Rules of one world stand in one program. Contact lists are of many lengths.
+    # The mobility rules of one world share a program. Contact lists do not: they differ in length.
     world = MOBILITIES[experiment.network.mobility]().world
     if world == "contacts":
         key = dataclasses.replace(key, trace=experiment.trace, motion=experiment.motion)
@@ -241,7 +241,7 @@ def static_key(experiment: Experiment) -> Experiment:
 
 
 def group_points(all_points: list[Point]) -> list[list[int]]:
-    """Indices of the points that share a compiled program, in the order of their first point."""
+    """Returns the indices of the points of each compiled program, ordered by the first point of each program."""
     groups: dict[Experiment, list[int]] = {}
     for i, point in enumerate(all_points):
         groups.setdefault(static_key(point.experiment), []).append(i)

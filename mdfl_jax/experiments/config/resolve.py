@@ -1,8 +1,8 @@
-"""The configuration of a study: typed and checked.
+"""Makes the typed and checked configuration of a study.
 
-A config file (``configs/*.py``) takes `default_config`, changes what it needs and returns it; `resolve` makes of the
-ml_collections tree the frozen dataclasses of `mdfl_jax.experiments.config.sections`. Where something is off it names
-the field, its value and what is allowed.
+A config file (``configs/*.py``) calls `default_config`, changes the fields that it needs and returns the result, an
+ml_collections tree. `resolve` turns this tree into the frozen dataclasses of `mdfl_jax.experiments.config.sections`.
+An error message names the field, its value and what is allowed.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "mot
 
 
 def default_config() -> ConfigDict:
-    """Every field with its default, to be changed by a config file; unknown fields cannot be added.
+    """Returns every field with its default, to be changed by a config file. Unknown fields cannot be added.
 
-    The numbers of members are None, which stands for the member's own.
+    The numbers of members are None, which stands for the member's own default.
     """
     tree = ConfigDict(dataclasses.asdict(schema()()))
     for path, field in all_fields().items():
@@ -36,7 +36,7 @@ def default_config() -> ConfigDict:
 
 
 def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
-    """The fields of a config by path: {'network.radius': field, ...}."""
+    """Returns the fields of a configuration by path: {'network.radius': field, ...}."""
     found: dict[str, dataclasses.Field] = {}
     for field in dataclasses.fields(kind or schema()):
         if dataclasses.is_dataclass(field.type):
@@ -47,10 +47,10 @@ def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclas
 
 
 def check_key(path: str) -> dataclasses.Field:
-    """The field at a path.
+    """Returns the field at a path.
 
     Raises:
-      UserError: where there is none; the nearest is suggested.
+      UserError: If there is no such field. The message suggests the nearest one.
     """
     fields = all_fields()
     if path in RENAMED:
@@ -61,10 +61,10 @@ def check_key(path: str) -> dataclasses.Field:
 
 
 def check_value(path: str, value: Any) -> Any:
-    """The value of a field in its type, within its bounds; None, for a member's number, stays.
+    """Returns a value in the type of its field, after checking its bounds. None is kept for a member's number.
 
     Raises:
-      UserError: naming the field, its value and what is allowed.
+      UserError: If the value is not allowed. The message names the field, its value and what is allowed.
     """
     field = check_key(path)
     rules = field.metadata
@@ -83,13 +83,13 @@ def check_value(path: str, value: Any) -> Any:
 
 
 def in_words(kind: Any) -> str:
-    """What a field of a type takes, for error lines."""
+    """Says in words which values a field of this type takes, for error messages."""
     words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
     return words.get(kind, "whole numbers, as in (16, 32)")
 
 
 def _typed(path: str, kind: Any, value: Any) -> Any:
-    """The value as the field's type: whole numbers pass as floats, sequences of whole numbers as tuples."""
+    """Returns the value in the field's type. Whole numbers become floats, sequences of whole numbers become tuples."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
             return float(value)
@@ -99,15 +99,15 @@ def _typed(path: str, kind: Any, value: Any) -> Any:
         items = tuple(value)
         if all(type(item) is int for item in items):
             return items
-    shown = " ".join(repr(value).split())  # a ConfigDict takes several lines
+    shown = " ".join(repr(value).split())  # the text of a ConfigDict has several lines
     raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
 
 
 def resolve(config: ConfigDict) -> Experiment:
-    """The frozen, checked configuration.
+    """Checks a configuration and returns it as frozen dataclasses.
 
     Raises:
-      UserError: for an unknown field, a wrong type, a value out of bounds or fields that contradict each other.
+      UserError: If a field is unknown, has a wrong type or is out of bounds, or if fields contradict each other.
     """
 
     def section(kind: type, tree: Any, prefix: str) -> Any:

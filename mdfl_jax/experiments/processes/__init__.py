@@ -1,1 +1,1 @@
-"""Several processes at one study, joined by sockets."""
+"""Divides the work of one study among several processes, which talk over sockets."""

@@ -1,4 +1,4 @@
-"""Messages between two processes over a socket: a head in JSON and NumPy arrays, so nothing that comes is executed."""
+"""Messages between two processes over a socket: a JSON header and NumPy arrays. No received data is executed."""
 
 import contextlib
 import io
@@ -14,22 +14,22 @@ import numpy as np
 from mdfl_jax.experiments.results.files import dumps
 
 Arrays = dict[str, np.ndarray]
-_FRAME = struct.Struct("!8sIQ")  # mark, bytes of the head, bytes of the arrays
+_FRAME = struct.Struct("!8sIQ")  # mark, bytes of the header, bytes of the arrays
 _MARK = b"mdfl_jax"
-_HEAD_LIMIT = 2**26  # bytes; the configuration is the longest of heads, with some thousands
+_HEAD_LIMIT = 2**26  # bytes; the longest header holds the configuration, some thousands of bytes
 
 
 class Gone(Exception):  # noqa: N818
-    """The other end is no longer there, or is none of ours; says why."""
+    """The other process is gone, or it does not follow this protocol. The text says why."""
 
 
 class Message(NamedTuple):
-    """What one process tells another.
+    """A message from one process to another.
 
     Attributes:
-      kind: what it is about.
-      fields: a JSON tree.
-      arrays: by name.
+      kind: The type of the message, such as 'beat' or 'result'.
+      fields: A JSON tree.
+      arrays: NumPy arrays by name.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Message(NamedTuple):
 
 
 class Channel:
-    """One end of a connection; several threads may send, one receives."""
+    """One end of a connection. Several threads may send messages, but only one may receive them."""
 
     def __init__(self, connection: socket.socket, timeout: float):
         self._socket = connection
@@ -49,7 +49,7 @@ class Channel:
 
     @property
     def timeout(self) -> float:
-        """Seconds that the other end may take to send or to accept a single byte."""
+        """The seconds that the other end may take to send or to accept a single byte."""
         return self._socket.gettimeout() or 0.0
 
     @timeout.setter
@@ -57,10 +57,10 @@ class Channel:
         self._socket.settimeout(seconds)
 
     def beat(self, fields: dict[str, Any]) -> None:
-        """Sends a sign of life, unless something is on its way: that is one.
+        """Sends a sign of life, unless another message is being sent, which is itself a sign of life.
 
         Raises:
-          Gone: where it cannot be.
+          Gone: If it cannot be sent.
         """
         if not self._sending.locked():
             self.send("beat", fields)
@@ -68,8 +68,13 @@ class Channel:
     def send(self, kind: str, fields: dict[str, Any] | None = None, arrays: Arrays | None = None) -> None:
         """Sends a message.
 
+        Args:
+          kind: The type of the message.
+          fields: A JSON tree.
+          arrays: NumPy arrays by name, of any shape.
+
         Raises:
-          Gone: where it cannot be.
+          Gone: If it cannot be sent.
         """
         head = dumps({"kind": kind, "fields": fields or {}}).encode()
         body = io.BytesIO()
@@ -80,10 +85,10 @@ class Channel:
             self._write(body.getbuffer())
 
     def receive(self) -> Message:
-        """The next message.
+        """Waits for the next message and returns it.
 
         Raises:
-          Gone: where there is none within the timeout, the connection has ended, or what came is no message.
+          Gone: If none comes within the timeout, if the connection has ended, or if the data is no message.
         """
         mark, head_size, body_size = _FRAME.unpack(self._read(_FRAME.size))
         if mark != _MARK or head_size > _HEAD_LIMIT:
@@ -99,7 +104,7 @@ class Channel:
             raise Gone("speaks another language") from error
 
     def close(self) -> None:
-        """Ends the connection; what was sent still arrives."""
+        """Closes the connection. Messages that were sent before still arrive."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -1,4 +1,7 @@
-"""What a process other than 0 does for a study: the batches that process 0 gives it. It writes no file."""
+"""Runs the part of a study that belongs to a process other than 0: the batches that process 0 gives it.
+
+Such a process writes no file.
+"""
 
 import signal
 import time
@@ -11,7 +14,15 @@ from mdfl_jax.experiments.run.study import Study, set_precision
 
 
 def shares(left: list[int], first: list[int], count: int) -> list[list[int]]:
-    """Batches by process, dealt in turn, those under way first; each share in the order of the study.
+    """Deals batches to the processes in turn, those under way first. Each share is in the order of the study.
+
+    Args:
+      left: The numbers of the batches that are not finished.
+      first: The numbers of the batches under way.
+      count: The number of processes.
+
+    Returns:
+      For each process the numbers of its batches.
 
     >>> shares([1, 2, 3, 4, 5], [4], 2)
     [[2, 4, 5], [1, 3]]
@@ -21,23 +32,23 @@ def shares(left: list[int], first: list[int], count: int) -> list[list[int]]:
 
 
 def follow_study(study: Study, process: Follower) -> None:
-    """Does this process's share of a study, and waits until process 0 has ended it.
+    """Runs this process's share of a study, and then waits until process 0 has ended the study.
 
     Args:
-      study: from `make_study`.
-      process: of `mdfl_jax.experiments.processes.join.join`.
+      study: The study, from `make_study`.
+      process: This process, from `mdfl_jax.experiments.processes.join.join`.
     """
     states: dict[int, tuple[Arrays | None, int]] = {}
     while (message := process.receive()) and message.kind == "state":
         states[message.fields["number"]] = message.arrays, message.fields["evaluations"]
-    if not message:  # the study was finished already
+    if not message:  # the study had already finished
         return
     plan = message.fields
     study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, plan["sizes"])])
     set_precision(study.experiment)
 
     def stop(*_: Any) -> None:
-        process.stopping = True  # process 0 hears of it, and has everybody save and leave
+        process.stopping = True  # the next sign of life tells process 0, which makes all processes save and end
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
@@ -51,7 +62,7 @@ def follow_study(study: Study, process: Follower) -> None:
 
 
 def _work(study: Study, process: Follower, numbers: list[int], states: dict[int, tuple[Arrays | None, int]]) -> None:
-    """Goes through batches until the last, or until everybody is to save and leave."""
+    """Runs batches until the last one, or until all processes must save and end."""
     batches, program, sent_at = batches_of(study), None, time.monotonic()
     for number in numbers:
         group, runs = batches[number].group, batches[number].runs

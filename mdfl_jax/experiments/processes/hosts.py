@@ -1,8 +1,8 @@
-"""Several processes at one study: process 0 leads, the others follow, each on its own devices.
+"""The processes that share one study: process 0 leads, the others follow, each on its own devices.
 
-A simulation is never divided over processes, only batches of runs are, so they need no collectives. A socket from
-every follower to process 0 carries plans, results and signs of life, and tells who is gone: at once where
-the other end closes, else after a timeout.
+The batches of runs are divided among the processes, but a simulation never is, so no collectives are needed. A socket
+from every follower to process 0 carries plans, results and signs of life. It also shows when a process is gone: at
+once if the other end closes the connection, else after a timeout.
 """
 
 import contextlib
@@ -21,25 +21,25 @@ _GOES_ON = "what was saved stays, and the same command goes on from it"
 
 
 class Interrupted(Exception):  # noqa: N818
-    """The user stopped the study; its state is saved, and the same command goes on with it."""
+    """The user stopped the study. Its state is saved, and the same command continues it."""
 
 
 class HostLost(Exception):  # noqa: N818
-    """A process of the study is gone; what was saved stays, and the same command goes on from it."""
+    """A process of the study is gone. What was saved stays, and the same command continues from it."""
 
 
 def abandon(line: str, status: int = 1) -> None:
-    """Ends this process at once with a line: nothing in Python can interrupt a compiled program."""
+    """Prints a line and ends this process at once, since Python cannot interrupt a compiled program."""
     print(line, file=sys.stderr, flush=True)
     os._exit(status)
 
 
 class _Process:
-    """What process 0 and the others share: a thread that gives signs of life."""
+    """The part that process 0 and the followers share: a thread that sends signs of life."""
 
     def __init__(self, index: int, count: int, timeout: float):
         self.index, self.count, self.timeout = index, count, timeout
-        self.stopping = False  # set by signal handlers, which must not send: a thread tells it to the others
+        self.stopping = False  # set by signal handlers, which must not send: a thread sends it to the others
         self.closed = False
 
     def beat(self) -> None:
@@ -71,14 +71,14 @@ class _Process:
 
 
 class Lead(_Process):
-    """Process 0; alone (``Lead()``) there is nobody to talk to.
+    """Process 0. ``Lead()`` stands for a study with no other process.
 
     Attributes:
-      names: of the followers' machines, by process.
-      devices: of the followers, by process.
-      rounds: that each follower has behind it of its unfinished batch.
-      lost: what became of the first follower that is gone.
-      patience: seconds that everybody then has to end an evaluation and save.
+      names: The names of the followers' machines, by process.
+      devices: The devices of the followers, by process.
+      rounds: The rounds that each follower has done of its unfinished batch, added up over the runs.
+      lost: The error for the first follower that is gone, or None.
+      patience: The seconds that all processes then have to end an evaluation and save.
     """
 
     def __init__(self, count: int = 1, timeout: float = 30.0):
@@ -96,7 +96,7 @@ class Lead(_Process):
             self._thread(self._beats)
 
     def add(self, index: int, name: str, devices: list[str], channel: Channel) -> None:
-        """Takes in a follower."""
+        """Adds a follower, and starts a thread that receives its messages."""
         self.names[index], self.devices[index], self.rounds[index] = name, devices, 0
         channel.timeout = self.timeout
         self._channels[index] = channel
@@ -104,18 +104,18 @@ class Lead(_Process):
 
     @property
     def ending(self) -> bool:
-        """Whether the study is to be saved and left: a signal here or there, or a process gone."""
+        """Whether the study must be saved and ended, because a process received a signal or is gone."""
         return self.stopping or self.lost is not None
 
     def send(self, index: int, kind: str, fields: dict[str, Any] | None = None, arrays: Arrays | None = None) -> None:
-        """Tells a follower something; whoever cannot be told is gone."""
+        """Sends a message to a follower. A follower that cannot be reached counts as gone."""
         try:
             self._channels[index].send(kind, fields, arrays)
         except Gone as gone:
             self._lose(index, str(gone))
 
     def messages(self, wait: float = 0.0) -> list[tuple[int, Message]]:
-        """What has come from the followers (process, message) since the last call; waits for the first, in seconds."""
+        """Returns new messages of the followers, as (process, message). Waits up to ``wait`` seconds for the first."""
         found = []
         with contextlib.suppress(queue.Empty):
             found.append(self._inbox.get(wait > 0, wait or None))
@@ -124,13 +124,13 @@ class Lead(_Process):
         return found
 
     def resting(self) -> bool:
-        """Whether every follower that is left has come to a stop and sent all that it had under way."""
+        """Whether every remaining follower has stopped and has sent all that it had under way."""
         if self._watchdog:
-            self._watchdog.cancel()  # this process is no longer computing
+            self._watchdog.cancel()  # this process is not computing, so it can stop by itself
         return self._at_rest >= self._channels.keys()
 
     def beat(self) -> None:
-        """Gives a sign of life, and says whether to stop."""
+        """Sends the followers a sign of life, which also says whether to stop."""
         for index, channel in list(self._channels.items()):
             try:
                 channel.beat({"stop": self.ending})
@@ -138,7 +138,7 @@ class Lead(_Process):
                 self._lose(index, str(gone))
 
     def close(self, status: int = 0, line: str = "") -> None:
-        """Sends the followers home: they end with this status, and with the line where there is one."""
+        """Makes the followers end with this status. If the status is not 0, they print the line as an error."""
         if self.closed:
             return
         self.closed = True
@@ -148,7 +148,7 @@ class Lead(_Process):
             with contextlib.suppress(Gone):
                 channel.send("bye", {"status": status, "line": line})
         until = time.monotonic() + min(self.timeout, 5.0)
-        while self._channels and time.monotonic() < until:  # they hang up first: a close of ours may overtake the words
+        while self._channels and time.monotonic() < until:  # they close first: closing here could lose the message
             time.sleep(0.01)
         for channel in list(self._channels.values()):
             channel.close()
@@ -174,7 +174,7 @@ class Lead(_Process):
         if channel is None:
             return
         channel.close()
-        if self.closed or (index in self._at_rest and not self.ending):  # nothing more was wanted of it
+        if self.closed or (index in self._at_rest and not self.ending):  # its work was finished
             return
         who = f"process {index} ({self.names[index]})"
         self.lost = self.lost or HostLost(f"{who} is gone: it {why}; {_GOES_ON}")
@@ -185,12 +185,12 @@ class Lead(_Process):
 
 
 class Follower(_Process):
-    """A process other than 0: it does the batches that it is given, and writes nothing."""
+    """A process other than 0. It runs the batches that it is given, and writes no file."""
 
     def __init__(self, index: int, count: int, timeout: float, channel: Channel):
         super().__init__(index, count, timeout)
         self.rounds = 0
-        self.ending = False  # told to save and leave
+        self.ending = False  # process 0 said to save and end
         self._channel = channel
         self._inbox: queue.Queue[Message] = queue.Queue()
         self._over = threading.Event()
@@ -199,31 +199,31 @@ class Follower(_Process):
         self._thread(self._listen)
 
     def send(self, kind: str, fields: dict[str, Any] | None = None, arrays: Arrays | None = None) -> None:
-        """Tells process 0 something; without it this process ends."""
+        """Sends a message to process 0. If process 0 cannot be reached, this process ends."""
         try:
             self._channel.send(kind, fields, arrays)
         except Gone as gone:
             self._leave(str(gone))
 
     def receive(self) -> Message | None:
-        """The next message of process 0 that is no sign of life; None once the study is over."""
+        """Waits for the next message of process 0 that is no sign of life. Returns None once the study is over."""
         while not self._over.is_set() or not self._inbox.empty():
             with contextlib.suppress(queue.Empty):
-                return self._inbox.get(timeout=0.2)  # short, so that signals are seen
+                return self._inbox.get(timeout=0.2)  # short, so that Python can handle signals
         return None
 
     def rest(self) -> None:
-        """Says that nothing more comes of this process, and waits for the end of the study."""
+        """Tells process 0 that this process will send nothing more, and waits for the end of the study."""
         self.send("rest")
         while not self._over.wait(0.2):
             pass
 
     def beat(self) -> None:
-        """Gives a sign of life: the rounds done, and whether this process was signalled to stop."""
+        """Sends a sign of life, with the rounds done and whether this process received a signal to stop."""
         self.send("beat", {"rounds": self.rounds, "stop": self.stopping})
 
     def close(self, status: int = 0, line: str = "") -> None:
-        """Leaves; process 0 learns why where something is wrong."""
+        """Closes the connection. If the status is not 0, process 0 is told the reason first."""
         if self.closed:
             return
         self.closed = True

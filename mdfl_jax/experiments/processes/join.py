@@ -1,4 +1,4 @@
-"""How the processes of a study come together: followers say hello to process 0, which takes them in or refuses them."""
+"""Joins the processes of a study: followers send a hello to process 0, which accepts or refuses them."""
 
 import contextlib
 import queue
@@ -13,18 +13,18 @@ from mdfl_jax.experiments.processes.hosts import Follower, Lead
 from mdfl_jax.experiments.results.provenance import devices
 
 Address = tuple[str, int]
-_GREETING = 10.0  # seconds that a newcomer has for its hello
+_GREETING = 10.0  # seconds in which a new process must send its hello
 
 
 class Rank(NamedTuple):
-    """Where a process stands among the others.
+    """The position of a process among the others.
 
     Attributes:
-      process_id: of this process.
-      num_processes: of all.
-      addresses: where process 0 may be reached, the likeliest first.
-      listener: of process 0, where the others are to come; None of the others.
-      token: known to the processes of this study alone; '' where they could not agree on one.
+      process_id: The number of this process.
+      num_processes: The number of all processes.
+      addresses: The addresses at which process 0 may be reached, the most likely one first.
+      listener: The socket on which process 0 accepts the others; None in the other processes.
+      token: A text that only the processes of this study know; '' if they could not agree on one.
     """
 
     process_id: int
@@ -35,7 +35,7 @@ class Rank(NamedTuple):
 
 
 def listen(port: int, loopback: bool) -> socket.socket:
-    """A listening socket; port 0 takes a free one."""
+    """Opens a listening socket. Port 0 means any free port; ``loopback`` accepts this machine only."""
     if loopback:
         return socket.create_server(("127.0.0.1", port))
     if socket.has_dualstack_ipv6():
@@ -44,7 +44,7 @@ def listen(port: int, loopback: bool) -> socket.socket:
 
 
 def difference(here: Any, there: Any, path: str = "") -> str:
-    """Where two JSON trees first differ, in words; '' where they are equal.
+    """Says in words where two JSON trees first differ, or '' if they are equal.
 
     >>> difference({"seeds": 2, "network": {"radius": 1.0}}, {"seeds": 2, "network": {"radius": 3.0}})
     'network.radius is 3.0 there and 1.0 here'
@@ -58,16 +58,20 @@ def difference(here: Any, there: Any, path: str = "") -> str:
 
 
 def join(rank: Rank, identity: dict[str, Any], patience: float, timeout: float) -> Lead | Follower:
-    """Waits until all processes are there.
+    """Waits until all processes of the study have joined.
 
     Args:
-      rank: of this process.
-      identity: JSON tree of what is run, the same at all processes.
-      patience: seconds that this may take.
-      timeout: seconds without a sign of life after which a process counts as gone.
+      rank: The position of this process.
+      identity: A JSON tree that describes what is run; it must be the same in all processes.
+      patience: The seconds that joining may take.
+      timeout: The seconds without a sign of life after which a process counts as gone.
+
+    Returns:
+      A `Lead` in process 0, a `Follower` in the others.
 
     Raises:
-      UserError: where process 0 does not answer or refuses this process, or one of the others does not come.
+      UserError: If process 0 does not answer or refuses this process, or if another process does not come.
+      HostLost: If a process that had joined is gone before all have joined.
     """
     if rank.process_id:
         return _follow(rank, identity, patience, timeout)
@@ -110,7 +114,7 @@ def _follow(rank: Rank, identity: dict[str, Any], patience: float, timeout: floa
 
 
 def _gather(lead: Lead, rank: Rank, identity: dict[str, Any], patience: float) -> None:
-    """Takes followers in until all are there; afterwards whoever comes is refused."""
+    """Accepts followers until all are there. Processes that come later are refused."""
     wrong: queue.Queue[UserError] = queue.Queue()
     door, listener = threading.Lock(), rank.listener
     assert listener is not None
@@ -131,7 +135,7 @@ def _gather(lead: Lead, rank: Rank, identity: dict[str, Any], patience: float) -
         channel.close()
 
     def accept() -> None:
-        with contextlib.suppress(OSError):  # the listener is closed with the process
+        with contextlib.suppress(OSError):  # the listener is closed when the process ends
             while True:
                 connection, _ = listener.accept()
                 threading.Thread(target=greet, args=[connection], daemon=True).start()
@@ -152,7 +156,7 @@ def _gather(lead: Lead, rank: Rank, identity: dict[str, Any], patience: float) -
 
 
 def _refusal(lead: Lead, rank: Rank, identity: dict[str, Any], hello: Message) -> tuple[str, bool]:
-    """Why a newcomer is not taken in ('' where it is), and whether this process cannot go on either."""
+    """Returns why a new process is refused ('' if it is accepted), and whether process 0 must end too."""
     fields = hello.fields
     if hello.kind != "hello" or fields["token"] != rank.token:
         return "it belongs to another study", False

@@ -1,1 +1,1 @@
-"""What a study writes: its folder, metrics, history, summary, checkpoints."""
+"""Writes the results of a study: its workdir, metrics, history, summary and checkpoints."""

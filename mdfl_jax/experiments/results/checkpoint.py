@@ -1,7 +1,7 @@
-"""Checkpoints of a study: finished batches of runs, and the one under way, so that a killed study can go on.
+"""Checkpoints of a study: finished batches of runs and the batches under way, so that a killed study can continue.
 
-`progress.json` names what is valid; it is replaced atomically, last, so a kill at any instant leaves either the old
-state or the new one. Arrays are written by orbax, as host arrays [runs, ...], so a study may go on over other devices.
+`progress.json` names what is valid. It is replaced atomically and last, so a kill at any instant leaves either the old
+state or the new one. Orbax writes host arrays [runs, ...], so a study may continue on other devices.
 """
 
 import json
@@ -20,13 +20,13 @@ from mdfl_jax.experiments.results.files import write_json
 
 
 class Progress(NamedTuple):
-    """What a checkpoint directory holds.
+    """The content of a checkpoint directory.
 
     Attributes:
-      finished: names of the finished batches, as they were finished.
-      current: name of the state of the batch under way, or None.
-      evaluations: how many evaluations that state has behind it, the one before the first round not counted.
-      others: evaluations of further batches that were under way (those of other processes), by name of the state.
+      finished: The names of the finished batches, in the order in which they finished.
+      current: The name of the saved state of the batch under way, or None.
+      evaluations: The number of evaluations before that state, without the one before the first round.
+      others: The same number for further batches that were under way (in other processes), by name of the state.
     """
 
     finished: list[str] = []  # noqa: RUF012
@@ -36,17 +36,17 @@ class Progress(NamedTuple):
 
     @property
     def states(self) -> dict[str, int]:
-        """Evaluations of all batches under way, by name of the state."""
+        """The number of evaluations of every batch under way, by name of the saved state."""
         return ({self.current: self.evaluations} if self.current else {}) | self.others
 
 
 def state_name(number: int, evaluations: int) -> str:
-    """What the state of a batch under way is called."""
+    """Returns the name of the saved state of a batch under way."""
     return f"batch-{number:03d}-at-{evaluations:05d}"
 
 
 def number_of(name: str) -> int:
-    """The number of a batch in its study, from what is saved of it.
+    """Returns the number of a batch in its study, from the name of its saved result or state.
 
     >>> number_of("batch-012-at-00003")
     12
@@ -61,10 +61,10 @@ class Checkpoints:
         self.directory = directory.absolute()
 
     def progress(self) -> Progress:
-        """What is there; nothing at all where there is no progress.json.
+        """Reads what is saved. Without a progress.json nothing is.
 
         Raises:
-          UserError: where it is damaged.
+          UserError: If progress.json is damaged.
         """
         path = self.directory / "progress.json"
         try:
@@ -80,14 +80,14 @@ class Checkpoints:
         numbers: Sequence[int] = (),
         others: Mapping[int, tuple[int, Arrays | None]] | None = None,
     ) -> None:
-        """Saves the batches finished since the last checkpoint, and in place of its last state the batch under way.
+        """Saves the batches finished since the last checkpoint, and replaces the states of the batches under way.
 
         Args:
-          finished: results of each batch finished since.
-          current: state of the batch under way, if any.
-          evaluations: how many evaluations that state has behind it.
-          numbers: of these batches, the one under way last; left out, they follow those that are finished.
-          others: by number the further batches under way: evaluations and state, or None where it is saved already.
+          finished: The results of the batches finished since then, as named arrays [runs, ...].
+          current: The state of the batch under way, if any, as named arrays.
+          evaluations: The number of evaluations before that state.
+          numbers: The numbers of these batches, that under way last. If empty, they follow the finished batches.
+          others: The evaluations and states of further batches under way, by number. A state that is saved is None.
         """
         before = self.progress()
         numbers = numbers or range(len(before.finished), len(before.finished) + len(finished) + 1)
@@ -109,28 +109,28 @@ class Checkpoints:
             self._drop(name)
 
     def load(self, name: str) -> Arrays:
-        """What was saved under a name; arrays without elements are not among it.
+        """Returns the arrays saved under a name. Arrays without elements are missing, since they are not saved.
 
         Raises:
-          UserError: where it is damaged.
+          UserError: If the file is absent or damaged.
         """
         try:
             if (path := self._plain(name)).exists():
                 with np.load(path) as stored:
                     return dict(stored)
             return self._checkpointer().restore(self.directory / name)
-        except Exception as error:  # orbax and tensorstore have many for a file that is absent or damaged
+        except Exception as error:  # an absent or damaged file raises many types in orbax and tensorstore
             raise self._broken(self.directory / name) from error
 
     def remove(self) -> None:
-        """Removes everything."""
+        """Removes the checkpoint directory."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _write(self, name: str, arrays: Arrays) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         kept = {key: value for key, value in arrays.items() if value.size}  # orbax refuses empty arrays
         self._drop(name)
-        if jax.process_count() > 1:  # orbax would have all that JAX knows on a TPU pod or in a cluster save together
+        if jax.process_count() > 1:  # orbax would make all processes of a TPU pod or cluster save together
             np.savez(self._plain(name), **kept)  # type: ignore[arg-type]
         else:
             self._checkpointer().save(self.directory / name, kept, force=True)
@@ -152,7 +152,7 @@ class Checkpoints:
         import orbax.checkpoint as ocp
 
         logging.getLogger("absl").setLevel(logging.ERROR)
-        # One process reads what one has saved, whatever others JAX knows of.
+        # Only one process saves and reads, even if JAX knows of others.
         here = jax.process_index()
         alone = ocp.options.MultiprocessingOptions(here, {here}, barrier_sync_key_prefix="mdfl_jax")
         handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=alone)

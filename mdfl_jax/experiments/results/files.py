@@ -1,6 +1,6 @@
-"""From the histories of runs to what is written: metrics.jsonl, history.npz, summary.json.
+"""Makes the result files from the histories of runs: metrics.jsonl, history.npz and summary.json.
 
-Statistics are over seeds, and differences are paired by seed: strategies of one seed share data, places and model.
+Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model.
 """
 
 import json
@@ -22,14 +22,14 @@ from mdfl_jax.simulation import RunFacts
 
 
 class PointHistory(NamedTuple):
-    """What one point did under all seeds.
+    """The history of one sweep point under all seeds.
 
     Attributes:
-      metrics: NumPy leaves [S, E, ...]; ``position`` is [S, R + 1, N, 2], or [S, 0, N, 2].
+      metrics: NumPy leaves [S, E, ...]. ``position`` is [S, R + 1, N, 2], or [S, 0, N, 2] if it was not recorded.
       facts: NumPy leaves [S, ...].
-      double_bits: bits of one message as PaME counts them, in double precision; None where that count does not say.
-      compile_seconds: spent on compiling for this point; points that share a program count it once, at the first.
-      run_seconds: spent on its rounds; of runs that were on the devices together each counts its share.
+      double_bits: The bits of one message as PaME counts them, in double precision; None if that count is not defined.
+      compile_seconds: The seconds of compiling for this point. Of points that share a program, only the first has them.
+      run_seconds: The seconds of its rounds. Runs that were on the devices together share their seconds equally.
     """
 
     metrics: Metrics
@@ -40,7 +40,7 @@ class PointHistory(NamedTuple):
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Mean, standard deviation and half-width of the 95 % interval (Student t) of values over seeds.
+    """Returns mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
 
     >>> interval([0.5])
     {'mean': 0.5, 'std': None, 'ci95': None}
@@ -49,23 +49,23 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     mean = float(values.mean())
     if len(values) < 2:
         return {"mean": mean, "std": None, "ci95": None}
-    with np.errstate(invalid="ignore"):  # of runs that diverged
+    with np.errstate(invalid="ignore"):  # values of diverged runs are not finite
         std = float(values.std(ddof=1))
     return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
 
 
 def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """`interval` and the values themselves."""
+    """Returns the `interval` of values [S] over the seeds, and the values themselves as 'per_seed'."""
     return interval(values) | {"per_seed": [float(v) for v in values]}
 
 
 def _unmeasured(values: np.ndarray) -> bool:
-    """Whether there are no values [S, E, ...], not even before the first round."""
+    """Whether a metric [S, E, ...] was not measured: all its values before the first round are NaN."""
     return bool(np.isnan(values[:, 0]).all())
 
 
 def _at_end(metrics: Metrics) -> dict[str, Any]:
-    """What summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    """Returns what summary.json says of the metrics themselves: their values at the end, over the seeds."""
     entries: dict[str, Any] = {}
     for metric in metrics.declared:
         if metric.summary and not metric.by_round:
@@ -76,7 +76,7 @@ def _at_end(metrics: Metrics) -> dict[str, Any]:
 
 
 def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
-    """The value at the first evaluation whose accuracy reaches the target."""
+    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does."""
     reached = np.flatnonzero(accuracy >= target)
     return float(values[reached[0]]) if len(reached) else None
 
@@ -91,7 +91,7 @@ def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int
 
 
 def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:
-    """The first evaluated round at which a seed's models were no longer finite, by seed."""
+    """Returns the first evaluated round at which the models were not finite, for each seed that diverged."""
     metrics = history.metrics
     broken = ~(np.isfinite(metrics.consensus_distance) & np.isfinite(metrics.mean_model_loss))
     if not _unmeasured(metrics.objective):
@@ -102,7 +102,14 @@ def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -
 def summarize_point(
     history: PointHistory, seeds: Sequence[int], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
-    """The entry of one point in summary.json, less its name and its difference to the baseline."""
+    """Returns the entry of one point in summary.json, without its name and its difference to the baseline.
+
+    Args:
+      history: The history of the point.
+      seeds: The seeds, in the order of the first axis of the history.
+      target: The accuracy whose first round is reported.
+      judged: Whose accuracy is reported: "clients", or "global" for the global model.
+    """
     metrics, rounds = history.metrics, history.metrics.round[0]
     of_clients = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
     accuracy = of_clients if judged == "clients" else metrics.mean_model_accuracy.astype(np.float64)
@@ -140,17 +147,17 @@ def summarize(
     select_by: str = "",
     judged: str = "clients",
 ) -> dict[str, Any]:
-    """summary.json as a tree.
+    """Returns the content of summary.json as a tree.
 
     Args:
-      points: with ``id`` and ``overrides``.
-      histories: one a point.
-      baselines: for each point the index of the one it is compared with, or None.
-      seeds: the seeds, in the order of the histories' first axis.
-      target: accuracy whose first round is reported.
-      baseline: how the baseline is called.
-      judged: whose accuracy is reported, "clients" or "global".
-      select_by: field of which the best value is to be chosen, `mdfl_jax.experiments.results.step_sizes`.
+      points: The sweep points, with ``id`` and ``overrides``.
+      histories: The history of each point.
+      baselines: For each point the index of the point that it is compared with, or None.
+      seeds: The seeds, in the order of the histories' first axis.
+      target: The accuracy whose first round is reported.
+      baseline: The name of the baseline.
+      select_by: The field whose best value is chosen, see `mdfl_jax.experiments.results.step_sizes`; empty: none.
+      judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     entries = []
     for point, history in zip(points, histories):
@@ -172,7 +179,15 @@ def summarize(
 def metric_lines(
     point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, double_bits: float | None
 ) -> Iterator[dict[str, Any]]:
-    """The lines of metrics.jsonl of one run; ``metrics`` has NumPy leaves [E, ...], ``is_mobile`` is [N]."""
+    """Yields the lines of metrics.jsonl of one run, one for each evaluation.
+
+    Args:
+      point: The id of the sweep point.
+      seed: The seed.
+      metrics: The metrics of the run, NumPy leaves [E, ...].
+      is_mobile: [N] bool, which clients are mobile.
+      double_bits: The bits of one message as PaME counts them, or None.
+    """
     for e in range(len(metrics.round)):
         line: dict[str, Any] = {"schema": SCHEMA, "point": point, "seed": seed, "round": int(metrics.round[e])}
         for metric in metrics.declared:
@@ -181,13 +196,16 @@ def metric_lines(
             values = metric.on_host(metrics[metric.name][e])
             line[metric.in_files] = metric.number(values)
             line |= {f"{metric.in_files}_{name}": of(values) for name, of in metric.more.items()}
-            if metric.name == "bits":  # PaME's own count stands beside ours
+            if metric.name == "bits":  # the count of PaME is written as well
                 line["double_bits"] = _times(line["messages"], double_bits)
         yield line | group_line(metrics, e, is_mobile)
 
 
 def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
-    """The arrays of history.npz: 'rounds' [E], and 'p/KEY' [S, E, ...] of each metric for the p-th point."""
+    """Returns the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
+
+    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.simulation.RunFacts`, [S, ...].
+    """
     arrays: dict[str, np.ndarray] = {"rounds": histories[0].metrics.round[0]}
     for p, history in enumerate(histories):
         for metric in history.metrics.declared:
@@ -199,7 +217,7 @@ def history_arrays(histories: Sequence[PointHistory]) -> dict[str, np.ndarray]:
 
 
 def plain(value: Any) -> Any:
-    """A tree for strict JSON: NumPy numbers as Python's, NaN as null, infinities as the text 'inf'."""
+    """Converts a tree for strict JSON: NumPy numbers to Python's, NaN to null, infinities to 'inf' and '-inf'."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -212,12 +230,12 @@ def plain(value: Any) -> Any:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """`plain` as JSON text."""
+    """Returns a tree as JSON text, after `plain`."""
     return json.dumps(plain(value), allow_nan=False, indent=indent)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a tree as JSON, through a temporary file, so that a reader never sees half of it."""
+    """Writes a tree as JSON, through a temporary file, so that a reader never sees an incomplete file."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(dumps(value, indent=2) + "\n")
     temporary.replace(path)

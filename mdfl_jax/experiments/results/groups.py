@@ -1,8 +1,9 @@
-"""Metrics by group: the mobile clients, which are the fast ones under random_walk, and the others.
+"""Metrics by group: the mobile clients and the others. Under random_walk the mobile clients are the fast ones.
 
-The thesis's section 6.3 and appendix B. Its "cumulative number of neighbours" adds up |M_i(t_k)|, the contacts of each
-round, over the rounds: a client met in two rounds counts twice (48 clients have 47 others, which both groups soon have
-met). A client is no neighbour of its own here, so the counts are the thesis's less one a round.
+See the thesis, section 6.3 and appendix B. Its "cumulative number of neighbours" adds up |M_i(t_k)|, the contacts of
+each round, over the rounds. A client that is met in two rounds counts twice. (With 48 clients each has 47 others, and
+the clients of both groups soon have met all of them.) Here a client is not its own neighbour, so the count is that of
+the thesis minus one for each round.
 """
 
 from collections.abc import Callable
@@ -15,14 +16,14 @@ from mdfl_jax.metrics.history import Metrics
 
 
 def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Mean over the clients of a group; NaN where it is empty.
+    """Returns the mean over the clients of a group, or NaN where the group is empty.
 
     Args:
-      values: [..., N].
-      members: [..., N] bool, broadcast against ``values``.
+      values: [..., N] one value for each client.
+      members: [..., N] bool, the clients of the group; broadcast to the shape of ``values``.
 
     Returns:
-      [...] float64.
+      [...] float64 means.
 
     >>> group_mean(np.array([[1.0, 2.0, 6.0]]), np.array([False, True, True])).tolist()
     [4.0]
@@ -34,12 +35,12 @@ def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def by_group(values: np.ndarray, is_mobile: np.ndarray) -> dict[str, np.ndarray]:
-    """`group_mean` of both groups, by the names of `mdfl_jax.metrics.declare.GROUPS`."""
+    """Returns `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.metrics.declare.GROUPS`."""
     return {name: group_mean(values, members) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
 
 
 def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
-    """What a line of metrics.jsonl says of the groups, of the e-th evaluation: keys such as 'accuracy_mobile'."""
+    """Returns the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
     return {
         f"{metric.in_files}_{name}": float(mean)
         for metric in metrics.declared
@@ -51,22 +52,22 @@ def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, flo
 def group_summary(
     metrics: Metrics, is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
 ) -> dict[str, Any]:
-    """What summary.json says of the groups of a point.
+    """Returns what summary.json says of the groups of a point.
 
     Args:
-      metrics: NumPy leaves [S, E, ...].
-      is_mobile: [S, N] bool.
-      statistic: of values over seeds, [S].
+      metrics: The metrics of the point, NumPy leaves [S, E, ...].
+      is_mobile: [S, N] bool, which clients are mobile.
+      statistic: A function of values over the seeds, [S].
 
     Returns:
-      group_accuracy: at the end, of both groups.
-      group_gap: accuracy of the mobile less that of the others: ``mean`` over the evaluations after the first, where
-        all have one model, and ``final``.
-      group_neighbours: contacts of a client from the start to the end, of both groups.
+      group_accuracy: The accuracy of both groups at the end.
+      group_gap: The accuracy of the mobile clients minus that of the others: ``final``, at the end, and ``mean``, over
+        the evaluations without the first one, at which all clients have the same model.
+      group_neighbours: The contacts of a client over the whole run, for both groups.
     """
     accuracy = by_group(metrics.accuracy, is_mobile[:, None])  # [S, E]
     gap = accuracy["mobile"] - accuracy["other"]
-    rounds = np.diff(metrics.rounds_done, axis=1)[:, :, None]  # none after the stop
+    rounds = np.diff(metrics.rounds_done, axis=1)[:, :, None]  # 0 after a run has stopped
     contacts = (np.nan_to_num(metrics.num_neighbours[:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
     return {
         "group_accuracy": {name: statistic(values[:, -1]) for name, values in accuracy.items()},

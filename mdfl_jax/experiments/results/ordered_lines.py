@@ -1,10 +1,10 @@
-"""Lines of a file in the order of the study's batches, whichever process is first with its own."""
+"""Writes lines to a file in the order of the study's batches, whichever process finishes its batch first."""
 
 from typing import TextIO
 
 
 class OrderedLines:
-    """Writes what belongs to the batch whose turn it is, and keeps the rest until then."""
+    """Writes the lines of the batch whose turn it is, and keeps the lines of later batches until their turn."""
 
     def __init__(self, file: TextIO):
         self.file = file
@@ -21,7 +21,7 @@ class OrderedLines:
             self.kept[number] = self.kept.get(number, "") + text
 
     def end(self, number: int) -> None:
-        """Says that a batch has no more lines."""
+        """Marks a batch as complete, and writes the kept lines of the batches whose turn has come."""
         self.ended.add(number)
         while self.turn in self.ended:
             self.turn += 1

@@ -1,4 +1,4 @@
-"""How a result was made: command, commit, versions, devices."""
+"""Records how a result was made: command, commit, versions and devices."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from mdfl_jax.experiments.run.study import Study
 
 
 def commit() -> str | None:
-    """The git commit of the code, with a mark where the tree is changed; None outside a checkout."""
+    """Returns the git commit of the code, with '-dirty' if the tree has changes; None outside of a checkout."""
     git = [
         "git",
         "-C",
@@ -36,18 +36,18 @@ def commit() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and the packages that results depend on."""
+    """Returns the versions of Python and of the packages that results depend on."""
     packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def devices() -> list[str]:
-    """The devices of this process."""
+    """Describes each device of this process."""
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
 
 
 def provenance() -> dict[str, Any]:
-    """How a result was made: command, commit, versions, devices."""
+    """Returns how a result was made: command, commit, versions and devices."""
     return {
         "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
         "commit": commit(),
@@ -57,11 +57,11 @@ def provenance() -> dict[str, Any]:
 
 
 def identity(study: Study) -> dict[str, Any]:
-    """What the processes of one study must have in common: configuration, code, versions, data."""
+    """Returns what must be the same in all processes of a study: configuration, code, versions and data."""
     digest = hashlib.sha256()
     for group in study.groups:
         weights = jax.tree.leaves(group.pretrained.tree) if group.pretrained else []
         for leaf in (*(group.dataset or ()), *weights):
             digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
     shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
-    return json.loads(dumps(shared))  # as it comes over the wire
+    return json.loads(dumps(shared))  # the form in which another process receives it

@@ -1,4 +1,4 @@
-"""Step sizes chosen fairly: of the points that differ in one field only, the best by the validation loss."""
+"""Chooses step sizes fairly: of the points that differ in one field only, the best one by the validation loss."""
 
 import math
 from collections.abc import Sequence
@@ -6,16 +6,18 @@ from typing import Any
 
 
 def select(entries: Sequence[dict[str, Any]], path: str) -> list[dict[str, Any]]:
-    """The best point of each group of points that are alike but for one field.
+    """Returns the best point of each group of points that differ in one field only.
 
     Args:
-      entries: of summary.json, with ``id``, ``overrides`` and ``validation_loss``.
-      path: the field, an axis of the sweep.
+      entries: The entries of the points in summary.json, with ``id``, ``overrides``, ``diverged`` and
+        ``validation_loss``.
+      path: The field, which is an axis of the sweep.
 
     Returns:
-      One entry a group: ``of``, the overrides that its points share; ``id`` and ``value`` of the best by the mean
-      validation loss over the seeds; ``validation_loss``; ``at_edge``, whether the best value is the smallest or the
-      largest tried, so that a wider grid might hold a better one. A group whose points all diverged has ``id`` None.
+      One entry for each group: ``of``, the overrides that its points share; ``id`` and ``value`` of the point with the
+      smallest mean ``validation_loss`` over the seeds, and that loss; ``at_edge``, whether this value is the smallest
+      or the largest tried, so that a wider grid might hold a better one. If all points of a group diverged, ``id`` is
+      None.
     """
     groups: dict[tuple[tuple[str, Any], ...], list[dict[str, Any]]] = {}
     for entry in entries:

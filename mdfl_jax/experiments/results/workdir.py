@@ -1,4 +1,4 @@
-"""The directory of a study: whose it is, what may be replaced, and what is known of an unfinished run."""
+"""The workdir of a study: which study it holds, what may be replaced, and what an unfinished run needs."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WRITTEN = (
 
 
 def _holds(workdir: Path) -> dict[str, Any] | None:
-    """The config.json of a workdir, or None where there is none that can be read."""
+    """Returns the config.json of a workdir, or None if it cannot be read."""
     try:
         found = json.loads((workdir / "config.json").read_text())
     except (OSError, ValueError):
@@ -31,8 +31,8 @@ def _holds(workdir: Path) -> dict[str, Any] | None:
 
 
 def _is_free(workdir: Path) -> bool:
-    """Whether a directory is absent or empty, and can be made and written."""
-    if str(workdir).startswith("-"):  # the flag after a --workdir without a value
+    """Whether a directory is absent or empty. It must be possible to create it and write to it."""
+    if str(workdir).startswith("-"):  # --workdir has no value, so this is the next flag
         raise UserError(f"--workdir={workdir}: a value is missing")
     ancestor = workdir
     while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
@@ -45,18 +45,18 @@ def _is_free(workdir: Path) -> bool:
 
 
 def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
-    """Checks that a study may be written to a workdir; writes nothing.
+    """Checks that a study may be written to a workdir, without writing anything.
 
     Args:
-      workdir: the directory, which need not exist.
-      config: the study's resolved configuration.
-      overwrite: whether another study may be replaced.
+      workdir: The directory, which need not exist.
+      config: The resolved configuration of the study.
+      overwrite: Whether the content of the directory may be replaced.
 
     Returns:
-      Whether it holds an unfinished run of this very study, to be resumed.
+      Whether the directory holds an unfinished run of this same study, to be resumed; False with ``overwrite``.
 
     Raises:
-      UserError: where it holds something else, or cannot be written.
+      UserError: If the directory holds something else, or cannot be written.
     """
     try:
         if _is_free(workdir) or overwrite:
@@ -74,21 +74,21 @@ def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
 
 
 def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
-    """Whether a workdir holds this very study, finished."""
+    """Whether a workdir holds a finished run of this same study."""
     held = _holds(workdir) or {}
     return held.get("status") == "finished" and held.get("config") == plain(config)
 
 
 def batch_sizes(workdir: Path) -> list[int]:
-    """The batch sizes of the unfinished study that a workdir holds: going on needs the same, whatever fits now."""
+    """Returns the batch sizes of the unfinished run in a workdir. A resumed run must keep them, whatever fits now."""
     return (_holds(workdir) or {})["runs_per_batch"]
 
 
 def prepare(workdir: Path, resume: bool) -> None:
-    """Makes the workdir; unless resuming, removes what an earlier study wrote there, and nothing else.
+    """Creates the workdir. Unless a run is resumed, removes the files of an earlier study, and nothing else.
 
     Raises:
-      UserError: where it cannot be written.
+      UserError: If the directory cannot be written.
     """
     try:
         workdir.mkdir(parents=True, exist_ok=True)

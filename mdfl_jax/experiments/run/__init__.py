@@ -1,1 +1,1 @@
-"""A study made ready, and run: batches of runs, evaluation after evaluation."""
+"""Prepares a study and runs it, batch after batch and evaluation after evaluation."""

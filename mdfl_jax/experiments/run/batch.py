@@ -1,4 +1,4 @@
-"""A batch of runs from start to end, evaluation after evaluation; who looks on (files, signals) is not known here."""
+"""Runs a batch from start to end, evaluation after evaluation. This module does not handle files or signals."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from mdfl_jax.simulation import RunFacts
 
 
 class Batch(NamedTuple):
-    """Runs that are on the devices together, with their place in the study."""
+    """Runs of one group that are on the devices together, with the number of the batch in the study."""
 
     number: int
     group: Group
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """What a batch of runs did: NumPy leaves [runs, E, ...] and [runs, ...], and the seconds it took."""
+    """The result of a batch: metrics, NumPy leaves [runs, E, ...]; facts, leaves [runs, ...]; the seconds it took."""
 
     metrics: Metrics
     facts: RunFacts
@@ -35,16 +35,16 @@ class BatchResult(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a batch stands after an evaluation.
+    """A batch after an evaluation.
 
     Attributes:
-      rounds: since the step before; 0 at the first.
-      evaluations: behind it, the one before the first round not counted.
-      last: whether the batch has ended.
-      metrics: what is new, NumPy leaves [runs, evaluations, ...]; at the first step all that a saved state holds.
-      facts: NumPy leaves [runs, ...].
-      result: makes all that the batch did so far.
-      state: makes what it can go on from.
+      rounds: The rounds since the previous step; 0 at the first step.
+      evaluations: The number of evaluations so far, without the one before the first round.
+      last: Whether the batch has ended.
+      metrics: The new metrics, NumPy leaves [runs, evaluations, ...]. At the first step, all that a saved state holds.
+      facts: The facts of the runs, NumPy leaves [runs, ...].
+      result: A function that returns the result of the batch so far.
+      state: A function that returns the arrays from which the batch can continue.
     """
 
     rounds: int
@@ -57,36 +57,40 @@ class Step(NamedTuple):
 
 
 def batches_of(study: Study) -> list[Batch]:
-    """The batches of a study in their order, which is that of metrics.jsonl."""
+    """Returns the batches of a study in their order, which is also the order of metrics.jsonl."""
     found = [(group, runs) for group in study.groups for runs in group.batches(study.seeds)]
     return [Batch(number, group, runs) for number, (group, runs) in enumerate(found)]
 
 
 def to_arrays(result: BatchResult) -> Arrays:
-    """A result as named arrays."""
+    """Converts a result to named arrays [runs, ...]; 'seconds' is [2]."""
     seconds = np.array([result.compile_seconds, result.run_seconds])
     return {**result.metrics, **result.facts._asdict(), "seconds": seconds}
 
 
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
-    """A result from `to_arrays`; arrays without elements may have been left out.
+    """Makes a result from the arrays of `to_arrays`, of which those without elements may be missing.
+
+    Args:
+      arrays: The named arrays [runs, ...].
+      declared: The metrics of the study.
 
     Raises:
-      UserError: where the result has no such metric: it was saved by a study with others.
+      UserError: If a metric is missing, because a study with other metrics saved the arrays.
     """
     runs, num_clients = arrays["is_mobile"].shape
     values = {"round": arrays["round"]}
     for metric in declared:
         if metric.name not in arrays and not metric.by_round:
             raise UserError(f"the checkpoint knows no metric {metric.name!r}; --overwrite starts the study anew")
-        empty = np.zeros((runs, *metric.dims(num_clients)), np.float32)  # of no round
+        empty = np.zeros((runs, *metric.dims(num_clients)), np.float32)  # for an axis of no rounds
         values[metric.name] = arrays.get(metric.name, empty)
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
     return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays["seconds"]))
 
 
 def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """A line for each point of a batch with clients that never meet the server there is."""
+    """Returns a line for each point of a batch that has a server and clients that never meet it."""
     lines = []
     for point in dict.fromkeys(run.point for run in runs):
         of_point = np.array([run.point == point for run in runs])
@@ -101,7 +105,7 @@ def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
 
 
 class Program:
-    """The compiled program of a group; compiled when its first batch starts, so that the time can be told apart."""
+    """The program of a group. It is compiled when its first batch starts, so that this time is measured separately."""
 
     def __init__(self, study: Study, group: Group):
         self.group = group
@@ -114,7 +118,7 @@ class Program:
         self.advance: Any = None
 
     def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
-        """The state and metrics before the first round, with the seconds spent on compiling for it."""
+        """Returns the state, the metrics and the facts before the first round, and the seconds spent on compiling."""
         mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options(self.group.simulation.alone)
         if self.compile_seconds is None:
             begin = time.perf_counter()
@@ -127,26 +131,26 @@ class Program:
         return carry, to_host(metrics, num_runs), facts, seconds
 
     def kept(self, carry: Any, num_runs: int) -> Any:
-        """A state as it is saved, the same over any devices."""
+        """Returns a state in the form that is saved, which is the same for any devices."""
         return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
 
     def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
-        """The saved state, over the devices of this run; ``start`` is that of the same runs before the first round."""
+        """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = to_host(start._replace(clients=None), num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # not saved: no elements
+        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # without elements: not saved
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         return self.monte_carlo.place(state)._replace(clients=start.clients)
 
 
 def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:
-    """Goes through a batch.
+    """Runs a batch, and yields a step before its first round and after each evaluation.
 
     Args:
-      program: of its group.
-      runs: of the batch.
-      saved: a state of this batch to go on from.
-      evaluations: that the state has behind it.
+      program: The program of the batch's group.
+      runs: The runs of the batch.
+      saved: A saved state of this batch, from which it continues.
+      evaluations: The number of evaluations before that state.
     """
     mc, num_runs = program.monte_carlo, len(runs)
     device_runs = mc.runs([program.hparams[run.point] for run in runs], [run.seed for run in runs])

@@ -1,4 +1,4 @@
-"""What happens while a study runs, as events. Whoever writes, shows or watches takes them: see `sinks.py`."""
+"""The events of a running study. Sinks take them to write files or to show progress: see `sinks.py`."""
 
 from typing import NamedTuple, Protocol, Self
 
@@ -14,14 +14,14 @@ class Compiling(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Metrics of a batch have come, of one evaluation or of several.
+    """New metrics of a batch are available, of one evaluation or of several.
 
     Attributes:
-      batch: the runs.
-      metrics: what is new, NumPy leaves [runs, evaluations, ...].
-      facts: NumPy leaves [runs, ...].
-      rounds: of a run since the evaluation before; 0 before the first round, and where it was computed elsewhere.
-      first: nothing of this batch came before it, and it is not read back from an earlier run.
+      batch: The batch.
+      metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
+      facts: The facts of the runs, NumPy leaves [runs, ...].
+      rounds: The rounds of a run since the last evaluation; 0 before the first round, or if computed elsewhere.
+      first: Whether these are the first metrics of this batch. False for a finished batch that is read back.
     """
 
     batch: Batch
@@ -32,14 +32,14 @@ class Evaluated(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A batch has ended; all its metrics have come."""
+    """A batch has ended. Events with all its metrics came before."""
 
     batch: Batch
     result: BatchResult
 
 
 class Elsewhere(NamedTuple):
-    """Other processes have this many rounds behind them of the batches that they have not ended."""
+    """The rounds that other processes have done of their unfinished batches, added up over the runs."""
 
     rounds: int
 
@@ -48,10 +48,10 @@ Event = Compiling | Evaluated | Ended | Elsewhere
 
 
 class Sink(Protocol):
-    """Takes the events of a study as they come; a context manager around the whole study."""
+    """Takes the events of a study. It is a context manager around the whole study."""
 
     def take(self, event: Event) -> None:
-        """Takes an event; those that it does not care for it lets pass."""
+        """Takes an event. A sink ignores the events that it does not use."""
 
     def __enter__(self) -> Self: ...
 

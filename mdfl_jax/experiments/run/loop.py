@@ -1,4 +1,4 @@
-"""Runs a study into its folder: config.json, metrics.jsonl, history.npz, summary.json; and what signals do to it."""
+"""Runs a study into its workdir (config.json, metrics.jsonl, history.npz, summary.json), and handles signals."""
 
 import contextlib
 import signal
@@ -27,7 +27,7 @@ __all__ = ["Interrupted", "run_study"]
 
 
 def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list[PointHistory]:
-    """Results by point, seeds in order, from results by batch."""
+    """Converts the results by batch to histories by point, with the seeds in order."""
     bits = {point: group.double_bits(point) for group in study.groups for point in group.points}
     histories = []
     for p in range(len(study.points)):
@@ -44,13 +44,13 @@ def _collect(study: Study, batches: list[tuple[list[Run], BatchResult]]) -> list
 
 
 def _processes(lead: Lead) -> list[dict[str, Any]]:
-    """The machines of a study and their devices, by process."""
+    """Returns the machine and the devices of each process of a study."""
     own = {"machine": socket.gethostname(), "devices": devices()}
     return [own] + [{"machine": lead.names[k], "devices": lead.devices[k]} for k in sorted(lead.names)]
 
 
 def _manifest(study: Study, lead: Lead) -> dict[str, Any]:
-    """config.json of a study that runs."""
+    """Returns the content of config.json for a running study."""
     return {
         "schema": SCHEMA,
         "name": study.experiment.name,
@@ -73,7 +73,7 @@ def _manifest(study: Study, lead: Lead) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _signals(lead: Lead, log: Callable[[str], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM has the state saved after the evaluation under way, the second stops at once."""
+    """On the first SIGINT or SIGTERM, saves the state after the current evaluation. The second stops at once."""
 
     def stop(*_: Any) -> None:
         log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
@@ -101,19 +101,19 @@ def run_study(
     """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
 
     Args:
-      study: from `make_study`.
-      workdir: checked by `workdir.check`.
-      resume: go on with the unfinished run that the workdir holds.
-      log: takes lines for the user.
-      lead: of `mdfl_jax.experiments.processes.join.join`, where other processes share the study.
+      study: The study, from `make_study`.
+      workdir: The directory for its files, checked by `workdir.check`.
+      resume: Whether to continue the unfinished run that the workdir holds.
+      log: A function that takes lines for the user.
+      lead: This process, from `mdfl_jax.experiments.processes.join.join`, if other processes share the study.
 
     Returns:
-      The summary, as written.
+      The content of summary.json.
 
     Raises:
-      Interrupted: on SIGINT or SIGTERM, with the state saved.
-      HostLost: where another process is gone, with the state saved.
-      UserError: where the workdir cannot be written.
+      Interrupted: On SIGINT or SIGTERM. The state is saved.
+      HostLost: If another process is gone. The state is saved.
+      UserError: If the workdir cannot be written.
     """
     lead = lead or Lead()
     workdirs.prepare(workdir, resume)
@@ -129,7 +129,7 @@ def run_study(
         for sink in sinks:
             stack.enter_context(sink)
         batches = runner.run(finished)
-    lead.close()  # the others may go
+    lead.close()  # the other processes may end
     histories = _collect(study, batches)
     summary = summarize(
         study.points,

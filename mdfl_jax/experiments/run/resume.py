@@ -1,4 +1,4 @@
-"""A study run into a folder that may hold it already: finished, unfinished or not at all."""
+"""Runs a study into a workdir, which may already hold a finished or unfinished run of it."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from mdfl_jax.experiments.run.study import Study
 
 
 def to_stderr(line: str) -> None:
-    """A line for the user."""
+    """Prints a line for the user on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -26,22 +26,22 @@ def run_or_resume(
     lead: Lead | None = None,
     begins: Callable[[Study, bool], None] = lambda study, resume: None,
 ) -> tuple[dict[str, Any], bool]:
-    """Runs a study, goes on with it where it is unfinished, or reads it where it is finished.
+    """Runs a study, continues it if it is unfinished, or reads its summary if it is finished.
 
     Args:
-      study: from `make_study`.
-      workdir: where its results go.
-      overwrite: replace whatever the workdir holds.
-      log: takes lines for the user.
-      lead: as `run_study`.
-      begins: (study, whether it goes on) is called before the first run; the study may have smaller batches than the
-        given one, as memory allows.
+      study: The study, from `make_study`.
+      workdir: The directory for its results.
+      overwrite: Whether to replace the content of the workdir, whatever it is.
+      log: A function that takes lines for the user.
+      lead: As in `run_study`.
+      begins: A function of (study, whether it continues), called before the first run. This study may have smaller
+        batches than the given one, so that they fit the memory.
 
     Returns:
-      (the summary, whether it was finished before).
+      (the summary, whether the study was finished before).
 
     Raises:
-      UserError: where the workdir holds something else, or cannot be written.
+      UserError: If the workdir holds something else, or cannot be written.
     """
     if not overwrite and workdirs.is_finished(workdir, study.config):
         if lead:

@@ -1,4 +1,4 @@
-"""The batches of a study one after the other at the process that writes, with those that other processes do."""
+"""Runs batches of a study in process 0, which writes the files, and collects those of the other processes."""
 
 import time
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from mdfl_jax.experiments.run.study import Run, Study
 
 
 class Runner:
-    """One study under way.
+    """Runs one study.
 
     Args:
-      study: the study.
-      checkpoints: of its workdir, where an unfinished run is read from and saved to.
-      lead: of the processes that share it.
-      sinks: who takes the events.
+      study: The study.
+      checkpoints: The checkpoints of its workdir, from which an unfinished run is read and to which it is saved.
+      lead: Process 0, with its connections to the processes that share the study.
+      sinks: The sinks that take the events.
     """
 
     def __init__(self, study: Study, checkpoints: Checkpoints, lead: Lead, sinks: Sequence[Sink]):
@@ -30,14 +30,14 @@ class Runner:
         self.batches = batches_of(study)
         self.results: dict[int, BatchResult] = {}
         self.unsaved: list[int] = []
-        self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not taken up yet
+        self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not continued yet
         self.saved_at = time.monotonic()
 
     def read_back(self) -> list[tuple[Batch, BatchResult]]:
-        """What an earlier run finished; before any file of that run is touched.
+        """Reads the batches that an earlier run finished. Call this before any file of that run is changed.
 
         Raises:
-          UserError: where a checkpoint cannot be read.
+          UserError: If a checkpoint cannot be read.
         """
         progress = self.checkpoints.progress()
         self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
@@ -48,12 +48,18 @@ class Runner:
         ]
 
     def run(self, finished: list[tuple[Batch, BatchResult]]) -> list[tuple[list[Run], BatchResult]]:
-        """All batches, after those that were read back.
+        """Runs all batches that are not finished.
+
+        Args:
+          finished: The finished batches and their results, from `read_back`.
+
+        Returns:
+          The runs and the result of every batch, in the order of the study.
 
         Raises:
-          Interrupted: on a signal, with the state saved.
-          HostLost: where another process is gone, with the state saved.
-          UserError: where the state of a batch under way cannot be read.
+          Interrupted: On a signal. The state is saved.
+          HostLost: If another process is gone. The state is saved.
+          UserError: If the state of a batch under way cannot be read.
         """
         for batch, result in finished:
             self._finish(batch, result, whole=True)
@@ -73,7 +79,7 @@ class Runner:
             sink.take(event)
 
     def _share_out(self) -> list[Batch]:
-        """Gives every other process its batches; those of this one."""
+        """Sends every other process its batches, and returns those of this process."""
         left = [batch.number for batch in self.batches if batch.number not in self.results]
         mine, *theirs = shares(left, list(self.states), self.lead.count)
         for index, numbers in enumerate(theirs, start=1):
@@ -86,7 +92,7 @@ class Runner:
         return [self.batches[number] for number in mine]
 
     def _batch(self, program: Program, batch: Batch) -> None:
-        """Goes through a batch, from its saved state where it has one."""
+        """Runs a batch, from its saved state if it has one."""
         if program.compile_seconds is None:
             self._emit(Compiling(batch))
         done = self.states.get(batch.number, (0, None))[0]
@@ -104,7 +110,7 @@ class Runner:
         self._finish(batch, step.result())
 
     def _finish(self, batch: Batch, result: BatchResult, whole: bool = False, first: bool = False) -> None:
-        """Notes the result of a batch; ``whole``: its metrics are all still to be told."""
+        """Records the result of a batch. ``whole``: none of its metrics has been emitted yet."""
         if whole:
             self._emit(Evaluated(batch, result.metrics, result.facts, first=first))
         self.results[batch.number] = result
@@ -112,7 +118,7 @@ class Runner:
         self._emit(Ended(batch, result))
 
     def _take(self, wait: float = 0.0) -> None:
-        """Takes in what other processes have sent."""
+        """Handles the messages of other processes. Waits up to ``wait`` seconds for the first one."""
         for _, message in self.lead.messages(wait):
             if message.kind == "state":
                 self.states[message.fields["number"]] = message.fields["evaluations"], message.arrays
@@ -124,7 +130,7 @@ class Runner:
         self._emit(Elsewhere(sum(self.lead.rounds.values())))
 
     def _save_if_due(self) -> None:
-        """Saves between batches."""
+        """Saves between two batches if a checkpoint is due."""
         if len(self.results) < len(self.batches) and (self.unsaved or self.lead.ending) and self._save_is_due():
             self._save()
 
@@ -133,7 +139,7 @@ class Runner:
         return self.lead.ending or minutes >= self.study.experiment.engine.checkpoint_minutes
 
     def _save(self, number: int | None = None, state: Arrays | None = None, evaluations: int = 0) -> None:
-        """Saves all that is known: of the batch under way here its state, with the evaluations behind it."""
+        """Saves all results and states, with that of the batch under way here. If the study must end, raises why."""
         if ending := self.lead.ending:
             until = time.monotonic() + self.lead.patience
             while not self.lead.resting() and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Who takes the events of a study: the lines of metrics.jsonl, the progress bar, and notes for the user."""
+"""The sinks for the events of a study: the file metrics.jsonl, the progress bar, and notes for the user."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +15,13 @@ from mdfl_jax.experiments.run.study import Study
 
 
 class MetricsFile:
-    """Writes metrics.jsonl, in the order of the batches and, within one, of evaluations and runs."""
+    """Writes metrics.jsonl in the order of the batches, and within a batch by evaluation and then by run."""
 
     def __init__(self, study: Study, path: Path):
         self.study, self.path = study, path
 
     def take(self, event: Event) -> None:
-        """Writes the lines of an evaluation in one piece, so that a kill leaves whole lines."""
+        """Writes the lines of an evaluation in one piece, so that a killed study leaves whole lines."""
         if isinstance(event, Evaluated):
             self.lines.write(event.batch.number, self._text(event))
         elif isinstance(event, Ended):
@@ -50,7 +50,7 @@ class MetricsFile:
 
 
 class ProgressBar:
-    """Shows the rounds done of all runs, here and in other processes; nothing where no terminal shows it."""
+    """Shows the rounds done of all runs, in this and in other processes. Without a terminal it shows nothing."""
 
     def __init__(self, study: Study):
         self.rounds = study.experiment.rounds
@@ -59,7 +59,7 @@ class ProgressBar:
         self.under_way: dict[int, int] = {}
 
     def take(self, event: Event) -> None:
-        """Moves the bar."""
+        """Updates the bar."""
         match event:
             case Compiling():
                 self.bar.set_postfix_str("compiling", refresh=True)
@@ -85,13 +85,13 @@ class ProgressBar:
 
 
 class Notes:
-    """Tells the user what the data of a batch show before its first round."""
+    """Prints notes for the user about the data of a batch, before its first round."""
 
     def __init__(self, study: Study, log: Callable[[str], None]):
         self.study, self.log = study, log
 
     def take(self, event: Event) -> None:
-        """A line for each point with clients that never meet the server."""
+        """Logs a line for each point with clients that never meet the server."""
         if isinstance(event, Evaluated) and event.first:
             for line in unreached(self.study, event.batch.runs, event.facts):
                 self.log(line)

@@ -1,4 +1,4 @@
-"""A study made ready: its points, their order, its data. Everything that can be wrong is found here, before any run."""
+"""Prepares a study: its points, their groups and its data. Errors of the user are found here, before any run."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from mdfl_jax.types import Hparams
 
 
 class Run(NamedTuple):
-    """One point under one seed."""
+    """One sweep point under one seed. ``point`` is the index of the point."""
 
     point: int
     seed: int
@@ -38,13 +38,13 @@ class Group(NamedTuple):
     """Points that share a compiled program.
 
     Attributes:
-      points: their indices.
-      simulation: the program.
-      hparams: the numbers of each point, in the order of ``points``.
-      runs_per_batch: runs that are on the devices together.
-      rules: the mobility rules that its points use.
-      dataset: what the simulation was built from.
-      pretrained: and the weights, where there are some.
+      points: The indices of the points.
+      simulation: The simulation from which the program is compiled.
+      hparams: The traced numbers of each point, in the order of ``points``.
+      runs_per_batch: The number of runs that are on the devices together.
+      rules: The mobility rules that the points use.
+      dataset: The data set from which the simulation was built; None if the task draws its data.
+      pretrained: The pretrained weights from which the simulation was built, if any.
     """
 
     points: list[int]
@@ -56,12 +56,12 @@ class Group(NamedTuple):
     pretrained: Pretrained | None = None
 
     def double_bits(self, point: int) -> float | None:
-        """Bits of one message of a point as PaME counts them; None where that count does not say."""
+        """Returns the bits of one message of a point as PaME counts them, or None if that count is not defined."""
         count = self.simulation.double_bits
         return count(self.hparams[self.points.index(point)].algorithm) if count else None
 
     def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
-        """The group's runs, point after point, in batches."""
+        """Yields the batches of the group's runs, point after point."""
         runs = [Run(point, seed) for point in self.points for seed in seeds]
         for start in range(0, len(runs), self.runs_per_batch):
             yield runs[start : start + self.runs_per_batch]
@@ -71,11 +71,11 @@ class Study(NamedTuple):
     """A checked study.
 
     Attributes:
-      experiment: the base configuration.
-      points: every combination of the axes' values.
-      baselines: for each point the index of the one it is compared with, or None.
-      groups: the points by compiled program.
-      seeds: the seeds of every point.
+      experiment: The base configuration.
+      points: The sweep points, one for every combination of the axes' values.
+      baselines: For each point the index of the point that it is compared with, or None.
+      groups: The points by compiled program.
+      seeds: The seeds of every point.
     """
 
     experiment: Experiment
@@ -86,26 +86,26 @@ class Study(NamedTuple):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration, as written to config.json."""
+        """The resolved configuration, as it is written to config.json."""
         return dataclasses.asdict(self.experiment)
 
     @property
     def pretrained(self) -> list[str]:
-        """What became of the tensors of pretrained weights, a line a file and model."""
+        """Lines that say how the tensors of pretrained weights were used, one line for each file and model."""
         return list(dict.fromkeys(group.pretrained.describe() for group in self.groups if group.pretrained))
 
     @property
     def baseline(self) -> str:
-        """How the baseline is called: the point's id if there is one for all, else the setting itself."""
+        """The name of the baseline: the id of its point if all points have the same one, else the setting itself."""
         ids = {self.points[i].id for i in self.baselines if i is not None}
         return ids.pop() if len(ids) == 1 else self.experiment.baseline
 
 
 def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) -> int:
-    """Runs of a group that are on the devices together: all seeds of a point, or 8 where there are fewer.
+    """Returns the number of runs in a batch of a group: engine.runs_per_batch, or the seeds of a point (at least 8).
 
-    Batches are of one size, give or take one, and as many as are shared out evenly among the processes. The number of
-    devices plays no part, so that a study can go on over others.
+    The number is reduced so that the batches are of similar size and can be shared evenly among the processes. It does
+    not depend on the number of devices, so that a study can continue on other devices.
     """
     num_runs = num_points * experiment.seeds
     wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
@@ -114,12 +114,13 @@ def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) 
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
-    """The mesh of a batch of runs: as many columns as are set, or all devices where runs are fewer than these.
+    """Returns the mesh of a batch of runs, with as many columns as the configuration sets.
 
-    Without that none: each device has runs of its own. Light tasks share a run only where columns are set.
+    If it sets none, all devices share a run if there are fewer runs than devices and the task is not light. Otherwise
+    there is no mesh (None), and each device has runs of its own.
 
     Raises:
-      UserError: for columns that do not fit the devices.
+      UserError: If the number of columns does not divide the number of devices.
     """
     devices, wanted = target.devices(), experiment.engine.client_devices
     fitting = [str(k) for k in range(1, len(devices) + 1) if len(devices) % k == 0]
@@ -132,25 +133,25 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
 
 
 def set_precision(experiment: Experiment) -> None:
-    """Lets JAX have 64-bit numbers for a study in float64, and for no other."""
+    """Enables JAX's 64-bit numbers for a study in float64, and disables them for any other."""
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
 def make_study(config: ConfigDict, processes: int = 1) -> Study:
-    """Checks a configuration, loads its data and builds its programs (nothing is compiled or written).
+    """Checks a configuration, loads its data and builds its simulations. Nothing is compiled or written.
 
     Args:
-      config: the configuration.
-      processes: that share the study.
+      config: The configuration.
+      processes: The number of processes that share the study.
 
     Raises:
-      UserError: for whatever is wrong with it.
+      UserError: If anything in the configuration is wrong.
     """
     experiment = resolve(config)
     set_precision(experiment)
     all_points = points(experiment)
     ids = [point.id for point in all_points]
-    if len(set(ids)) < len(ids):  # two axes whose values read alike
+    if len(set(ids)) < len(ids):  # two axes have values with the same text
         raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
     check_select(experiment, all_points)
     baselines = baseline_of(experiment, all_points)
@@ -162,7 +163,7 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
     for indices in group_points(all_points):
         members = [all_points[i].experiment for i in indices]
         rules = list(dict.fromkeys(member.network.mobility for member in members))
-        source = static_key(members[0]).data  # what names the samples; points differ in traced numbers
+        source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
         if source not in datasets:
             datasets[source] = load_dataset(source)
         dataset = datasets[source]
@@ -180,7 +181,7 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
 
 
 def plan(study: Study, processes: int = 1) -> str:
-    """What will be run, in words: points x seeds, rounds, parameters, memory."""
+    """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
     experiment, devices = study.experiment, target.devices()
     num_runs = len(study.points) * len(study.seeds)
     lines = [
@@ -210,9 +211,9 @@ def plan(study: Study, processes: int = 1) -> str:
 
 
 def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
-    """Estimated memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+    """Estimates the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
 
-    Models are counted as parameters, gradients, the mixed copy, and momentum or Adam's moments where there are any.
+    The models count as parameters, gradients, the mixed copy, and momentum or Adam's moments if there are any.
     """
     member = study.points[group.points[0]].experiment
     copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
