@@ -1,10 +1,11 @@
-"""What a device's own compiler says of the shipped studies: memory, and on TPUs seconds and share of peak by schedule.
+"""Compile the shipped studies for TPUs and GPUs, and record the memory and the time that the compiler estimates.
 
 python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits] [--effort=full]
 
-No device is needed, but the extras aot-tpu and aot-gpu; no data either: where MDFL_DATA_DIR is not set, images of the
-right shapes stand in. All figures are a compiler's estimates. A study is the first program of a config, for one run a
-chip, or the runs that a chip maps together.
+No device is needed; the extras aot-tpu and aot-gpu are. No data is needed either: if MDFL_DATA_DIR is not set, stand-in
+images of the right shapes are used. All figures are estimates of a compiler: memory on every device, and on TPUs also
+seconds and the share of the peak, by the compiler's schedule. Each row describes the first program of a config, with
+one run per chip or with as many runs as a chip maps together.
 """
 
 import datetime
@@ -21,7 +22,7 @@ from launch import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.results.provenance import commit
 
-_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all where left out.")
+_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all if empty.")
 
 RESULTS = Path(__file__).parent / "results"
 CIFAR = "configs/cifar_resnet.py"
@@ -43,7 +44,7 @@ IMAGES = {"mnist": (60_000, 28, 28), "fashion_mnist": (60_000, 28, 28), "cifar10
 
 
 def stand_ins(folder: Path) -> None:
-    """Images of the public sets' shapes, for compiling."""
+    """Write stand-in .npz files with the shapes of the public data sets, for compiling."""
     for name, shape in IMAGES.items():
         arrays: dict[str, Any] = {
             f"{kind}_{split}": np.zeros(size, np.uint8) if kind == "x" else np.arange(size[0], dtype=np.uint8) % 10
@@ -55,7 +56,7 @@ def stand_ins(folder: Path) -> None:
 
 
 def row_of(study: str, target: str) -> dict[str, Any]:
-    """Compiles a study's first program."""
+    """Compile the first program of a study for a target; return the row of estimates."""
     config, *rest = STUDIES[study]
     asked = ["--dry_run", f"--target={target}", f"--effort={ahead.EFFORT.value}"]
     found = ahead.in_a_child(0, [f"--config={config}", *asked, *rest])
@@ -64,7 +65,7 @@ def row_of(study: str, target: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Compiles each study for each target and writes results/accelerators-<target>.json, row after row."""
+    """Compile each study for each target; write results/accelerators-<target>.json again after every row."""
     names = _STUDY.value.split(",") if _STUDY.value else list(STUDIES)
     for name in names:
         if name not in STUDIES:
@@ -73,7 +74,7 @@ def main() -> int:
         if "MDFL_DATA_DIR" not in os.environ:
             stand_ins(Path(folder))
             os.environ["MDFL_DATA_DIR"] = folder
-        for target in (ahead.TARGET.value or "tpu-v5e,h100").split(","):  # several, separated by commas
+        for target in (ahead.TARGET.value or "tpu-v5e,h100").split(","):  # the flag may name several targets
             path = RESULTS / f"accelerators-{target.replace(':', '-')}.json"
             rows = {row["study"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
             for name in names:

@@ -1,4 +1,4 @@
-"""The demo as a whole process, with a cold and a warm compilation cache: python -m benchmarks.demo"""
+"""Time the demo as a whole process, with a cold and a warm compilation cache: python -m benchmarks.demo"""
 
 import json
 import os
@@ -20,7 +20,7 @@ _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the
 
 
 def run_demo(workdir: Path, cache: Path) -> dict[str, Any]:
-    """One demo: wall seconds, peak resident memory, and the seconds that it reports itself."""
+    """Run the demo once; return wall seconds, peak resident memory in MiB, and the seconds that the demo reports."""
     command = [sys.executable, "-m", "launch.sweep", "--config=configs/digits.py", "--overwrite"]
     start = time.perf_counter()
     child = subprocess.Popen([*command, f"--workdir={workdir}", f"--cache={cache}"], stdout=subprocess.DEVNULL)
@@ -46,7 +46,7 @@ def _cpu() -> str:
 
 
 def main() -> int:
-    """Runs the demo and writes results/demo-<platform>.json."""
+    """Run the demo once with a cold and then with a warm cache; write results/demo-<platform>.json."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)

@@ -1,11 +1,11 @@
-"""Small studies of every kind, whose results must not change when the code does.
+"""Check that a change of the code does not change the results of small studies of every kind.
 
-Command:   python -m benchmarks.golden record FOLDER     runs the studies with the code at hand
+Command:   python -m benchmarks.golden record FOLDER     runs the studies with the present code
            python -m benchmarks.golden compare FOLDER    runs them again, and names every array that differs
 
-Results are equal bit by bit on one machine with one set of packages; elsewhere they differ by rounding. So the folder
-is recorded with the old code where the new one is to be compared, and is no part of the project. Images are drawn, not
-read, so that no data directory is needed.
+Results are equal bit by bit only on the same machine with the same packages; otherwise they differ by rounding. So
+record the folder with the old code on the machine where you will compare the new code, and do not commit it. Images are
+drawn at random, so no data directory is needed.
 """
 
 import json
@@ -34,18 +34,18 @@ STUDIES = {
     " --config.engine.client_devices=2 --config.data.limit_train=600 --config.data.limit_test=100"
     " --config.model.base_width=4",
 }
-"""The studies: arguments of `launch.sweep`, cut down by `SHORT`."""
+"""The arguments of `launch.sweep` for each study. `SHORT` reduces the number of rounds."""
 
 SHORT = {
     "pame": "--config.rounds=60 --config.eval_every=20",
     "regression": "--config.rounds=60 --config.eval_every=20",
     "resnet": "--config.rounds=4 --config.eval_every=2",
 }
-LEFT_OUT = ("compile_seconds", "run_seconds")  # of the machine
+LEFT_OUT = ("compile_seconds", "run_seconds")  # these differ from run to run
 
 
 def run(name: str, folder: Path, images: Path) -> None:
-    """Runs one study into a folder."""
+    """Run one study; write its results to `folder / name`."""
     short = SHORT.get(name, "--config.rounds=20 --config.eval_every=10").split()
     seeds = [] if "config.seeds" in STUDIES[name] else ["--config.seeds=2"]
     config, *rest = STUDIES[name].split(" ")
@@ -58,7 +58,7 @@ def run(name: str, folder: Path, images: Path) -> None:
 
 
 def images_in(folder: Path) -> None:
-    """A small cifar10.npz of drawn images."""
+    """Write a small cifar10.npz of random images."""
     draw = np.random.default_rng(0)
     shape = lambda n: draw.integers(0, 256, (n, 32, 32, 3), np.uint8)  # noqa: E731
     label = lambda n: draw.integers(0, 10, n, np.uint8)  # noqa: E731
@@ -66,7 +66,7 @@ def images_in(folder: Path) -> None:
 
 
 def differences(old: Path, new: Path) -> list[str]:
-    """What differs between the results of one study, a line an array or line of metrics."""
+    """Compare two results of one study; return one message for each array or file that differs."""
     before, after = np.load(old / "history.npz"), np.load(new / "history.npz")
     found = [f"array {key} is gone" for key in before.files if key not in after.files]
     found += [f"array {key} is new" for key in after.files if key not in before.files]
@@ -86,14 +86,14 @@ def _plain(text: str, file: str) -> list[object]:
 
 
 def _without(value: object) -> object:
-    """The same JSON without what tells of time and machine."""
+    """Return the same JSON value without the keys of `LEFT_OUT`."""
     if isinstance(value, dict):
         return {k: _without(v) for k, v in value.items() if k not in LEFT_OUT}
     return [_without(v) for v in value] if isinstance(value, list) else value
 
 
 def main() -> int:
-    """Records or compares; status 1 where something differs."""
+    """Record or compare the studies; return status 1 if something differs."""
     if len(sys.argv) < 3 or sys.argv[1] not in ("record", "compare"):
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Timing of compiled functions: compile apart from run, blocked, interleaved, with the machine's name."""
+"""Time compiled functions: compiling apart from running, variants in turn, with a description of the machine."""
 
 import json
 import platform
@@ -19,7 +19,7 @@ REPEATS = 9
 
 
 def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-    """The jitted function for these arguments, and the seconds that compiling took."""
+    """Compile a function for these arguments; return the program and the seconds that compiling took."""
     start = time.perf_counter()
     jitted = function if hasattr(function, "lower") else jax.jit(function)
     program = jitted.lower(*args).compile(target.compiler_options())
@@ -27,7 +27,15 @@ def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
 
 
 def interleaved(variants: dict[str, Callable[[], Any]], repeats: int = REPEATS) -> dict[str, list[float]]:
-    """Seconds of each call, the variants taking turns, so that drift of the machine meets all of them alike."""
+    """Time the variants in turn, so that a drift of the machine's speed affects all of them equally.
+
+    Args:
+      variants: The calls by name. Each is called once before the timing starts.
+      repeats: The number of timed calls of each variant.
+
+    Returns:
+      The seconds of every timed call, by name. A call ends when its results are ready.
+    """
     for call in variants.values():
         jax.block_until_ready(call())
     seconds: dict[str, list[float]] = {name: [] for name in variants}
@@ -40,12 +48,12 @@ def interleaved(variants: dict[str, Callable[[], Any]], repeats: int = REPEATS) 
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
-    """Median, least and largest."""
+    """Return the median, the minimum and the maximum."""
     return {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
 
 
 def machine() -> dict[str, Any]:
-    """Where and with what it was measured."""
+    """Describe the machine, the devices and the versions of this measurement."""
     device = jax.devices()[0]
     return {
         "device": f"{device.platform} {device.device_kind}",
@@ -58,7 +66,11 @@ def machine() -> dict[str, Any]:
 
 
 def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> Path:
-    """Prints one JSON object a row and writes them to results/<suite>[-<variant>]-<platform>.json."""
+    """Print each row as a JSON object, and write all to results/<suite>[-<variant>]-<platform>.json.
+
+    Returns:
+      The path of the file.
+    """
     for row in rows:
         print(json.dumps({"suite": suite, **row}), flush=True)
     RESULTS.mkdir(exist_ok=True)

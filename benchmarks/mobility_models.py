@@ -1,4 +1,4 @@
-"""Draws the mobility models of the plane, a panel each: ``python -m benchmarks.mobility_models [FILE.png]``."""
+"""Draw one panel for each mobility model of the plane: ``python -m benchmarks.mobility_models [FILE.png]``."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 SIZE = 500.0
-# What is shown of each model: rounds, how many clients, what is said below its name, and its numbers.
+# For each model: the number of rounds, the number of clients, the text below its name, and its numbers.
 PANELS: dict[str, tuple[int, int, str, dict]] = {
     "random_walk": (14, 4, "two fast and two slow clients", {"speed_max": 40.0}),
     "random_waypoint": (80, 3, "1 to 20 m/s, pauses of 0 to 10 s", {"speed_max": 20.0, "pause_max": 10.0}),
@@ -32,7 +32,18 @@ PANELS: dict[str, tuple[int, int, str, dict]] = {
 
 
 def tracks(name: str, rounds: int, num_clients: int, numbers: Numbers, seed: int) -> list[np.ndarray]:
-    """The breakpoints [.., 2] of each client's way over some rounds."""
+    """Run a mobility rule for some rounds of 1 s in a square of `SIZE` metres.
+
+    Args:
+      name: The name of the rule.
+      rounds: The number of rounds.
+      num_clients: N. Under random_walk the first two of them are fast.
+      numbers: The rule's numbers.
+      seed: The seed of the places and the movement.
+
+    Returns:
+      The breakpoints of each client's path: N arrays [rounds * breakpoints, 2], in metres.
+    """
     rule, motion = MOBILITIES[name](), typed(Motion())
     size = jnp.stack([motion.width, motion.height])
     key_start, key_init, key = jax.random.split(jax.random.key(seed), 3)
@@ -57,7 +68,7 @@ def tracks(name: str, rounds: int, num_clients: int, numbers: Numbers, seed: int
 
 
 def draw(file: Path) -> None:
-    """Writes the figure."""
+    """Draw the figure and write it to the file."""
     plt.rcParams.update({"font.family": "sans-serif", "font.size": 9})
     figure, grid = plt.subplots(2, 4, figsize=(12.4, 7.2), sharex=True, sharey=True)
     for seed, (axes, (name, (rounds, number, says, changes))) in enumerate(zip(grid.flat, PANELS.items())):

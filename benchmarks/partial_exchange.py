@@ -1,4 +1,4 @@
-"""An iteration of PaME beside one of D-PSGD: python -m benchmarks.throughput --suite=pame"""
+"""Time an iteration of PaME against one of D-PSGD: python -m benchmarks.throughput --suite=pame"""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,8 +16,8 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.types import Algorithm, Links
 
 NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
-SAMPLES = (4, 16, 100)  # of a client: the fewer, the more of an iteration is exchange
-ROUNDS = 8  # of a timed call, after as many others: clients are at different places of their periods
+SAMPLES = (4, 16, 100)  # per client; with fewer samples, the exchange is a larger part of an iteration
+ROUNDS = 8  # per timed call; an untimed call before it brings clients to different phases of their periods
 
 
 def _rounds(algorithm: Algorithm, numbers: Any, links: Links, state: Any, data: jax.Array, target: jax.Array) -> Any:
@@ -30,7 +30,7 @@ def _rounds(algorithm: Algorithm, numbers: Any, links: Links, state: Any, data: 
 
 
 def pame_suite() -> list[dict[str, Any]]:
-    """Linear regression (PaME, example 1) with few samples a client, n = 10,000 and the paper's PaME settings."""
+    """Time linear regression (PaME, example 1) with few samples per client, n = 10,000 and the paper's numbers."""
     rng = np.random.default_rng(0)
     near = rng.random((NUM_CLIENTS, NUM_CLIENTS)) < DEGREE / NUM_CLIENTS
     adjacency = jnp.asarray(np.triu(near, 1) | np.triu(near, 1).T)

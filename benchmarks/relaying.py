@@ -1,6 +1,7 @@
-"""FedMobile's slots: python -m benchmarks.throughput --suite=fedmobile
+"""Time the slots of FedMobile: python -m benchmarks.throughput --suite=fedmobile
 
-A slot of LeNet beside its gradients alone, least squares under 30 seeds in one program, the memory of 10,000 clients.
+The suite times slots of LeNet against their gradients alone and least squares for 30 seeds in one program, and measures
+the memory of 10,000 clients.
 """
 
 import resource
@@ -27,7 +28,7 @@ from mdfl_jax.simulation import Schedule, Simulation, build
 from mdfl_jax.tasks import LinearNumbers, classification, regression
 from mdfl_jax.types import Hparams, Task
 
-SLOTS = 4  # of a timed call
+SLOTS = 4  # per timed call
 LARGE = 10_000
 
 
@@ -41,7 +42,7 @@ def _numbers(name: str, task: Any, lr: float) -> Hparams:
 
 
 def lenet_rows() -> list[dict[str, Any]]:
-    """50 clients, LeNet, batch 128, on random images: slots of ASYNC and FedMobile over the same gradients alone."""
+    """Time slots of ASYNC and FedMobile, and the same gradients alone: LeNet, 50 clients, batch 128, random images."""
     rng = np.random.default_rng(0)
     images = lambda n: rng.integers(0, 256, (n, 28, 28, 1)).astype(np.uint8)  # noqa: E731
     labels = lambda n: np.arange(n, dtype=np.int32) % 10  # noqa: E731
@@ -61,7 +62,7 @@ def lenet_rows() -> list[dict[str, Any]]:
         clients, params = carry.clients, carry.algorithm.params
 
     def gradients(data: Any, clients: Any, params: Any) -> Any:
-        def one(params: Any, key: jax.Array) -> Any:  # each depends on the one before, as in a slot
+        def one(params: Any, key: jax.Array) -> Any:  # each step depends on the one before, as in a run
             return jax.tree.map(lambda p, g: p - 1e-3 * g, params, task.gradient(data, clients, params, key)[1]), None
 
         return jax.lax.scan(one, params, jax.random.split(key, SLOTS))[0]
@@ -79,7 +80,7 @@ def lenet_rows() -> list[dict[str, Any]]:
 
 
 def least_squares_row() -> dict[str, Any]:
-    """50 clients, 150 slots, 30 seeds in one program, without compiling."""
+    """Time least squares with 50 clients, 150 slots and 30 seeds in one program, with and without compiling."""
     task = regression("linear", 50, 200, 40, batch_size=128)
     mc = monte_carlo(_simulation(task, "fedmobile", Schedule(150, 150, global_only=True)), 30)
     runs = mc.runs([_numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01)] * 30, list(range(30)))
@@ -96,7 +97,7 @@ def least_squares_row() -> dict[str, Any]:
 
 
 def large() -> None:
-    """Five slots of 10,000 clients; prints the peak resident memory in MiB."""
+    """Run five slots of 10,000 clients and print the peak resident memory in MiB."""
     task = regression("linear", LARGE, 200, 40, batch_size=128)
     simulation = _simulation(task, "fedmobile", Schedule(5, 5, global_only=True))
     hparams, key = _numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01), jax.random.key(0)
@@ -106,7 +107,7 @@ def large() -> None:
 
 
 def fedmobile_suite() -> list[dict[str, Any]]:
-    """All three."""
+    """Run all three parts. The memory is measured in a process of its own."""
     command = [sys.executable, "-c", "from benchmarks import relaying; relaying.large()"]
     peak = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     memory = {"variant": f"least squares, {LARGE} clients", "peak_mib": peak}

@@ -1,4 +1,4 @@
-"""Whole rounds of one simulation (movement, links, minibatch steps, mixing): their sizes, FLOPs and memory."""
+"""The round suites: whole rounds (movement, links, minibatch steps, mixing), their sizes, FLOPs and memory."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,13 +33,13 @@ HPARAMS = Hparams(DirichletNumbers(0.05), SpatialParams(), LocalNumbers(lr=0.01)
 
 
 class Ours(NamedTuple):
-    """A compiled round, called again and again on its own state.
+    """A compiled round that is called repeatedly on its own state.
 
     Attributes:
-      call: one round.
-      compile_seconds: of the round.
-      memory: the compiler's analysis of the round.
-      simulation: what was compiled.
+      call: Runs one round.
+      compile_seconds: The seconds that compiling the round took.
+      memory: The compiler's memory analysis of the round.
+      simulation: The simulation whose round was compiled.
     """
 
     call: Callable[[], Any]
@@ -49,7 +49,11 @@ class Ours(NamedTuple):
 
 
 def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
-    """Stand-in images of ten classes; arithmetic does not depend on what they show."""
+    """Make random stand-in images of ten classes; the arithmetic of a round does not depend on their content.
+
+    Returns:
+      A data set of uint8 images [num_samples, side, side, channels]; its first 100 samples are also the test samples.
+    """
     rng = np.random.default_rng(0)
     x = rng.integers(0, 255, (num_samples, side, side, channels), dtype=np.uint8)
     y = (np.arange(num_samples) % 10).astype(np.int32)
@@ -57,7 +61,7 @@ def images(num_samples: int, side: int, channels: int = 1) -> Dataset:
 
 
 def model_of(setting: Setting, form: str = "") -> nn.Module:
-    """The model of a round suite, which takes of the widths, the kernel and the hidden layer what it has."""
+    """Make the model of a round suite. It uses those of widths, kernel and hidden that it has as numbers."""
     values = {"widths": setting.widths, "kernel": setting.kernel, "hidden": setting.hidden}
     numbers = from_values(MODELS.numbers(setting.model), values)
     return MODELS[setting.model](ModelSettings(10, numbers, form))
@@ -66,7 +70,7 @@ def model_of(setting: Setting, form: str = "") -> nn.Module:
 def simulation(
     setting: Setting, mesh: Any = None, tiling: Tiling = Tiling(), precision: str = "float32", form: str = ""
 ) -> Simulation:
-    """The simulation of a round suite, 300 samples a client."""
+    """Make the simulation of a round suite, with 300 samples per client."""
     data = images(300 * setting.num_clients, setting.side, setting.channels)
     task = classification(
         data,
@@ -83,7 +87,7 @@ def simulation(
 
 
 def prepare(made: Simulation) -> Ours:
-    """Compiles a round, and makes the state that it goes on from."""
+    """Compile a round of a simulation and make its initial state."""
     data = sharding.replicate(made.data, made.mesh) if made.mesh else made.data
     key = jax.random.key(0)
     carry = jax.jit(made.init)(data, HPARAMS, key)[0]
@@ -100,7 +104,7 @@ def prepare(made: Simulation) -> Ours:
 
 
 def useful_flops(setting: Setting) -> float:
-    """FLOPs of a round by the plain form of the convolutions: what any implementation would be credited with."""
+    """Count the FLOPs of a round with plain convolutions. Every implementation is credited with this number."""
     made = simulation(setting, form="patches")
     key = jax.random.key(0)
     carry = jax.eval_shape(made.init, made.data, HPARAMS, key)[0]
@@ -108,13 +112,16 @@ def useful_flops(setting: Setting) -> float:
 
 
 def peak_bytes(memory: Any) -> int:
-    """Bytes of a device that a compiled program takes: arguments, results of their own, temporaries."""
+    """Return the bytes that a compiled program takes on a device: arguments, results of their own, temporaries."""
     results = memory.output_size_in_bytes - memory.alias_size_in_bytes
     return memory.argument_size_in_bytes + results + memory.temp_size_in_bytes
 
 
 def memory_ratio(setting: Setting, ours: Ours) -> float:
-    """Peak above the data of a round on one device, over 4 N d floats and one chunk's activations."""
+    """Return the memory ratio of a round on one device.
+
+    It is the peak memory less the data, divided by the memory of 4 N d floats plus that of one chunk's activations.
+    """
     shape = (setting.side, setting.side, setting.channels)
     model = model_of(setting)
     variables = jax.eval_shape(model.init, jax.random.key(0), np.zeros((1, *shape), np.float32))

@@ -1,7 +1,7 @@
-"""How the cost of a round grows with the number of clients and with the model: python -m benchmarks.scaling
+"""Measure how the cost of a round grows with the number of clients and the model: python -m benchmarks.scaling
 
-Rounds of digits_round (batch 64, CNN 3x3x16, 3x3x32, 64) for N from 10 to 1,000 over all devices, with the compiler's
-figure of temporary memory, and for models four times as wide.
+The rounds are those of digits_round (batch 64, CNN 3x3x16, 3x3x32, 64), with N from 10 to 1,000 over all devices, and
+with models up to four times as wide. The rows include the temporary memory that the compiler reports.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _LARGEST = flags.DEFINE_integer("largest", 1000, "Largest number of clients.", l
 
 
 def main() -> int:
-    """Runs and writes results/scaling-<platform>.json."""
+    """Time the rounds and write results/scaling-<platform>.json."""
     common.setup_jax("")
     base, mesh = ROUNDS["digits_round"], sharding.client_mesh()
     counts = [n for n in (10, 20, 50, 100, 200, 500, 1000) if n <= _LARGEST.value]

@@ -1,4 +1,4 @@
-"""The suites of benchmarks.throughput that are not a round against PyTorch."""
+"""The suites of benchmarks.throughput that do not compare a whole round with PyTorch."""
 
 import importlib.util
 import json
@@ -29,18 +29,18 @@ from mdfl_jax.tasks import classification
 
 
 def has_torch() -> bool:
-    """Whether the rivals can run."""
+    """Return whether torch is installed, so that the rivals can run."""
     return importlib.util.find_spec("torch") is not None
 
 
 def matrix_product() -> Callable[[], Any]:
-    """A 2048^3 float32 product on the first device: the yardstick of every machine."""
+    """Return a call that computes a 2048^3 float32 product on the first device: the reference speed of a machine."""
     a = jax.random.normal(jax.random.key(0), (2048, 2048))
     return partial(jax.jit(lambda a: jnp.matmul(a, a, precision="highest")), a)
 
 
 def full_batch() -> list[dict[str, Any]]:
-    """Gradient of every client over all its samples; clients hold unequal shares, then equal ones."""
+    """Time the full-batch gradients of all clients, once with unequal and once with equal shares of the samples."""
     sizes = {
         "digits": (load("digits"), make_model("cnn", 10, widths=(8, 8), kernel=3, hidden=32)),
         "mnist_6000": (images(6000, 28), make_model("cnn", 10, widths=(16, 32), kernel=5, hidden=64)),
@@ -59,7 +59,7 @@ def full_batch() -> list[dict[str, Any]]:
             compile_seconds[partition] = seconds
             num_samples[partition] = clients.num_samples
         seconds_of = measure.interleaved(calls)
-        # Pairs of neighbours in time are compared, then the median is taken.
+        # Calls that ran one after the other are compared, so that drift of the machine cancels.
         ratio = float(np.median(np.divide(seconds_of["dirichlet"], seconds_of["iid"])))
         for partition in calls:
             rows.append(
@@ -76,7 +76,7 @@ def full_batch() -> list[dict[str, Any]]:
 
 
 def _ring(num_clients: int, degree: int) -> NeighbourList:
-    """Lists of a ring with ``degree`` neighbours each, in an order that means nothing to the cache."""
+    """Neighbour lists of a ring with ``degree`` neighbours each, in random order so that caches gain nothing."""
     place = np.random.default_rng(0).permutation(num_clients)
     shifts = np.arange(-(degree // 2), degree // 2 + 1)
     around = (np.arange(num_clients)[:, None] + shifts) % num_clients
@@ -87,7 +87,7 @@ def _ring(num_clients: int, degree: int) -> NeighbourList:
 
 
 def mixing() -> list[dict[str, Any]]:
-    """Averaging over eight neighbours, d = 10,000: dense, lists made from the dense matrix, and lists as given."""
+    """Time the averaging over eight neighbours, d = 10,000: dense, with lists given, with lists from the matrix."""
     rows, per_client = [], {}
     dense_jit, listed_jit, auto_jit = jax.jit(mix_dense), jax.jit(mix_listed), jax.jit(partial(mix, bound=9))
     make_jit = jax.jit(partial(neighbour_list, bound=9))
@@ -119,10 +119,10 @@ def mixing() -> list[dict[str, Any]]:
 
 
 def mobility() -> list[dict[str, Any]]:
-    """Steps of DAM and DCM movement after forty others, N to 10,000 and G to 200, beside a round of digits_round.
+    """Time steps of DAM and DCM with N up to 10,000 and G up to 200, and compare them with a round of digits_round.
 
-    Half of the clients move, and all but 100 at most. At the first step everybody draws a destination; later those do
-    who have arrived.
+    Half of the clients are static, but at most 100. Forty steps run before the timing starts: in the first step every
+    mobile client draws a destination, later only those that have arrived do.
     """
     rows, steps = [], 5
     the_round = prepare(simulation(ROUNDS["digits_round"], sharding.client_mesh())).call
@@ -163,7 +163,7 @@ def mobility() -> list[dict[str, Any]]:
 
 
 def monte_carlo_suite() -> list[dict[str, Any]]:
-    """The demo, 200 rounds of one point under eight seeds: one program against eight processes, two at a time."""
+    """Time one point of the demo, 200 rounds, eight seeds: one program against eight processes, two at a time."""
     settings = {"sweep": "network.mobility=dcm", "baseline": "", "rounds": "200"}
     flags = [
         "--config=configs/digits.py",
@@ -204,7 +204,7 @@ def monte_carlo_suite() -> list[dict[str, Any]]:
 
 
 def convolution_forms() -> list[dict[str, Any]]:
-    """One convolution of stacked clients, forward and both gradients, in each form and several shapes."""
+    """Time a convolution of stacked clients, forward and both gradients, in each form and for several shapes."""
     shapes = {
         "5x5, 1 -> 16, 28 x 28": (5, 1, 16, 28, 16),
         "5x5, 16 -> 32, 14 x 14": (5, 16, 32, 14, 16),
@@ -254,7 +254,7 @@ def convolution_forms() -> list[dict[str, Any]]:
 
 
 def startup() -> list[dict[str, Any]]:
-    """From the command to the end of the first round, whole process, with a cold and a warm compilation cache."""
+    """Time a process from the command to the end of the first round, with a cold and a warm compilation cache."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for i in range(4):

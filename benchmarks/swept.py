@@ -1,4 +1,4 @@
-"""A random-walk round with exact swept contact: python -m benchmarks.throughput --suite=swept"""
+"""Time a random-walk round with exact swept contact: python -m benchmarks.throughput --suite=swept"""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,14 +20,22 @@ RADIUS, MAX_DEGREE = 45.0, 64
 
 
 class Held(NamedTuple):
-    """What a network reads of the clients: four samples each."""
+    """The fields of the clients that a network reads; here each client has four samples.
+
+    Attributes:
+      num_samples: [N] int32.
+      label_counts: [N, C] int32.
+    """
 
     num_samples: np.ndarray
     label_counts: np.ndarray
 
 
 def swept_suite() -> list[dict[str, Any]]:
-    """Thesis speeds and radius; 1,000 clients in its square and in one of its density, 10,000 as neighbour lists."""
+    """Time movement, contact and mixing with the speeds and the radius of the thesis.
+
+    1,000 clients move in the thesis's square and in a square with the thesis's density; 10,000 use neighbour lists.
+    """
     rows = []
     for width in (500.0, 2282.0):
         held = Held(np.full(1000, 4, np.int32), np.full((1000, 2), 2, np.int32))
@@ -47,7 +55,7 @@ def swept_suite() -> list[dict[str, Any]]:
 
 
 def _ten_thousand() -> list[dict[str, Any]]:
-    """Neighbour lists of 10,000 clients at the thesis's density, and the temporary memory that they take."""
+    """Time neighbour lists of 10,000 clients at the thesis's density, and read their temporary memory."""
     num_clients, width = 10_000, 7217.0
     rng = np.random.default_rng(0)
     position = jnp.asarray(rng.uniform(0, width, (num_clients, 2)), jnp.float32)

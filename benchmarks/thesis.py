@@ -1,7 +1,7 @@
-"""Tables 1 to 8 of the thesis beside those of configs/thesis_digits.py: ``python -m benchmarks.thesis DIR [FILE.png]``.
+"""Compare the thesis's tables 1 to 8 with configs/thesis_digits.py: ``python -m benchmarks.thesis DIR [FILE.png]``.
 
-DIR holds the workdirs p_non_iid, a_non_iid, p_iid and a_iid. Prints Markdown, in percentage points with 95 % Student-t
-intervals paired by seed; FILE.png gets a figure of tables 1, 2 and 7.
+DIR holds the workdirs p_non_iid, a_non_iid, p_iid and a_iid. The script prints Markdown tables in percentage points,
+with 95 % Student-t intervals paired by seed. If FILE.png is given, it also draws a figure of tables 1, 2 and 7.
 """
 
 import json
@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 BOTH = PERCENT[1:-1]  # the shares at which there are clients of both speeds
-Numbers = tuple[float, ...]  # one a share
+Numbers = tuple[float, ...]  # one for each share
 TABLE_1 = (2.73, 4.64, 6.51, 6.71, 8.56, 8.97)
 TABLE_2 = (4.81, 4.13, 2.53, 2.04, 0.90)
 TABLE_3: dict[float, Numbers] = {
@@ -48,11 +48,11 @@ TABLE_8: dict[float, Numbers] = {
 }
 
 Statistic = dict[str, Any]
-Column = list[Statistic]  # one a share
+Column = list[Statistic]  # one for each share
 
 
 class Workdir:
-    """The points of a study by share of fast clients and by the value of the other axis."""
+    """The sweep points of a study, by the share of fast clients in per cent and the value of the other axis."""
 
     def __init__(self, folder: Path):
         points = json.loads((folder / "summary.json").read_text())["points"]
@@ -61,25 +61,31 @@ class Workdir:
         self.points = {(shares[share], other): point for (share, other), point in zip(values, points)}
 
     def over(self, take: Callable[[Any], np.ndarray], other: Any, shares: tuple[int, ...] = PERCENT) -> Column:
-        """A statistic over seeds for each share, in percentage points."""
+        """Return a statistic over seeds for each share, in percentage points.
+
+        Args:
+          take: Returns the values of a sweep point, [S] one for each seed, in [0, 1].
+          other: The value of the other axis.
+          shares: The shares of fast clients in per cent.
+        """
         return [interval(100 * take(self.points[share, other])) for share in shares]
 
     def growth(self, other: Any) -> Column:
-        """Final accuracy less that of p = 0."""
+        """Return the final accuracy less that of p = 0, for each share above 0."""
         start = _final(self.points[0, other])
         return self.over(lambda point: _final(point) - start, other, PERCENT[1:])
 
     def lead(self, other: Any) -> Column:
-        """Accuracy of the fast less that of the slow clients, mean through the run."""
+        """Return the mean over the run of the fast clients' accuracy less that of the slow clients."""
         return self.over(_lead, other, BOTH)
 
     def gain(self, other: Any, plain: Any) -> Column:
-        """Final accuracy less that of plain averaging."""
+        """Return the final accuracy less that of plain averaging; ``plain`` is the axis value of plain averaging."""
         of = lambda share: _final(self.points[share, other]) - _final(self.points[share, plain])  # noqa: E731
         return [interval(100 * of(share)) for share in PERCENT]
 
     def lead_change(self, other: Any, plain: Any) -> Column:
-        """The lead less that of plain averaging."""
+        """Return the lead less that of plain averaging; ``plain`` is the axis value of plain averaging."""
         of = lambda share: _lead(self.points[share, other]) - _lead(self.points[share, plain])  # noqa: E731
         return [interval(100 * of(share)) for share in BOTH]
 
@@ -93,30 +99,33 @@ def _lead(point: Any) -> np.ndarray:
 
 
 def cells(column: Column, sign: str = "+") -> list[str]:
-    """'+1.23 ± 0.45' for each."""
+    """Format each statistic as '+1.23 ± 0.45'."""
     return [f"{s['mean']:{sign}.2f} ± {s['ci95']:.2f}" for s in column]
 
 
 def told(values: Numbers) -> list[str]:
-    """The thesis's numbers as it prints them."""
+    """Format the thesis's numbers as the thesis prints them."""
     return [f"{value:+.2f}" for value in values]
 
 
 def markdown(title: str, shares: tuple[int, ...], rows: dict[str, list[str]]) -> str:
-    """A table with a column for each share."""
+    """Format a Markdown table with a column for each share."""
     lines = [["", *(f"p = {share} %" for share in shares)], [":--", *["--:"] * len(shares)]]
     lines += [[name, *row] for name, row in rows.items()]
     return "\n".join([f"**{title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
 
 
 def tables(folder: Path) -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     non_iid = _tables_of(folder, "non_iid", {"1": TABLE_1, "2": TABLE_2}, {"3": TABLE_3, "7": TABLE_7})
     return non_iid + "\n" + _tables_of(folder, "iid", {"5": TABLE_5, "6": TABLE_6}, {"": {}, "8": TABLE_8})
 
 
 def _tables_of(folder: Path, data: str, by_p: dict[str, Numbers], by_a: dict[str, dict[float, Numbers]]) -> str:
-    """The tables of one partition; ``by_p`` and ``by_a`` hold the thesis's, by number ('': it has none)."""
+    """Format the tables of one partition.
+
+    ``by_p`` and ``by_a`` hold the thesis's values by the number of its table; '' marks a table that the thesis lacks.
+    """
     p, a = Workdir(folder / f"p_{data}"), Workdir(folder / f"a_{data}")
     rules = {"plain": "uniform", "automatic": "speed_aware_auto"}
     (growth, grown), (lead, led) = by_p.items()
@@ -147,7 +156,7 @@ def _tables_of(folder: Path, data: str, by_p: dict[str, Numbers], by_a: dict[str
 
 
 def draw(folder: Path, file: Path) -> None:
-    """Tables 1, 2 and 7 (a = 1, and the automatic ratio): ours with intervals, the thesis's as crosses."""
+    """Draw tables 1, 2 and 7 (a = 1 and the automatic ratio): our values with intervals, the thesis's as crosses."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     p, a, auto = Workdir(folder / "p_non_iid"), Workdir(folder / "a_non_iid"), "speed_aware_auto"
     figure, panels = plt.subplots(1, 3, figsize=(10.2, 3.6), layout="constrained")

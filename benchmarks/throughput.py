@@ -1,8 +1,8 @@
-"""Seconds of a round, suite by suite: python -m benchmarks.throughput --suite=NAME [--vs=torch]
+"""Measure the seconds of a round, by suite: python -m benchmarks.throughput --suite=NAME [--vs=torch]
 
-Round suites (a whole round: movement, links, local steps on minibatches, mixing; --vs=torch adds the rivals):
+Round suites time a whole round: movement, links, local steps on minibatches, mixing. --vs=torch adds the rivals.
   mnist_round      N = 20, batch 64, CNN 5x5x16, 5x5x32, 64 on 28 x 28
-  mnist_round_100  N = 100, batch 32, the same model
+  mnist_round_100  N = 100, batch 32, the model of mnist_round
   digits_round     N = 20, batch 64, CNN 3x3x16, 3x3x32, 64 on 8 x 8
   gn_lenet_round   N = 48, batch 8, 3 local steps, GN-LeNet 5x5 32-32-64 on 32 x 32 x 3
   cifar_round      N = 8, batch 32, ResNet-20 with batch normalisation on 32 x 32 x 3
@@ -32,14 +32,14 @@ from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.tasks import PRECISIONS
 
 _SUITE = flags.DEFINE_string("suite", "", "Which suite to run.")
-_VS = flags.DEFINE_string("vs", "", "'torch': the rivals take turns with ours.")
+_VS = flags.DEFINE_string("vs", "", "'torch' also times the PyTorch rivals, in turn with ours.")
 _REPEATS = flags.DEFINE_integer("repeats", measure.REPEATS, "Timed rounds of each variant.", lower_bound=7)
-_PRECISION = flags.DEFINE_string("precision", "float32", "Of the models' arithmetic.")
-_MAPPINGS = flags.DEFINE_bool("mappings", False, "Also every client mapping on one device.")
+_PRECISION = flags.DEFINE_string("precision", "float32", "The precision of the models' arithmetic.")
+_MAPPINGS = flags.DEFINE_bool("mappings", False, "Also time every client mapping, on one device.")
 
 
 def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
-    """Our round over all devices and on one, and the rivals'."""
+    """Time our round over all devices and on one device, and with ``vs_torch`` also the rivals' rounds."""
     mesh, precision = sharding.client_mesh(), _PRECISION.value
     programs = {"ours": prepare(simulation(setting, mesh, precision=precision))}
     one = prepare(simulation(setting, precision=precision))
@@ -97,7 +97,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 
 
 def main() -> int:
-    """Runs a suite and writes its rows."""
+    """Run the suite that --suite names and write its rows."""
     known = [*ROUNDS, *SUITES]
     if _SUITE.value not in known:
         raise UserError(f"--suite: {unknown_name('suite', _SUITE.value, known)}")

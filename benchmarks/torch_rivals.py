@@ -1,7 +1,7 @@
-"""What a researcher would write by hand in PyTorch: a loop over clients, two processes of one thread, torch.func.
+"""The rivals: rounds as a researcher would write them in PyTorch (a loop, processes of one thread, torch.func).
 
-Each makes the same round as ours: every client takes its local SGD steps on minibatches drawn from its own samples,
-then all models are averaged with a given matrix. PyTorch is an optional extra of the benchmarks.
+Each rival computes the same round as our simulator: every client takes its local SGD steps on minibatches drawn from
+its own samples, then all models are averaged with a given matrix. PyTorch is an optional extra of the benchmarks.
 """
 
 import copy
@@ -14,18 +14,18 @@ import numpy as np
 
 
 class Setting(NamedTuple):
-    """One suite's sizes.
+    """The sizes of a suite.
 
     Attributes:
-      num_clients: N.
-      batch: samples of a minibatch.
-      steps: local steps a round.
-      side: images are side x side.
-      channels: of the images.
-      model: 'cnn' or 'gn_lenet'.
-      widths: of the convolutions.
-      kernel: their size.
-      hidden: width of the dense layer (cnn).
+      num_clients: The number of clients N.
+      batch: The number of samples of a minibatch.
+      steps: The number of local steps in a round.
+      side: The images have side x side pixels.
+      channels: The number of channels of the images.
+      model: 'cnn', 'gn_lenet' or 'resnet20'.
+      widths: The number of channels of each convolution, or of each stage of resnet20.
+      kernel: The kernel size of the convolutions (cnn, gn_lenet).
+      hidden: The width of the dense layer (cnn).
     """
 
     num_clients: int
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 def network(setting: Setting) -> Any:
-    """The model as a torch module."""
+    """Build the model of a suite as a torch module."""
     from torch import nn
 
     if setting.model == "resnet20":
@@ -61,7 +61,7 @@ def network(setting: Setting) -> Any:
 
 
 def resnet20(setting: Setting) -> Any:
-    """ResNet-20 with batch normalisation and shortcuts without parameters."""
+    """Build ResNet-20 with batch normalisation and with shortcuts that have no parameters."""
     from torch import nn
     from torch.nn import functional
 
@@ -89,7 +89,7 @@ def resnet20(setting: Setting) -> Any:
 
 
 class Loop:
-    """The plain loop: for every client its steps, then the average through one flat [N, d] matrix."""
+    """The plain loop: it trains one client after the other, then averages all models as one flat [N, d] matrix."""
 
     def __init__(self, setting: Setting, clients: range, device: str = "cpu", samples: int = 300):
         import torch
@@ -104,7 +104,7 @@ class Loop:
         self.labels = torch.randint(0, 10, (len(clients), samples), device=device)
 
     def train(self) -> None:
-        """Every client's local steps."""
+        """Take the local steps of every client."""
         import torch
         from torch.nn import functional
 
@@ -117,21 +117,21 @@ class Loop:
                 optimizer.step()
 
     def flat(self) -> Any:
-        """[clients, d]."""
+        """Return the parameters of all clients as one tensor [clients, d]."""
         import torch
 
         vectors = [torch.nn.utils.parameters_to_vector(m.parameters()).detach() for m in self.models]
         return torch.stack(vectors)
 
     def load(self, rows: Any) -> None:
-        """Takes models back from a matrix."""
+        """Load the clients' parameters from the rows of a matrix [clients, d]."""
         import torch
 
         for model, row in zip(self.models, rows):
             torch.nn.utils.vector_to_parameters(row, model.parameters())
 
     def round(self, mix: Any) -> None:
-        """One round of all clients."""
+        """Run one round of all clients with a mixing matrix [N, N]."""
         self.train()
         self.load(mix @ self.flat())
         if self.device != "cpu":
@@ -141,7 +141,7 @@ class Loop:
 
 
 class Stacked:
-    """torch.func: vmap of grad over stacked parameters, the average as one product a tensor."""
+    """The torch.func rival: vmap of grad over stacked parameters; each parameter tensor is averaged by one product."""
 
     def __init__(self, setting: Setting, device: str = "cpu", samples: int = 300):
         import torch
@@ -163,7 +163,7 @@ class Stacked:
         self.gradients = vmap(grad(loss))
 
     def round(self, mix: Any) -> None:
-        """One round of all clients."""
+        """Run one round of all clients with a mixing matrix [N, N]."""
         import torch
 
         clients = torch.arange(self.setting.num_clients, device=self.device)[:, None]
@@ -178,7 +178,7 @@ class Stacked:
 
 
 def _worker(setting: Setting, clients: range, mix: np.ndarray, shared: Any, barrier: Any, stop: Any) -> None:
-    """A process of one thread with its share of the clients; all models meet in shared memory for the average."""
+    """Run a process of one thread that trains its share of the clients; models are averaged through shared memory."""
     import torch
 
     torch.set_num_threads(1)
@@ -191,13 +191,13 @@ def _worker(setting: Setting, clients: range, mix: np.ndarray, shared: Any, barr
             return
         mine.train()
         shared[clients.start : clients.stop] = mine.flat()
-        barrier.wait()  # everybody's models are there
+        barrier.wait()  # now all models are in the shared memory
         mine.load(rows @ shared)
         barrier.wait()
 
 
 class Processes:
-    """Processes of one thread each, which share the clients and meet in shared memory."""
+    """Processes of one thread each that divide the clients and exchange models through shared memory."""
 
     def __init__(self, setting: Setting, mix: np.ndarray, count: int):
         import torch
@@ -218,12 +218,12 @@ class Processes:
         self.barrier.wait()
 
     def round(self) -> None:
-        """One round of all clients."""
+        """Run one round of all clients."""
         for _ in range(3):
             self.barrier.wait()
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         self.stop.value = 1
         self.barrier.wait()
         for worker in self.workers:
@@ -231,12 +231,15 @@ class Processes:
 
 
 def rivals(setting: Setting, mix: np.ndarray, threads: int) -> tuple[dict[str, Callable[[], None]], Callable[[], None]]:
-    """The rivals' rounds by name, and what ends them.
+    """Prepare the rivals of a suite.
 
     Args:
-      setting: the suite's sizes.
-      mix: [N, N] weights.
-      threads: of the loop and of torch.func, and the number of processes.
+      setting: The sizes of the suite.
+      mix: [N, N] mixing matrix.
+      threads: The number of threads of the loop and of torch.func, and the number of processes.
+
+    Returns:
+      The calls that run one round, by name, and a call that ends the processes.
     """
     import torch
 

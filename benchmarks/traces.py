@@ -1,9 +1,10 @@
-"""Seconds and memory of reading traces: python -m benchmarks.traces --vehicles=1000 --steps=3600
+"""Measure the seconds and the memory of reading traces: python -m benchmarks.traces --vehicles=1000 --steps=3600
 
-For each format, a file of that many vehicles and steps of one second is made in a temporary folder and read in a fresh
-process, alone: once for the seconds of `mdfl_jax.traces.load` and the process's largest resident memory, and once more
-for `resample` to rounds of 10 s. `baseline_mb` is what the process holds before it reads (Python and NumPy).
-Vehicles go to and fro on streets; SUMO's lines are as long as SUMO writes them by default (about 145 bytes).
+For each format, the script writes a file with that many vehicles and steps of one second to a temporary folder, and
+reads it in a fresh process. It measures the seconds of `mdfl_jax.traces.load` and the largest resident memory of the
+process, and then the same after `resample` to rounds of 10 s. `baseline_mb` is the memory of the process before it
+reads the file (Python and NumPy). Vehicles drive to and fro on streets. SUMO's lines are as long as SUMO writes them by
+default, about 145 bytes.
 """
 
 import json
@@ -46,7 +47,13 @@ print(json.dumps(row))
 
 
 def places(vehicles: int, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Places (x, y) of all vehicles, step by step: every vehicle to and fro on its street of 5 km, at its own speed."""
+    """Yield the places of all vehicles, one step of 1 s after the other.
+
+    Every vehicle drives to and fro on its street of 5 km, at its own speed.
+
+    Yields:
+      x [vehicles] and y [vehicles], in metres.
+    """
     rng = np.random.default_rng(0)
     offset, speed, street = (
         rng.uniform(0, 10_000, vehicles),
@@ -60,7 +67,7 @@ def places(vehicles: int, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 def write_sumo(out: TextIO, vehicles: int, steps: int) -> None:
-    """FCD output with SUMO's default attributes."""
+    """Write SUMO's FCD output with its default attributes."""
     out.write('<?xml version="1.0" encoding="UTF-8"?>\n<fcd-export>\n')
     for step, (x, y) in enumerate(places(vehicles, steps)):
         out.write(f'    <timestep time="{step}.00">\n')
@@ -74,21 +81,21 @@ def write_sumo(out: TextIO, vehicles: int, steps: int) -> None:
 
 
 def write_csv(out: TextIO, vehicles: int, steps: int) -> None:
-    """Rows by time."""
+    """Write CSV rows time,id,x,y in the order of time."""
     out.write("time,id,x,y\n")
     for step, (x, y) in enumerate(places(vehicles, steps)):
         out.writelines(f"{step},veh{i},{a:.2f},{b:.2f}\n" for i, (a, b) in enumerate(zip(x.tolist(), y.tolist())))
 
 
 def write_bonnmotion(out: TextIO, vehicles: int, steps: int) -> None:
-    """A waypoint every second, more than the format is meant for."""
+    """Write a BonnMotion file with a waypoint every second, many more than usual for this format."""
     x, y = (np.stack(column, axis=1) for column in zip(*places(vehicles, steps)))
     for mine in zip(x.tolist(), y.tolist()):
         out.write(" ".join(f"{step} {a:.2f} {b:.2f}" for step, (a, b) in enumerate(zip(*mine))) + "\n")
 
 
 def write_ns2(out: TextIO, vehicles: int, steps: int) -> None:
-    """A setdest every ten seconds."""
+    """Write an ns-2 file with a setdest command for each vehicle every ten seconds."""
     for step, (x, y) in enumerate(places(vehicles, steps)):
         for i, (a, b) in enumerate(zip(x.tolist(), y.tolist())):
             if step == 0:
@@ -98,7 +105,7 @@ def write_ns2(out: TextIO, vehicles: int, steps: int) -> None:
 
 
 def write_contacts(out: TextIO, vehicles: int, steps: int) -> None:
-    """As many contacts a round as there are vehicles."""
+    """Write a contact list with as many contacts per round as there are vehicles."""
     rng = np.random.default_rng(0)
     out.write("round,i,j\n")
     for step in range(steps):
@@ -116,7 +123,7 @@ WRITERS: dict[str, tuple[str, Callable[[TextIO, int, int], None]]] = {
 
 
 def main() -> int:
-    """Makes, reads and reports."""
+    """Write and read a trace of each format, and report the measurements."""
     rows: list[dict[str, Any]] = []
     vehicles, steps = _VEHICLES.value, _STEPS.value
     for name in _FORMATS.value:

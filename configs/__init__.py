@@ -1,1 +1,1 @@
-"""Studies: each file returns the configuration of one, and says how it is run and what to expect."""
+"""The shipped studies. Each file returns the configuration of one study; its docstring says how to run it."""

@@ -1,4 +1,4 @@
-"""CIFAR-10 with residual networks: the deep studies of MADFL, DADFL, PaME and FedMobile, and a small one.
+"""CIFAR-10 with residual networks: the deep studies of MADFL, DADFL, PaME and FedMobile, and a small study.
 
 Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/cifar_resnet.py:ARGUMENT
            DIR holds cifar10.npz (x_train, y_train, x_test, y_test); or --config.data.name=tfds:cifar10.
@@ -10,18 +10,20 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/cifar_resne
 | dadfl            | DADFL figure 5: ResNet-50, Rm 5 and infinity, four patterns                    | 80 x 600      |
 | pame             | PaME figure 12: ResNet-20, 32 nodes, Dirichlet 0.3, 0.6 and IID, five algorithms | 135 x 2,000 |
 | fedmobile        | FedMobile table 3 and figure 7: ResNet-9, 50 clients, fixed meetings           | 12 x 500      |
-| fedmobile_random | the same, random meetings                                                      | 12 x 500      |
+| fedmobile_random | as fedmobile, with random meetings                                             | 12 x 500      |
 
-MADFL and DADFL start from weights of ImageNet: add --config.model.pretrained=FILE (docs/data.md);
-without it they start from random ones. There are crops and flips, and but for PaME products in bfloat16, which the
-papers do not mention: --config.data.crop=0 --config.data.flip=false --config.engine.precision=float32 leaves them out.
-Where a paper is silent: PaME gives neither the number of nodes, nor the batch, nor the density of the graph, nor the
-rounds (here 32, 64, half and 2,000); FedMobile's table 4 shows no normalisation (here groups).
+The papers MADFL and DADFL start from ImageNet weights: add --config.model.pretrained=FILE (docs/data.md). Without this
+flag the models start from random weights.
+The full studies crop and flip the training images, and all of them except PaME compute products in bfloat16. The papers
+mention none of these. --config.data.crop=0 --config.data.flip=false --config.engine.precision=float32 turns them off.
+The papers leave some settings open. PaME does not give the number of nodes, the batch size, the density of the graph or
+the number of rounds; we use 32, 64, half of all links and 2,000. FedMobile's table 4 shows no normalisation; we use
+group normalisation.
 
-Expected:  DADFL figure 5: DAM +5 and DCM +8 points over random movement, with Rm = 5 +4 and +5. MADFL: DCM and DAM
-           above random. FedMobile: fewer slots to 60 % than ASYNC.
-Measured:  small, two seeds: static 36.1 %, random movement 43.3, DCM 47.5; six minutes on two CPU cores
-           (Intel Xeon). The others have not been run in full.
+Expected:  DADFL figure 5: DAM is 5 points and DCM 8 points above random movement; with Rm = 5 they are 4 and 5 points
+           above. MADFL: DCM and DAM are above random movement. FedMobile needs fewer slots to 60 % than ASYNC.
+Measured:  small, two seeds: static 36.1 %, random movement 43.3 %, DCM 47.5 %, in six minutes on two CPU cores
+           (Intel Xeon). The other studies have not been run in full.
 """
 
 from ml_collections import ConfigDict
@@ -31,7 +33,7 @@ from mdfl_jax.experiments import default_config
 
 
 def _recipe(config: ConfigDict) -> ConfigDict:
-    """SGD of MADFL and DADFL on CIFAR-10, for an accelerator: products in bfloat16."""
+    """Set the data and the SGD of MADFL and DADFL on CIFAR-10; products are in bfloat16, for an accelerator."""
     config.title = "Mobility on CIFAR-10"
     config.data.name = "cifar10"
     config.data.crop, config.data.flip = 4, True
@@ -52,7 +54,7 @@ def _madfl() -> ConfigDict:
 
 
 def _dadfl() -> ConfigDict:
-    """DADFL V-A: FedAvg weights; 10 trials, evaluated every 10 rounds."""
+    """DADFL V-A: FedAvg weights, 10 trials, an evaluation every 10 rounds."""
     config = _recipe(mnist_mobility.get_config("dadfl_f2"))
     config.sweep = f"network.max_step=5,inf; {mnist_mobility.PATTERNS}"
     config.rounds = 600
@@ -63,7 +65,7 @@ def _dadfl() -> ConfigDict:
 
 
 def _pame() -> ConfigDict:
-    """PaME V-C, example 4: numbers of its table II for networks; each algorithm at its best step size."""
+    """PaME V-C, example 4: table II's numbers for neural networks; each algorithm at its best step size."""
     config = pame_fashion.get_config("c10")
     config.title = "PaME and its rivals on CIFAR-10"
     config.sweep = f"data.partition+data.alpha=dirichlet+0.3,dirichlet+0.6,iid+1.0; {config.sweep}"

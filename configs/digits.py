@@ -1,7 +1,7 @@
-"""Moving clients learn real handwritten digits: the first study.
+"""The demo study: moving clients learn real handwritten digits.
 
 Command:   python -m launch.sweep --config=configs/digits.py
-Expected:  static 44 %, random movement 87 %, DAM 88 %, DCM 90 % (README has the intervals).
+Expected:  static 44 %, random movement 87 %, DAM 88 %, DCM 90 % (the README has the intervals).
 Measured:  43 s on two CPU cores (Intel Xeon), 54 s with an empty compilation cache.
 """
 
@@ -38,7 +38,7 @@ def get_config() -> ConfigDict:
 
     config.algorithm.name = "dpsgd"
     config.algorithm.lr = 0.2
-    config.algorithm.lr_schedule = "cosine"  # held at 0.2, full-batch descent has spikes late in the run
+    config.algorithm.lr_schedule = "cosine"  # with a constant 0.2, full-batch descent has loss spikes late
     config.algorithm.lr_final = 0.1
     config.algorithm.batch_size = 0
     return config

@@ -1,11 +1,11 @@
-"""A server met every 50 slots, and relays in between, on handwritten digits: FedMobile against its rivals.
+"""FedMobile and its rivals on handwritten digits: clients meet a server every 50 slots and relay in between.
 
 Command:   python -m launch.sweep --config=configs/fedmobile_digits.py
            python -m launch.sweep --config=configs/fedmobile_digits.py:random       (gaps of 30 to 50 slots)
            python -m launch.sweep --config=configs/fedmobile_digits.py:exponential  (mean 30, at most 80)
-Expected:  the server's model (mean_model_accuracy): async_fl 79 %, fedmobile 81 %, virtual_upload 81 %,
-           virtual_download 62 %, three seeds.
-Measured:  121 s of rounds on two CPU cores shared with much other work.
+Expected:  accuracy of the server's model (mean_model_accuracy), three seeds: async_fl 79 %, fedmobile 81 %,
+           virtual_upload 81 %, virtual_download 62 %.
+Measured:  the rounds took 121 s on two CPU cores that ran much other work at the same time.
 """
 
 from ml_collections import ConfigDict
@@ -39,7 +39,7 @@ def get_config(pattern: str = "") -> ConfigDict:
     config.server.pairs = 0.5
 
     config.algorithm.lr = 0.1
-    config.algorithm.lr_schedule = "exponential"  # 0.1 x 0.99^t down to 0.001
+    config.algorithm.lr_schedule = "exponential"  # 0.1 x 0.99^t, and at least 0.001
     config.algorithm.lr_decay = 0.99
     config.algorithm.lr_final = 0.01
     config.algorithm.upload_from, config.algorithm.upload_until = 10, 40

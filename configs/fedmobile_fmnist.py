@@ -1,4 +1,4 @@
-"""FedMobile on Fashion-MNIST with LeNet: the paper's figures 4 to 6 and 8 to 16, by argument.
+"""FedMobile on Fashion-MNIST with LeNet: the argument chooses one of the paper's figures 4 to 6 and 8 to 16.
 
 Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/fedmobile_fmnist.py:ARGUMENT
            DIR holds fashion_mnist.npz (x_train, y_train, x_test, y_test).
@@ -6,22 +6,24 @@ Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/fedmobile_f
 | argument        | figure       | study                                                                  |
 |-----------------|--------------|------------------------------------------------------------------------|
 | headline        | 4            | ASYNC and FedMobile, fixed intervals: slots to 70 %                     |
-| fixed, random   | 4, 5a, 6a    | ASYNC, FedMobile-U, -D, FedMobile under that pattern of meetings        |
+| fixed, random   | 4, 5a, 6a    | ASYNC, FedMobile-U, FedMobile-D, FedMobile with this meeting pattern    |
 | upload          | 5b           | upload search intervals                                                |
 | download        | 5c, near 10  | download search intervals                                              |
-| uploads         | 5d, 6b       | uploads by relay between two meetings, K                                |
-| rho             | 6c, 11       | share of the clients that are paired in a slot                         |
+| uploads         | 5d, 6b       | K, the largest number of uploads by relay between two meetings          |
+| rho             | 6c, 11       | rho, the share of the clients that are paired in a slot                |
 | virtual         | 8            | Virtual-U and Virtual-D                                                |
 | local           | 9            | relays send their local models                                         |
 | interval70      | 12           | fixed intervals of 70 slots, search intervals as in the paper          |
 | clients100      | 13           | 100 clients                                                            |
-| exponential, exponential_unknown | 14 | gaps of mean 30, at most 80; next meeting known or expected     |
+| exponential     | 14           | exponential gaps of mean 30, at most 80; the next meeting is known     |
+| exponential_unknown | 14       | as exponential; clients only expect the next meeting                   |
 | noise           | 15           | Gaussian noise on relayed updates                                      |
 | quantised       | 16           | relayed updates quantised to s levels                                  |
 
-Numbers are those of the paper's table 2, with 20,000 training images over 50 clients by Dirichlet 0.3; each client has
-400 on average, not exactly as in the paper. It does not give rho; here 0.5. Accuracy is that of the server's model.
-Figure 10 downloads once 1, 30 or 49 slots after a meeting, by magic; here relays are searched for in such intervals.
+The numbers are those of the paper's table 2. 50 clients share 20,000 training images by Dirichlet 0.3; a client has 400
+images on average, not exactly 400 as in the paper. The paper does not give rho; we use 0.5. The accuracy is that of the
+server's model. In the paper's figure 10 every client gets one download exactly 1, 30 or 49 slots after a meeting,
+without any relay. Here clients search for a relay in an early, a middle or a late interval.
 
 Expected:  docs/fedmobile.md.
 """
@@ -80,7 +82,7 @@ def get_config(argument: str = "headline") -> ConfigDict:
     config.algorithm.lr = 0.1
     config.algorithm.lr_schedule = "exponential"
     config.algorithm.lr_decay = 0.99
-    config.algorithm.lr_final = 0.01  # of the first: 0.001
+    config.algorithm.lr_final = 0.01  # a share of the first learning rate: at least 0.001
     config.algorithm.batch_size = 128
     config.algorithm.upload_from, config.algorithm.upload_until = 10, 40
     config.algorithm.download_from, config.algorithm.download_until = 5, 25

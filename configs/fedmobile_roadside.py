@@ -1,10 +1,10 @@
-"""Vehicles in the streets of Manhattan meet a server at four road-side units, and each other on the way.
+"""Vehicles on a Manhattan street grid meet a server at four road-side units, and meet each other on the way.
 
 Command:   python -m launch.sweep --config=configs/fedmobile_roadside.py
            python -m launch.sweep --config=configs/fedmobile_roadside.py:town    (vehicles of a SUMO trace)
-Expected:  the server's model (mean_model_accuracy): async_fl 68 %, fedmobile 71 %, fedmobile_auto 75 %, three seeds;
-           5 to 7 of the 50 vehicles never meet a unit.
-Measured:  57 s of rounds on two CPU cores shared with much other work.
+Expected:  accuracy of the server's model (mean_model_accuracy), three seeds: async_fl 68 %, fedmobile 71 %,
+           fedmobile_auto 75 %. 5 to 7 of the 50 vehicles never meet a unit.
+Measured:  the rounds took 57 s on two CPU cores that ran much other work at the same time.
 """
 
 import os
@@ -26,7 +26,7 @@ def get_config(argument: str = "manhattan") -> ConfigDict:
 
     config.network.mobility = "manhattan"
     config.network.num_mobile = config.network.num_clients
-    config.network.radius = 50.0  # metres between two vehicles that talk
+    config.network.radius = 50.0  # metres: the range between two vehicles
     config.motion.width = config.motion.height = 1000.0
     config.motion.block = 100.0
     config.motion.dt = 2.0
@@ -35,7 +35,7 @@ def get_config(argument: str = "manhattan") -> ConfigDict:
     config.server.pattern = "roadside"
     config.server.units = "300,300; 700,300; 300,700; 700,700"
     config.server.unit_range = 80.0
-    if argument == "town":  # the vehicles of a SUMO trace, 20 of them, who come and go
+    if argument == "town":  # the trace has 20 vehicles, some of which are absent for a while
         config.network.mobility = "trace"
         config.network.num_clients = config.network.num_mobile = 20
         config.network.radius = 100.0

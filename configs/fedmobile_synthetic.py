@@ -1,4 +1,4 @@
-"""FedMobile on least squares: the paper's figure 3, and the exponential gaps of figure 14, by argument.
+"""FedMobile on least squares: the argument chooses a part of the paper's figure 3, or the gaps of figure 14.
 
 Command:   python -m launch.sweep --config=configs/fedmobile_synthetic.py:ARGUMENT
 
@@ -7,13 +7,15 @@ Command:   python -m launch.sweep --config=configs/fedmobile_synthetic.py:ARGUME
 | variants   | 3a, 3g, 3h | ASYNC, FedMobile-U, -D, FedMobile, Virtual-U, Virtual-D, and the automatic search    |
 | upload     | 3b         | upload search intervals                                                            |
 | download   | 3c         | download search intervals                                                          |
-| rho        | 3d         | share of the clients that are paired in a slot                                     |
-| uploads    | 3e         | uploads by relay between two meetings, K                                           |
-| downloads  | 3f         | downloads by relay                                                                 |
-| exponential, exponential_unknown | 14 | gaps of mean 30, at most 80; the next meeting known or expected      |
+| rho        | 3d         | rho, the share of the clients that are paired in a slot                            |
+| uploads    | 3e         | K, the largest number of uploads by relay between two meetings                     |
+| downloads  | 3f         | the largest number of downloads by relay between two meetings                      |
+| exponential         | 14 | exponential gaps of mean 30, at most 80; the next meeting is known                 |
+| exponential_unknown | 14 | as exponential; clients only expect the next meeting                               |
 
-Numbers are those of the paper's table 1. It gives neither the truth nor the noise, nor rho: here a dense truth in
-+-[0.5, 2], noise 0.5, and rho = 0.5. The loss is the global model's on test samples (`mean_model_loss`).
+The numbers are those of the paper's table 1. The paper does not give the true coefficients, the noise or rho. We use a
+dense truth in +-[0.5, 2], noise 0.5 and rho = 0.5. The loss is that of the global model on test samples
+(`mean_model_loss`).
 
 Expected:  docs/fedmobile.md.
 """

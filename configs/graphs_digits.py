@@ -1,8 +1,8 @@
 """Which fixed graph spreads knowledge best? D-PSGD over five graphs of 16 clients, on handwritten digits.
 
 Command:   python -m launch.sweep --config=configs/graphs_digits.py
-Expected:  ring 78 %, torus, exponential and random_regular 90 to 91 %, complete 94 %.
-Measured:  98 s on two CPU cores shared with other work, five programs compiled.
+Expected:  ring 78 %; torus, exponential and random_regular 90 to 91 %; complete 94 %.
+Measured:  98 s on two CPU cores that ran other work at the same time; five programs were compiled.
 """
 
 from ml_collections import ConfigDict
@@ -23,5 +23,5 @@ def get_config() -> ConfigDict:
 
     config.network.num_clients = 16
     config.network.num_mobile = 0
-    config.graph.degree = 4  # of random_regular, as the torus
+    config.graph.degree = 4  # the degree of random_regular, equal to that of the torus
     return config

@@ -1,19 +1,22 @@
-"""Mobility on MNIST, as MADFL and DADFL study it. Needs mnist.npz in the data directory (docs/data.md).
+"""The studies of MADFL and DADFL on MNIST. They need mnist.npz in the data directory (docs/data.md).
 
 Command:   python -m launch.sweep --config=configs/mnist_mobility.py:ARGUMENT --config.data.dir=DIR
 
 | argument   | study                                                       | runs x rounds |
 |------------|-------------------------------------------------------------|---------------|
-| small      | four patterns on 1,000 images: minutes on two CPU cores     | 12 x 200      |
+| small      | four rules on 1,000 images: minutes on two CPU cores        | 12 x 200      |
 | madfl_t2   | MADFL table II: M = 3, alpha 0.05 and 0.1                   | 48 x 1,000    |
 | madfl_f2   | MADFL figure 2: M = 5, alpha 0.05 and 0.1                   | 48 x 1,000    |
 | dadfl_f2   | DADFL figure 2: alpha 0.05 and 0.1, Rm 5 and infinity       | 160 x 1,000   |
 
-Expected:  MADFL T2, alpha 0.05: DCM 80.83 %, DAM 79.85, random 72.90, static 47.50; alpha 0.1: 89.65, 88.51, 86.90,
-           66.84. DADFL F2: DAM and DCM about 8 points over random at alpha 0.05, 3 at alpha 0.1.
-           small, measured: DCM 71 %, DAM 68, random 59, static 38 (three seeds); 110 s on two CPU cores.
+Expected:  MADFL table II, alpha 0.05: DCM 80.83 %, DAM 79.85 %, random movement 72.90 %, static 47.50 %; alpha 0.1:
+           89.65 %, 88.51 %, 86.90 %, 66.84 %. DADFL figure 2: DAM and DCM are about 8 points above random movement at
+           alpha 0.05, and 3 points at alpha 0.1.
+Measured:  small, three seeds: DCM 71 %, DAM 68 %, random movement 59 %, static 38 %; 110 s on two CPU cores.
            The full studies have not been measured yet.
-The full studies take every MNIST image in every round, about a TFLOP: they are meant for an accelerator.
+
+The full studies use every MNIST image in every round, which is about 1 TFLOP a round. They are meant for an
+accelerator.
 """
 
 from ml_collections import ConfigDict
@@ -40,7 +43,7 @@ def _common() -> ConfigDict:
 
 
 def _madfl(num_mobile: int) -> ConfigDict:
-    """MADFL V-A: Metropolis-Hastings, full-batch gradient descent with lr 0.03, 1,000 rounds, 6 trials."""
+    """MADFL V-A: Metropolis-Hastings weights, full-batch gradient descent with lr 0.03, 1,000 rounds, 6 trials."""
     config = _common()
     config.sweep = f"data.alpha=0.05,0.1; {PATTERNS}"
     config.seeds, config.rounds, config.eval_every = 6, 1000, 10

@@ -1,4 +1,4 @@
-"""A mobility rule of one's own, compared with random movement and DCM.
+"""An example of a mobility rule that a user writes, compared with random movement and DCM.
 
 Command:   python -m launch.sweep --config=configs/own_rule.py
 Expected:  random movement 87 %, waypoint 89 %, DCM 90 %.

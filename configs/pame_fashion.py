@@ -1,17 +1,18 @@
-"""PaME and its rivals on Fashion-MNIST with few classes a node (the paper's figure 11).
+"""PaME and its rivals on Fashion-MNIST with few classes per node (the paper's figure 11).
 
 Command:   MDFL_DATA_DIR=DIR python -m launch.sweep --config=configs/pame_fashion.py:ARGUMENT
            DIR holds fashion_mnist.npz (x_train, y_train, x_test, y_test).
 
 | argument    | study                                                                       |
 |-------------|-----------------------------------------------------------------------------|
-| c1, c7, c10 | so many classes a node; every algorithm under every step size of the grid    |
-| c1_small    | (and so on) 8 nodes, few images and rounds: minutes on two CPU cores         |
+| c1, c7, c10 | 1, 7 or 10 classes per node; every algorithm with every step size of the grid |
+| c1_small    | (also c7_small, c10_small) 8 nodes, few images and rounds: minutes on two CPU cores |
 
-Participation, transmission, periods and penalty are those of the paper's table II for networks. It does not say how
-many nodes there are, nor the CNN, the batch, or the graph's density; here 32 nodes, two convolutions, 32 and half.
+Participation, transmission, periods and penalty are those that the paper's table II gives for neural networks. The
+paper does not give the number of nodes, the CNN, the batch size or the density of the graph. We use 32 nodes, a CNN
+with two convolutions, batches of 32 and half of all links.
 
-Expected:  not yet run at full size (benchmarks/README.md, to run on a GPU).
+Expected:  the study has not been run at full size yet (see benchmarks/README.md, to run on a GPU).
 """
 
 from ml_collections import ConfigDict

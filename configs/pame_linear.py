@@ -1,20 +1,21 @@
-"""PaME alone on linear regression: what its numbers do (the paper's figures 2 to 7).
+"""PaME alone on linear regression: the effect of each of its numbers (the paper's figures 2 to 7).
 
 Command:   python -m launch.sweep --config=configs/pame_linear.py:ARGUMENT
 
 | argument      | figures | study                                                                                   |
 |---------------|---------|-----------------------------------------------------------------------------------------|
-| transmission  | 2a, 3   | share of the coordinates in a message s/n, m = 32, 64, 128                               |
-| participation | 2b, 4   | share of the neighbours that a communication takes, nu                                   |
-| period        | 2c, 5   | one period of communication for all                                                      |
-| period_drawn  | 2d, 6   | periods drawn per node, around the same medians                                          |
-| connectivity  | 7       | share of the possible links, and s/n, at m = 64 and nu = 0.4                             |
+| transmission  | 2a, 3   | s/n, the share of the coordinates in a message, for m = 32, 64, 128 nodes                |
+| participation | 2b, 4   | nu, the share of the neighbours that a node communicates with, for the same m            |
+| period        | 2c, 5   | one common communication period for all nodes, for the same m                            |
+| period_drawn  | 2d, 6   | every node draws its own period, around the same medians, for the same m                 |
+| connectivity  | 7       | the share of the possible links, and s/n, at m = 64 and nu = 0.4                         |
 
-`ARGUMENT_small` (as transmission_small) is the same with 8 and 16 nodes and 100 coordinates: seconds.
+`ARGUMENT_small` (for example transmission_small) is the same study with 8 and 16 nodes and 100 coordinates, or with 16
+nodes for connectivity. It takes seconds.
 
-The paper gives neither n, nor the samples of a node, nor the graph's density for these figures. Here n = 300 with 600
-samples a node, and half of all links: with fewer samples than coordinates its sigma^0 = 1 diverges, since a node's step
-1 / (sigma m_i) is then too long for its own Hessian. The run stops where the paper's rule says.
+For these figures the paper does not give n, the number of samples of a node or the density of the graph. We use n =
+300, 600 samples per node and half of all links. With fewer samples than coordinates, the paper's sigma^0 = 1 diverges,
+because a node's step 1 / (sigma m_i) is then too long for its own Hessian. A run stops by the paper's stop rule.
 
 Expected:  docs/pame.md.
 """
@@ -57,10 +58,10 @@ def get_config(argument: str = "transmission") -> ConfigDict:
     config.algorithm.lr = 1.0  # 1 / sigma^0
     if study == "connectivity":
         config.network.num_clients = 64
-        config.graph.allow_disconnected = True  # at a density of 0.1 some are
+        config.graph.allow_disconnected = True  # at a density of 0.1 some drawn graphs are disconnected
         config.algorithm.participation = 0.4
     config.engine.record_positions = False
-    config.engine.runs_per_batch = 2  # of runs together none ends before the last
+    config.engine.runs_per_batch = 2  # a batch ends only when all of its runs have stopped
     if argument.endswith("_small"):
         config.sweep = config.sweep.replace("32,64,128", "8,16")
         config.seeds = 2

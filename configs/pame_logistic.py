@@ -1,19 +1,19 @@
-"""PaME against its rivals on logistic regression, counted bit by bit (the paper's figures 8 to 10).
+"""PaME and its rivals on logistic regression, compared by the bits that they send (the paper's figures 8 to 10).
 
 Command:   python -m launch.sweep --config=configs/pame_logistic.py:ARGUMENT
 
 | argument        | study                                                                                    |
 |-----------------|------------------------------------------------------------------------------------------|
-| m32, m64, m128  | that many nodes, n = 1,000; every algorithm under every step size of the grid             |
-| small           | 8 nodes, n = 50: seconds                                                                  |
+| m32, m64, m128  | 32, 64 or 128 nodes, n = 1,000; every algorithm with every step size of the grid          |
+| small           | 8 nodes, n = 50; takes seconds                                                            |
 
-Fairness: all algorithms meet the same data, graph and seeds; each has its best step size of one grid, by the loss on
-validation samples, with the same rounds. Participation and period are standardised (the paper's V-D): every algorithm
-communicates with 0.2 of its neighbours, every 5 rounds on average. PaME draws its periods from 3 to 7 (table II); for
-the others it is 5 for all, since their weights must be symmetric; in between they step alone, and anq_nids, which has
-no rule for that, waits. Those that keep copies of their neighbours' models
-(beer, anq_nids) have picked their neighbours once. The paper gives neither the samples of a node (here 100) nor the
-graph's density (here 0.3 of all links).
+Fairness: all algorithms use the same data, graph, seeds and number of rounds. Each uses its best step size of one
+common grid, chosen by the loss on validation samples. Participation and period are standardised (the paper's V-D):
+every algorithm communicates with 0.2 of its neighbours, every 5 rounds on average. In PaME each node draws its period
+from 3 to 7 (table II). For the other algorithms the period is 5 for all nodes, because their weights must be symmetric.
+Between two communications they take local steps; anq_nids has no rule for local steps, so it waits. Algorithms that
+keep copies of their neighbours' models (beer, anq_nids) pick their neighbours once, at the start. The paper gives
+neither the number of samples of a node (here 100) nor the density of the graph (here 0.3 of all links).
 
 Expected:  docs/pame.md.
 """
@@ -52,7 +52,7 @@ def get_config(argument: str = "m32") -> ConfigDict:
     config.algorithm.period_min = 3
     config.algorithm.period_max = 7
     config.engine.record_positions = False
-    config.engine.runs_per_batch = 2  # of runs together none ends before the last
+    config.engine.runs_per_batch = 2  # a batch ends only when all of its runs have stopped
     if argument == "small":
         config.seeds = 2
         config.rounds = 200

@@ -1,4 +1,4 @@
-"""Two speeds of clients on CIFAR-10: tables 1 to 8 of the thesis. Needs cifar10.npz (docs/data.md).
+"""Fast and slow clients on CIFAR-10: tables 1 to 8 of the thesis. The study needs cifar10.npz (docs/data.md).
 
 Command:   python -m launch.sweep --config=configs/thesis_cifar.py:ARGUMENT --config.data.dir=DIR
 
@@ -9,13 +9,15 @@ Command:   python -m launch.sweep --config=configs/thesis_cifar.py:ARGUMENT --co
 | p_iid       | 5, 6                 | p_non_iid with IID data                                            | 42   |
 | a_iid       | 8                    | a_non_iid with IID data                                            | 126  |
 
-Of 48 clients a share p are p N rounded half up: 2, 10, 19, 29, 38 for 5, 20, 40, 60, 80 %. In 1,000 rounds, with three
-local steps on minibatches of 8, GN-LeNet sees 1.15 million images a run: this is meant for an accelerator.
+The number of fast clients is p N, rounded half up: of 48 clients 2, 10, 19, 29, 38 for p = 5, 20, 40, 60, 80 %. In
+1,000 rounds, with three local steps on minibatches of 8, GN-LeNet sees 1.15 million images in a run. The study is meant
+for an accelerator.
 
-Expected:  with label shards, accuracy over p = 0: 5 % +2.73 points, 20 % +4.64, 40 % +6.51, 60 % +6.71, 80 % +8.56,
-           100 % +8.97; mean lead of the fast clients +4.81, +4.13, +2.53, +2.04, +0.90 at p = 5 to 80 %; a = 1 less
-           plain -2.28, -4.20, -5.11, -4.51, -2.03, -1.20, -0.56 at p = 0 to 100 %. With IID data +0.07 to +2.11 over
-           p = 0, and leads of +1.57 to +0.60. Not measured yet; docs/thesis.md has the same study on digits.
+Expected:  (the thesis, in percentage points) With label shards, accuracy above that of p = 0: 5 % +2.73, 20 % +4.64,
+           40 % +6.51, 60 % +6.71, 80 % +8.56, 100 % +8.97. Mean lead of the fast clients: +4.81, +4.13, +2.53, +2.04,
+           +0.90 at p = 5 to 80 %. Accuracy with a = 1 minus that of plain averaging: -2.28, -4.20, -5.11, -4.51,
+           -2.03, -1.20, -0.56 at p = 0 to 100 %. With IID data the accuracy is +0.07 to +2.11 above p = 0, and the
+           leads are +1.57 to +0.60. Not measured here yet; docs/thesis.md has the same study on digits.
 """
 
 from ml_collections import ConfigDict

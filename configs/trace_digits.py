@@ -1,12 +1,12 @@
-"""Vehicles of a trace learn handwritten digits: a town's traffic against parked vehicles and a model of streets.
+"""Vehicles learn handwritten digits: a recorded trace compared with parked vehicles and a Manhattan model.
 
 Command:   python -m launch.sweep --config=configs/trace_digits.py
 Expected:  the trace 55 %, Manhattan 51 %, parked 41 % (docs/movement.md has the intervals).
-Measured:  51 s of rounds on two CPU cores shared with other work.
+Measured:  the rounds took 51 s on two CPU cores that ran other work at the same time.
 
-The trace, in SUMO's format, is of the project's own making (configs/data/make_trace.py): 16 vehicles stay in one of
-four quarters, four buses go between them; eight of the 16 are away for a while, and are absent then. Another trace:
---config.trace.file=FILE.
+This project generated the trace, in SUMO's format (configs/data/make_trace.py). 16 vehicles stay in one of four
+quarters each, and four buses drive between the quarters. Eight of the 16 leave the town for a while and are absent
+during that time. --config.trace.file=FILE uses another trace.
 """
 
 import os
@@ -32,7 +32,7 @@ def get_config() -> ConfigDict:
     config.trace.gaps = "absent"
 
     config.network.num_mobile, config.network.radius = 20, 100.0
-    config.motion.dt = 2.0  # the trace's samples
+    config.motion.dt = 2.0  # seconds: the sampling interval of the trace
     config.motion.width, config.motion.height, config.motion.block = 1000.0, 800.0, 100.0
-    config.motion.speed_min = config.motion.speed_max = 4.8  # metres a second, the trace's mean
+    config.motion.speed_min = config.motion.speed_max = 4.8  # metres a second: the mean speed of the trace
     return config

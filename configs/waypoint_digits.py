@@ -1,11 +1,12 @@
-"""Which movement spreads knowledge best? Eight models of the plane at one mean speed, on handwritten digits.
+"""Which movement spreads knowledge best? Eight mobility models of the plane at one mean speed, on digits.
 
 Command:   python -m launch.sweep --config=configs/waypoint_digits.py
 Expected:  group 85 %, random waypoint 77 %, random direction and Levy walk 63 %, the others less (docs/movement.md).
-Measured:  110 s of rounds and 92 s of compiling, on two CPU cores shared with other work.
+Measured:  110 s of rounds and 92 s of compiling, on two CPU cores that ran other work at the same time.
 
-All 20 clients move, at 10 m/s on average, in 500 m x 500 m; but for `group`, whose members take a fresh place
-around their reference point each round and so move some 46 m a round: it is not to be compared with the others.
+All 20 clients move at 10 m/s on average in a square of 500 m x 500 m. `group` is an exception: its members take a new
+place around their reference point in each round, so they move about 46 m a round. Do not compare `group` with the
+others. `static_plane`, where nobody moves, is included for comparison.
 """
 
 from ml_collections import ConfigDict
@@ -39,6 +40,6 @@ def get_config() -> ConfigDict:
     config.network.radius = 50.0
     config.motion.width = config.motion.height = 500.0
     config.motion.speed_min = config.motion.speed_max = SPEED
-    config.motion.beta = 2 / 3  # random_walk: speeds of 2/3 to 4/3 of it
-    config.motion.speed_std = SPEED * 0.7979  # gauss_markov: a speed of two such components is sqrt(pi / 2) times it
+    config.motion.beta = 2 / 3  # random_walk: speeds of 2/3 to 4/3 of the mean speed
+    config.motion.speed_std = SPEED * 0.7979  # gauss_markov: the mean speed is sqrt(pi / 2) times this
     return config

@@ -1,7 +1,7 @@
-"""`launch.sweep --dry_run --target=NAME`: each program of a study compiled for that device, in a process of its own.
+"""`launch.sweep --dry_run --target=NAME`: compiles each program of a study for that device, in separate processes.
 
-A compiler that aborts takes its own process with it and nothing else. The child is the same command again, told by
-`CHILD` which program is its own and where to write what it found.
+A compiler that aborts ends only its own process. The child process executes the same command again; the environment
+variable `CHILD` tells it the number of its program and the file for its results.
 """
 
 import json
@@ -30,12 +30,12 @@ EFFORT = flags.DEFINE_enum(
     ["least", "quick", "full"],
     "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
 )
-CHILD = "MDFL_JAX_AHEAD"  # NUMBER:FILE
+CHILD = "MDFL_JAX_AHEAD"  # the environment variable; its value is NUMBER:FILE
 ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
 
 
 def main(wanted: "Wanted") -> int:
-    """Goes through the programs. Exit status 1 where one does not compile or does not fit."""
+    """Compiles every program and prints the results. Returns exit status 1 if one does not compile or does not fit."""
     from mdfl_jax.experiments.ahead import accounts, topology
 
     topology.check_installed(wanted)
@@ -62,14 +62,18 @@ def main(wanted: "Wanted") -> int:
 
 
 def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
-    """What compiling a program found (`mdfl_jax.experiments.ahead.accounts.account`), or {"failure": message}.
+    """Compiles one program in a child process.
 
     Args:
-      number: of the program, from 0.
-      arguments: of `launch.sweep`, ``--dry_run`` and ``--target`` among them.
+      number: the number of the program, from 0.
+      arguments: the arguments of `launch.sweep`, which include ``--dry_run`` and ``--target``.
+
+    Returns:
+      The child's results (`mdfl_jax.experiments.ahead.accounts.account`). If the program did not compile, they have the
+      key "failure" with a message.
 
     Raises:
-      UserError: where the child found a user's mistake.
+      UserError: if the child found a mistake of the user.
     """
     from mdfl_jax.experiments.ahead.topology import ENVIRONMENT
 
@@ -88,7 +92,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
 
 def _last_words(lines: list[str], status: int) -> str:
-    """Why a compiler ended its process, in a line."""
+    """Returns one line that says why the compiler's process ended."""
     told = [
         line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
     ]
@@ -99,12 +103,12 @@ def _last_words(lines: list[str], status: int) -> str:
 
 
 def is_child() -> bool:
-    """Whether this process is to compile one program."""
+    """Tells whether this process is a child that compiles one program."""
     return CHILD in os.environ
 
 
 def child(wanted: "Wanted") -> int:
-    """Compiles one program and writes what was found; a compiler's error is a finding."""
+    """Compiles one program and writes the results to the file in `CHILD`. A compiler's error is written as a result."""
     from ml_collections import ConfigDict
 
     from mdfl_jax import target
@@ -121,10 +125,10 @@ def child(wanted: "Wanted") -> int:
             "plan": plan(study),
             "points": [study.points[i].id for i in group.points],
         }
-        Path(path).write_text(json.dumps(begun))  # what is known, should the compiler abort
+        Path(path).write_text(json.dumps(begun))  # the parent needs these if the compiler aborts
         try:
             found = accounts.account(study, int(number), EFFORT.value)
-        except Exception as error:  # the compilers raise what they like
+        except Exception as error:  # compilers raise many types
             if isinstance(error, UserError):
                 raise
             found = {"failure": " ".join(str(error).split())[:600]}

@@ -1,4 +1,4 @@
-"""What the launchers share: flags that fail in one line, the compilation cache, host devices."""
+"""Code that the launchers share: flags with one-line errors, the compilation cache and the host devices."""
 
 import contextlib
 import glob
@@ -27,7 +27,7 @@ def fail(error: Exception | str) -> NoReturn:
 
 def config_flag() -> flags.FlagHolder:
     """Defines --config=FILE, whose fields are changed by --config.KEY=VALUE."""
-    try:  # ml_collections reads the files of --flagfile already now
+    try:  # ml_collections already reads the files of --flagfile here
         return config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
     except flags.Error as error:
         fail(error)
@@ -36,13 +36,14 @@ def config_flag() -> flags.FlagHolder:
 def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     """Checks --config=FILE and the sections of --config.KEY=VALUE before they are parsed.
 
-    absl and ml_collections end in a traceback for an absent file; these lines say what is known.
+    For a missing file, absl and ml_collections would print a traceback; the errors raised here list the known files.
 
     Returns:
-      The FILE, '' where none is given, and the keys, which are known once the file has registered what it brings.
+      The FILE, or '' if none is given, and the keys. The keys cannot be checked yet, because the file may register
+      members with keys of their own.
 
     Raises:
-      UserError: for an absent file or a section in place of a key.
+      UserError: for a missing file, or for a section in place of a key.
     """
     given, keys = "", []
     for i, arg in enumerate(argv):
@@ -65,7 +66,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
     """Parses the command line; every mistake becomes one line and exit status 2."""
-    logging.getLogger("absl").setLevel(logging.ERROR)  # its warnings take a line each
+    logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     given, keys = "", list[str]()
     try:
         given, keys = check_config_flags(flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False))
@@ -85,12 +86,12 @@ def _check_loaded(given: str, config: Any) -> None:
     if isinstance(config, ConfigDict | Mapping):
         return
     with contextlib.suppress(TypeError):
-        config["name"]  # ml_collections keeps an OSError of the config file, and raises it when the config is used
+        config["name"]  # ml_collections stores an OSError of the config file and raises it when the config is used
     raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
 
 
 def _explain(error: BaseException, given: str, keys: list[str]) -> str:
-    """The line for an error in parsing: where in the config file it was raised, or which flag it is about."""
+    """Returns one line for a parsing error, which names the line of the config file or the flag that caused it."""
     path = given.split(":")[0]
     chain = [error]
     while follow := chain[-1].__cause__ or chain[-1].__context__:
@@ -100,7 +101,7 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
             return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
     if keys:
-        from mdfl_jax.experiments.config.resolve import check_key  # brings JAX, which not every launcher needs
+        from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every launcher needs
 
         try:
             [check_key(key) for key in keys]
@@ -116,16 +117,19 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
 
 
 def call(main: Callable[[], int]) -> int:
-    """Calls a launcher's main; a `UserError` and a want of memory become one line and exit status 2."""
+    """Calls a launcher's main and returns its exit status.
+
+    A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130.
+    """
     try:
         return main()
     except UserError as error:
         fail(error)
-    except RuntimeError as error:  # JaxRuntimeError is one; launchers that compile nothing do not import JAX
+    except RuntimeError as error:  # the base of JaxRuntimeError; some launchers do not import JAX
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         fail(f"not enough memory: {str(error).splitlines()[0]}")
-    except MemoryError as error:  # numpy's
+    except MemoryError as error:  # raised by NumPy
         fail(f"not enough memory: {error}")
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -134,21 +138,21 @@ def call(main: Callable[[], int]) -> int:
 
 def run(main: Callable[[], int]) -> None:
     """Runs a launcher's main under absl."""
-    # Backends that are not there, processes joining, fonts found.
+    # These loggers report missing backends, joining processes and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     app.run(lambda argv: call(main), flags_parser=parse_flags)
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:
-    """Makes one host device a core, and keeps compiled programs from one run to the next.
+    """Makes one host device for each core, and sets up the cache that keeps compiled programs for later runs.
 
     Args:
-      cache: directory of the persistent compilation cache; '' switches it off.
-      only_cpu: leave accelerators that are there alone.
+      cache: the directory of the persistent compilation cache; '' switches it off.
+      only_cpu: whether to use only the CPU, also where there are accelerators.
 
     Raises:
-      UserError: where the cache is something else than a directory.
+      UserError: if the cache exists and is not a directory.
     """
     import jax
 
@@ -166,13 +170,16 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
 
 
 def _is_without_device() -> bool:
-    """Whether the TPU's compiler is installed where no accelerator is: asked for one, it complains in five lines."""
-    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's cards
+    """Tells whether the TPU's compiler is installed on a machine without an accelerator.
+
+    If JAX looked for a TPU there, the compiler would print five lines of warnings.
+    """
+    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
     return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, nodes))
 
 
 def default_cache() -> str:
-    """Where compiled programs are kept: JAX_COMPILATION_CACHE_DIR, or a folder of the user's cache directory."""
+    """Returns the folder for compiled programs: JAX_COMPILATION_CACHE_DIR, or one in the user's cache directory."""
     given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return given if given is not None else os.path.join(base, "mdfl_jax", "xla")

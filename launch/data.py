@@ -1,7 +1,7 @@
-"""Describes a trace of places or a contact list: python -m launch.data --trace=FILE
+"""Describes a trace of positions or a contact list: python -m launch.data --trace=FILE
 
---format=NAME  sumo, sumo_geo, bonnmotion, ns2, csv, csv_geo or contacts, where the file does not tell
---radius=R     metres within which two are in contact
+--format=NAME  sumo, sumo_geo, bonnmotion, ns2, csv, csv_geo or contacts; by default found from the file
+--radius=R     distance in metres within which two clients are in contact
 --dt=SECONDS   length of a round; 0 takes the spacing of the samples
 """
 
@@ -19,7 +19,7 @@ _DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the
 
 
 def main() -> int:
-    """Prints a line a fact."""
+    """Prints one line for each fact about the trace."""
     if not _TRACE.value:
         raise UserError("--trace=FILE is missing: a trace to describe")
     lines = [("trace", _TRACE.value), *describe(load(_TRACE.value, _FORMAT.value), _RADIUS.value, _DT.value)]

@@ -1,4 +1,4 @@
-"""The flags of several processes: where this one stands, by what is given or by what the cluster says."""
+"""The flags for a study on several processes, and the rank of this process from the flags or from the cluster."""
 
 import ipaddress
 import os
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from launch import cluster
 from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ HOST_TIMEOUT = flags.DEFINE_float(
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """HOST and PORT.
+    """Parses HOST:PORT into the host and the port.
+
+    Raises:
+      UserError: if the text has another form, or if the port is not from 1 to 65535.
 
     >>> address_of("10.0.0.1:1234"), address_of("[::1]:80")
     (('10.0.0.1', 1234), ('::1', 80))
@@ -42,13 +46,15 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def rank(meets: bool = True) -> "Rank":
-    """Where this process stands; alone where no coordinator is given. Looks for no cluster unless told to.
+    """Returns the rank of this process. Without --coordinator it is the only process.
+
+    JAX looks for a cluster only with --coordinator=auto.
 
     Args:
-      meets: whether the others will be met; without that nothing is opened or looked for.
+      meets: whether this process will connect to the others. If not, no port is opened and no cluster is searched.
 
     Raises:
-      UserError: for flags that do not fit together, or a port that cannot be taken.
+      UserError: if the flags do not fit together, or if the port cannot be opened.
     """
     from mdfl_jax.experiments.processes.join import Rank, listen
 
@@ -94,44 +100,40 @@ def _is_loopback(host: str) -> bool:
 
 
 def _of_cluster() -> "Rank":
-    """What `jax.distributed` finds out on a TPU pod, under SLURM, Open MPI or Kubernetes.
+    """Returns the rank that JAX finds on a TPU pod, or under SLURM, Open MPI or Kubernetes.
 
-    It is left as soon as everybody knows where process 0 listens: as long as it lasts, JAX aborts every process with a
-    stack trace when one of them dies.
+    Every process opens a port, since none knows yet whether it is process 0.
     """
     import jax
-    import numpy as np
-    from jax.experimental import multihost_utils
 
     from mdfl_jax.experiments.processes.join import Rank, listen
 
+    listener = listen(0, loopback=False)
+    port = listener.getsockname()[1]
+    words = " ".join([secrets.token_hex(16), *(f"{host} {port}" for host in _own_addresses())])
     try:
-        jax.distributed.initialize(initialization_timeout=int(START_TIMEOUT.value))
-    except ValueError as error:  # of a laptop
-        raise UserError(
-            f"--coordinator=auto: JAX finds no cluster here ({error}); give HOST:PORT, --num_processes and --process_id"
-        ) from error
-    index, count = jax.process_index(), jax.process_count()
-    listener = listen(0, loopback=False) if index == 0 and count > 1 else None
-    told = np.zeros(1024, np.uint8)
-    if listener:
-        port = listener.getsockname()[1]
-        words = " ".join([secrets.token_hex(16), *(f"{host} {port}" for host in _own_addresses())]).encode()
-        told[: len(words)] = np.frombuffer(words, np.uint8)
-    told = np.asarray(multihost_utils.broadcast_one_to_all(told)) if count > 1 else told
-    jax.distributed.shutdown()
-    token, *found = bytes(told).rstrip(b"\0").decode().split() or [""]
-    return Rank(index, count, list(zip(found[::2], map(int, found[1::2]))), listener, token)
+        found = cluster.find(words, START_TIMEOUT.value)
+    except UserError:
+        listener.close()
+        raise
+    for platform in ("cuda", "rocm"):
+        jax.config.update(f"jax_{platform}_visible_devices", found.gpus)
+    token, *places = found.words.split()
+    addresses = list(zip(places[::2], map(int, places[1::2])))
+    if found.number == 0 and found.count > 1:
+        return Rank(found.number, found.count, addresses, listener, token)
+    listener.close()
+    return Rank(found.number, found.count, addresses, None, token)
 
 
 def _own_addresses() -> list[str]:
-    """What other machines may call this one, and at last what its own processes may."""
+    """Returns addresses of this machine that may work from other machines, and last the one for its own processes."""
     name = socket.gethostname()
     found = [name]
     try:
         found += [str(info[4][0]) for info in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends nothing: it asks which way out there is
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but selects the outgoing interface
             found.append(probe.getsockname()[0])
     except OSError:
         pass

@@ -1,4 +1,4 @@
-"""Prints versions, devices and where things are kept, or what there is to choose from.
+"""Prints versions, devices and folders; with --list, the members of all families, such as algorithms and models.
 
 python -m launch.info
 python -m launch.info --list [--of=algorithm | --of=algorithm.pame]
@@ -17,7 +17,7 @@ from mdfl_jax import target
 _LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
 _OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
 
-PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ml_collections", "numpy", "scipy")
+PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
 OPTIONAL = ("tensorflow-datasets", "array_record")
 
 
@@ -29,7 +29,7 @@ def _version(name: str) -> str:
 
 
 def main() -> int:
-    """Prints what a bug report or a paper's appendix needs, or the members of the families."""
+    """Prints the facts that a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
     if _LIST.value or _OF.value:
         from mdfl_jax.experiments.config.catalogue import listing

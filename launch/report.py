@@ -1,4 +1,4 @@
-"""Makes the tables, the figures and report.html of a finished run again.
+"""Makes the tables, the figures and report.html of a finished study again.
 
 python -m launch.report --workdir=runs/digits [--x=bits]
 """

@@ -1,9 +1,9 @@
-"""Runs a study: every point of a config's sweep under every seed, then the tables, figures and report.
+"""Runs a study: every point of a config's sweep under every seed. Then it makes the tables, figures and report.
 
 python -m launch.sweep --config=configs/digits.py [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
 
-On several machines the same on each, with --coordinator=HOST:PORT --num_processes=N --process_id=K added, or
---coordinator=auto in a cluster.
+To use several machines, start the same command on each, with --coordinator=HOST:PORT --num_processes=N --process_id=K
+added, or with --coordinator=auto in a cluster.
 """
 
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mdfl_jax.target import Wanted
 
 _CONFIG = common.config_flag()
-flags.declare_key_flag("config")  # so that --help lists it, and the next those of several processes
+flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
 flags.adopt_module_key_flags(hosts)
 flags.adopt_module_key_flags(ahead)
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
@@ -31,7 +31,11 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 
 
 def main() -> int:
-    """Checks, plans, runs, reports. Exit status 130 where the user stopped it, 1 where another process was lost."""
+    """Checks, plans, runs and reports a study, or only plans it with --dry_run.
+
+    Returns exit status 130 if the user stopped the study, and 1 if another process was lost. With --target, status 1
+    means that a program does not compile or does not fit.
+    """
     from mdfl_jax.errors import UserError
     from mdfl_jax.experiments import Interrupted, make_study, plan
     from mdfl_jax.experiments.ahead import memory
@@ -43,7 +47,7 @@ def main() -> int:
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     wanted = _wanted()
-    # What is compiled for a device that is not here can be kept, and not be loaded again.
+    # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
@@ -72,7 +76,7 @@ def main() -> int:
 
 
 def _wanted() -> "Wanted | None":
-    """The target of --dry_run, where one is named."""
+    """Returns the target of --dry_run, or None if none is named."""
     from mdfl_jax import target
     from mdfl_jax.errors import UserError
 
@@ -90,7 +94,7 @@ def _workdir(study: "Study") -> Path:
 
 
 def _lead(study: "Study", process: "Lead") -> int:
-    """Everything that is written or said."""
+    """Runs the study on process 0, which alone prints and writes files. Returns the exit status."""
     from mdfl_jax.experiments import plan
     from mdfl_jax.experiments.run.resume import run_or_resume
     from mdfl_jax.report import tables

@@ -1,18 +1,23 @@
-"""The error of a user's mistake, and the sentence that names a mistyped name."""
+"""The exception for mistakes of the user, and the error line for an unknown name."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """A mistake of the user, told in one line: the field, its value and what is allowed.
+    """A mistake of the user. Its message is one line that names the field, its value and the allowed values.
 
     The launchers print the line on standard error and exit with status 2; a library caller catches a ``ValueError``.
     """
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """The line for a name that is not among those known, with the nearest one suggested.
+    """Returns the error line for an unknown name. The line suggests the most similar known name, if there is one.
+
+    Args:
+      kind: what the name stands for, for example "mixing".
+      name: the unknown name.
+      known: the allowed names.
 
     >>> unknown_name("mixing", "fedavgg", ["fedavg", "metropolis_hastings"])
     "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, metropolis_hastings"

@@ -1,6 +1,7 @@
-"""FLOPs of a traced program, counted once and alike for every form of a convolution.
+"""Counts the FLOPs of a traced program.
 
-Counted on the jaxpr, since a compiler's own count takes a loop's body once.
+The count is made on the jaxpr, because a compiler's own count includes the body of a loop only once. A convolution has
+the same count as a library call and as a product with patches; minimal filtering needs fewer multiplications.
 """
 
 import math
@@ -13,11 +14,11 @@ from mdfl_jax.sharding import CLIENT
 
 
 class Products(NamedTuple):
-    """The matrix products and convolutions of a program.
+    """The size of all matrix products and convolutions of a program.
 
     Attributes:
-      flops: two a multiplication.
-      outputs: elements of their results.
+      flops: their FLOPs; one multiplication and its addition count as two.
+      outputs: the number of elements of their results.
     """
 
     flops: float
@@ -25,15 +26,16 @@ class Products(NamedTuple):
 
 
 def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
-    """FLOPs of the products and convolutions of a traced program: two a multiplication, loops multiplied out.
+    """Returns the FLOPs of the matrix products and convolutions of a traced program.
 
-    What no output needs does not count; of a ``cond`` the dearest branch does.
+    One multiplication and its addition count as two FLOPs. The body of a ``scan`` counts once for each iteration, and a
+    ``cond`` counts as its most expensive branch. Operations that no output depends on do not count.
     """
     return products(jaxpr).flops
 
 
 def products(jaxpr: Jaxpr | ClosedJaxpr) -> Products:
-    """All products and convolutions of a traced program, as `count_flops` counts them."""
+    """Returns the FLOPs and result sizes of all matrix products and convolutions, by the rules of `count_flops`."""
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     return _count(partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars))[0])
 
@@ -51,7 +53,7 @@ def _count(jaxpr: Jaxpr) -> Products:
         inside = [_count(sub) for sub in _sub_programs(params)]
         if inside:
             parts = [max(inside)] if name == "cond" else inside
-            devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # its program is one device's share
+            devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # the inner program is for one device
             times = devices * (params["length"] if name == "scan" else 1)
             flops += times * sum(part.flops for part in parts)
             outputs += times * sum(part.outputs for part in parts)
@@ -64,10 +66,11 @@ def _of_product(left: tuple[int, ...], _: tuple[int, ...], out: tuple[int, ...],
 
 
 def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[int, ...], params: Any) -> float:
-    """Each tap of the kernel at each pixel of the output.
+    """Returns the FLOPs of a convolution: one multiplication for each tap of the kernel and each pixel of the output.
 
-    Where the image is dilated, as in the gradient of a strided convolution, at each pixel of the image instead: what
-    lies between them is zero and no arithmetic. Groups, of features or of the batch, stand in the kernel's shape.
+    Where the image is dilated, as in the gradient of a strided convolution, the pixels of the image count instead of
+    those of the output, because the zeros between them need no arithmetic. Groups of features or of the batch need no
+    special treatment, because the shape of the kernel already reflects them.
     """
     numbers = params["dimension_numbers"]
     taps = math.prod(kernel) / kernel[numbers.rhs_spec[0]]

@@ -1,7 +1,7 @@
-"""Gradients of all clients over blocks of their samples: how many blocks are in flight, and on which devices.
+"""Computes the gradients of all clients over blocks of their samples, some blocks at a time, on one or more devices.
 
-A block holds samples of one client, so a client with many samples has many blocks and nothing is padded but its last.
-The mapping says how many are computed together; memory grows with that number, and with nothing else but the models.
+A block holds samples of one client. A client with many samples has many blocks, and only its last block is padded. The
+mapping determines how many blocks are computed together; memory grows only with that number and with the models.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,26 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.types import ClientParams, Params
 
 MAPPINGS = ("chunk", "scan", "vmap")
-SHARE = 0.25  # of an accelerator's memory, for the activations of a tile
+SHARE = 0.25  # the share of an accelerator's memory for the activations of a tile
 LARGEST_TILE = 16_384
-WHOLE_BLOCK = 32  # samples that a CPU takes by themselves; of fewer, two blocks or more at once are faster
+WHOLE_BLOCK = 32  # samples that keep a CPU busy; with smaller blocks, two or more at once are faster
 SMALLEST_BLOCK, LARGEST_BLOCK = {"tpu": 128, "gpu": 32}, 1024  # samples, in full-batch rounds; a TPU has 128 lanes
-ENOUGH = 2_000_000_000  # FLOPs: some 10 us of a TPU v5e at its peak, beside the 2 us that each of its operations takes
-# (params of one model, data, one block: leaves [B]) -> sums over its samples of the loss, [], and of the gradient
+ENOUGH = 2_000_000_000  # FLOPs: about 10 us of a TPU v5e at its peak, compared with 2 us for starting each operation
+# (params of one model, data, one block: leaves [B]) -> the sums over its samples of the loss, [], and of the gradient
 BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
 
 
 class Tiling(NamedTuple):
-    """How the samples of a round are cut up; it changes the speed and the memory, and the results by rounding only.
+    """The user's settings for cutting the samples of a round into blocks.
 
-    But batch normalisation sees a block as a batch: with full-batch rounds, or a block size of its own, results depend
-    on it.
+    They change the speed and the memory, and they change the results only by rounding. Batch normalisation is the
+    exception: it treats a block as a batch. With full-batch rounds, or with ``block_size`` set, its results depend on
+    the block size.
 
     Attributes:
-      block_size: samples of one client that make a block (0: by the tile, and a full batch's share of a client).
-      tile: samples in flight at once; 0: what fits a CPU's cache, or a share of an accelerator's memory.
-      mapping: blocks computed together: 'vmap' all, 'chunk' a tile's worth, 'scan' one.
+      block_size: samples of a block, all of one client; 0: chosen from the tile and a client's minibatch or mean share.
+      tile: samples computed at the same time; 0: as many as fit a CPU's cache, or a share of an accelerator's memory.
+      mapping: the blocks that are computed together: all ('vmap'), those of one tile ('chunk') or one ('scan').
     """
 
     block_size: int = 0
@@ -45,14 +46,15 @@ class Tiling(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A tiling made definite.
+    """The tiling of a task, with all sizes chosen.
 
     Attributes:
       block_size: samples of a block.
-      at_once: blocks in flight on a device; 0: all.
-      tile: samples in flight, for evaluation.
-      alone: a block is enough for the device, so that nothing is gained by mapping models or runs together.
-      chunk: samples that are evaluated together where models follow one another in that; 0: models are mapped together.
+      at_once: blocks that a device computes together; 0: all.
+      tile: samples that are evaluated together where models are mapped together.
+      alone: whether one block keeps the device busy, so that mapping models or runs together gains nothing.
+      chunk: samples that are evaluated together where models are evaluated one after another; 0: models are mapped
+        together.
     """
 
     block_size: int
@@ -63,11 +65,11 @@ class Cut(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one sample asks of a device in a gradient.
+    """The work of a device for the gradient of one sample.
 
     Attributes:
-      flops: forward and backward.
-      bytes: of what is kept of it for the backward pass, and as much again in flight.
+      flops: FLOPs of the forward and the backward pass.
+      bytes: twice the bytes that are kept for the backward pass; the second half is for values in computation.
     """
 
     flops: float
@@ -75,9 +77,10 @@ class Work(NamedTuple):
 
 
 def default_tile(image_shape: tuple[int, ...]) -> int:
-    """Samples at once on a CPU: the transformed inputs of a tile should fit its cache.
+    """Returns the number of samples that a CPU computes at the same time.
 
-    32 of MNIST and CIFAR-10, 160 of the 8 x 8 digits: the fastest found (benchmarks/README.md).
+    The transformed inputs of a tile should fit the cache. The result is 32 for MNIST and CIFAR-10 and 160 for the 8 x 8
+    digits, which were the fastest sizes measured (benchmarks/README.md).
     """
     height, width, channels = image_shape
     return min(max(25088 // (height * width * channels), WHOLE_BLOCK), 160)
@@ -91,15 +94,15 @@ def cut(
     num_clients: int,
     work: Work | None = None,
 ) -> Cut:
-    """Block size and blocks at once for a task.
+    """Chooses the block size and the number of blocks that are computed together for a task.
 
     Args:
-      tiling: what the user set.
+      tiling: the user's settings.
       image_shape: (height, width, channels).
-      batch_size: of a client's minibatch; 0 is full batch.
-      num_samples: n of the training set.
+      batch_size: samples of a client's minibatch; 0 is full batch.
+      num_samples: the number of training samples, n.
       num_clients: N.
-      work: of one sample; what an accelerator is given at once goes by it. Left out: as on a CPU.
+      work: the work for one sample, which determines the sizes for an accelerator; None: sizes for a CPU.
 
     Raises:
       UserError: for an unknown mapping.
@@ -112,7 +115,7 @@ def cut(
     half = max(tile // 2, WHOLE_BLOCK if tile >= WHOLE_BLOCK else 1)
     block_size = tiling.block_size or (tile if tiling.mapping == "scan" else half)
     if batch_size:
-        block_size = -(-batch_size // -(-batch_size // block_size))  # as few as would do, of equal size
+        block_size = -(-batch_size // -(-batch_size // block_size))  # the same number of blocks, of equal size
     elif not tiling.block_size:
         block_size = min(block_size, default_block_size(num_samples, num_clients))
     least = 2 if block_size < WHOLE_BLOCK <= tile else 1
@@ -120,17 +123,17 @@ def cut(
 
 
 def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
-    """Blocks as large as memory and little padding allow; as many together as fill the device, and no more.
+    """Chooses large blocks that fit the memory and need little padding, and just enough at once to fill the device.
 
-    Models that are mapped together become grouped convolutions, at half the rate of plain ones and less, so one block
-    is taken at a time where it is work enough (`ENOUGH`).
+    Convolutions of models that are mapped together become grouped ones, which run at half the rate of plain ones or
+    less. Therefore one block is computed at a time where it is enough work (`ENOUGH`).
     """
     tile = tiling.tile or max(min(int(target.current().memory * SHARE // work.bytes), LARGEST_TILE), 1)
     if batch_size:
         block_size = tiling.block_size or tile
         block_size = -(-batch_size // -(-batch_size // block_size))
     else:
-        quarter = 1 << max((share // 4).bit_length() - 1, 0)  # little of the last block is padding
+        quarter = 1 << max((share // 4).bit_length() - 1, 0)  # so that the last block has little padding
         block_size = tiling.block_size or min(
             max(quarter, SMALLEST_BLOCK.get(target.backend(), 32)), LARGEST_BLOCK, tile
         )
@@ -139,15 +142,15 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
     at_once = {"vmap": 0, "scan": 1, "chunk": together}[tiling.mapping]
     alone = of_block >= ENOUGH
     forward, chunk = work.flops / 3, min(tile, LARGEST_BLOCK)
-    if not (alone or tiling.tile):  # runs are mapped together too: an evaluation leaves them room
+    if not (alone or tiling.tile):  # runs are mapped together too, so limit an evaluation's memory
         chunk = min(chunk, max(int(8 * ENOUGH // forward), 1))
         tile = min(tile, max(int(4 * ENOUGH // work.flops), block_size))
-    chunk = 1 << (chunk.bit_length() - 1)  # by which the device's units divide
+    chunk = 1 << (chunk.bit_length() - 1)  # a power of two fits the device's units
     return Cut(block_size, at_once, tile, alone, chunk if alone or chunk * forward >= ENOUGH else 0)
 
 
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
-    """Appends masked blocks until their number is a multiple."""
+    """Appends masked blocks until the number of blocks is a multiple of ``multiple``."""
     extra = -blocks.client.shape[0] % multiple
     pad = lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
     return jax.tree.map(pad, blocks)
@@ -161,28 +164,28 @@ def block_gradients(
     at_once: int,
     one_each: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
-    """Losses and gradients of blocks, summed by client, ``at_once`` blocks in flight.
+    """Computes the losses and gradients of blocks, ``at_once`` at a time, and sums them for each client.
 
     Args:
-      of_block: the loss and gradient of one block.
-      data: what ``of_block`` reads samples from.
+      of_block: computes the loss and gradient of one block.
+      data: the arrays from which ``of_block`` reads samples.
       client_params: [N, ...].
       blocks: K blocks.
-      at_once: how many are mapped together, 0 for all; the others follow in a scan, so memory does not grow with K.
-      one_each: there is one block a client, in the order of clients.
+      at_once: blocks that are mapped together, 0 for all; a scan goes over the rest, so memory does not grow with K.
+      one_each: whether there is exactly one block for each client, in the order of clients.
 
     Returns:
-      (loss [N], gradients [N, ...]), sums over each client's samples.
+      (loss [N], gradients [N, ...]), the sums over each client's samples.
     """
     at_once = min(at_once or blocks.client.shape[0], blocks.client.shape[0])
-    if at_once == 1 and one_each and target.backend() != "cpu":  # nothing to add up, and no mapping over one
+    if at_once == 1 and one_each and target.backend() != "cpu":  # nothing to sum, and no vmap over one
         return _in_order(jax.lax.map(lambda own: of_block(own[0], data, own[1]), (client_params, blocks)))
     blocks = pad_blocks(blocks, at_once)
 
     def of_blocks(params: ClientParams, data: Any, part: Blocks) -> tuple[jax.Array, ClientParams]:
         if at_once > 1 or target.backend() == "cpu":
             return jax.vmap(of_block, in_axes=(0, None, 0))(params, data, part)
-        # Mapped over one, convolutions would be grouped ones of one group.
+        # A vmap over one block would turn convolutions into grouped ones with a single group.
         params, part = jax.tree.map(lambda x: x[0], (params, part))
         return jax.tree.map(lambda x: x[None], of_block(params, data, part))
 
@@ -197,10 +200,10 @@ def block_gradients(
 
 
 def _in_order(tree: Any) -> Any:
-    """Leaves in memory as their axes stand.
+    """Asks the compiler to store all leaves in the order of their axes.
 
-    Mixing would have the clients next to the last axis, and a compiler that gives it that order at once writes each
-    client's gradient there by itself, in rows of a single client: slower than all of them together, later.
+    Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would write
+    each client's gradient separately, in rows of a single client. One change of the order for all clients is faster.
     """
     return jax.tree.map(lambda x: with_layout_constraint(x, Layout(tuple(range(x.ndim)))), tree)
 
@@ -214,16 +217,16 @@ def client_gradients(
     mesh: Mesh | None,
     equal_shares: bool,
 ) -> tuple[jax.Array, ClientParams]:
-    """`block_gradients`, over the devices of a mesh where there is one.
+    """Computes the same sums as `block_gradients`, but on all devices of a mesh, if there is one.
 
-    Equal shares (minibatches of N clients that the devices divide) stay where their clients are. Otherwise the blocks
-    are divided, whoever's they are, so that a device with large clients does not keep the others waiting, and the sums
-    of the devices are added.
+    With equal shares, and N a multiple of the number of devices, each device computes the blocks of its own clients.
+    Otherwise the blocks are divided evenly regardless of their clients, so that no device waits for one with large
+    clients, and the sums of the devices are added.
 
     Args:
-      of_block, data, client_params, blocks, at_once: as `block_gradients`; at_once is a device's.
-      mesh: from `mdfl_jax.sharding.client_mesh`.
-      equal_shares: every client has the same number of blocks, those of client 0 first.
+      of_block, data, client_params, blocks, at_once: as in `block_gradients`; ``at_once`` is for each device.
+      mesh: from `mdfl_jax.sharding.client_mesh`, or None.
+      equal_shares: whether every client has the same number of blocks, ordered by client.
     """
     num_clients = jax.tree.leaves(client_params)[0].shape[0]
     one_each = equal_shares and blocks.client.shape[0] == num_clients

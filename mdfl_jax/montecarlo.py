@@ -1,10 +1,10 @@
-"""Many runs of one program: ``pmap`` over devices of ``vmap`` over the runs of a device.
+"""Executes many runs with one compiled program: ``pmap`` over the devices, and ``vmap`` over the runs of a device.
 
-A run is a (hparams, key) pair: a sweep point under a seed. All have one shape, so one compiled program serves them. On
-a CPU a device's runs follow one another (`lax.map`), which keeps one run's models in the cache; on an accelerator they
-are mapped together. A simulation that has a mesh, so that devices share each run, is one program over that mesh, whose
-rows take the places of the devices.
-The results are those of a plain loop over runs.
+A run is a (hparams, key) pair: a sweep point under a seed. All runs have the same shapes, so one compiled program
+serves them all. On a CPU, a device computes its runs one after another (`lax.map`), which keeps one run's models in the
+cache; on an accelerator, the runs of a device are mapped together. A simulation with a mesh, where several devices
+share each run, is one program over that mesh, and the rows of the mesh take the role of the devices. The results are
+those of a plain loop over runs.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from mdfl_jax.types import Hparams
 
 
 class Runs(NamedTuple):
-    """Runs laid out over D devices of R runs each.
+    """The inputs of runs, arranged for D devices with R runs each.
 
     Attributes:
-      hparams: leaves [D, R].
+      hparams: the numbers of the runs, leaves [D, R, ...].
       keys: [D, R] typed keys.
     """
 
@@ -34,19 +34,20 @@ class Runs(NamedTuple):
 
 
 class MonteCarlo(NamedTuple):
-    """A simulation over the devices, for runs in batches.
+    """A simulation that computes batches of runs on the devices.
 
     Attributes:
-      runs: (list of hparams, list of seeds) -> Runs; where they do not fill the devices the last one is repeated.
-      place: a tree of NumPy arrays [runs, ...] -> the same over the devices, [D, R, ...].
-      state: (Runs) -> the shapes of a carry, and where it lies, for compiling beforehand.
+      runs: (list of hparams, list of seeds) -> Runs; the last run is repeated until the devices are filled.
+      place: a tree of NumPy arrays [runs, ...] -> the same arrays arranged for the devices, [D, R, ...].
+      state: (Runs) -> the shapes and the sharding of a carry, for compilation ahead of time.
       init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
-      advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. Both have ``lower`` for compiling
-        beforehand.
-      data: the simulation's data, once a device: leaves [D, ...] (without that axis over a mesh).
-      num_evaluations: how many times ``advance`` makes a whole run.
+      advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. ``init`` and ``advance`` both
+        have a method ``lower`` for compilation ahead of time.
+      data: the simulation's data, with one copy for each device: leaves [D, ...]; over a mesh there is no axis D.
+      num_evaluations: the number of calls of ``advance`` in a whole run.
 
-    For a target that is not here what ``runs`` gives and ``data`` are shapes, which is all that ``lower`` needs.
+    For a target that is not present, ``data`` and the result of ``runs`` are only shapes, which are all that ``lower``
+    needs.
     """
 
     runs: Callable[[list[Hparams], list[int]], Runs]
@@ -59,7 +60,7 @@ class MonteCarlo(NamedTuple):
 
 
 def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
-    """One copy of every leaf a device, as one array [D, ...] whose shards stay where they are."""
+    """Copies every leaf to each of D devices, as one array [D, ...] with one shard on each device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     if not target.current().is_here:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(devices), *x.shape), x.dtype), tree)
@@ -75,13 +76,14 @@ def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
 def monte_carlo(
     simulation: Simulation, runs_per_batch: int, at_once: int = 0, devices: list[jax.Device] | None = None
 ) -> MonteCarlo:
-    """Maps a simulation over runs. Over a mesh D is its rows.
+    """Maps a simulation over runs. Over a mesh, D is the number of its rows.
 
     Args:
-      simulation: see `mdfl_jax.simulation.build`.
-      runs_per_batch: runs that are on the devices together.
-      at_once: runs of a device that are mapped together (vmap); 0: one where one is work enough, as on a CPU, else all.
-      devices: the devices to use; the target's where left out, and never more than there are runs.
+      simulation: the simulation, from `mdfl_jax.simulation.build`.
+      runs_per_batch: the number of runs that are on the devices at the same time.
+      at_once: the runs of a device that are mapped together (vmap); 0: one run on a CPU and where one run keeps the
+        device busy, otherwise all.
+      devices: the devices to use, by default those of the target; never more devices than runs are used.
     """
     aim, mesh = target.current(), simulation.mesh
     devices = (devices or aim.devices)[:runs_per_batch]
@@ -95,7 +97,7 @@ def monte_carlo(
             return jax.vmap(f)(*runs)
         if at_once == 1:
             return jax.lax.map(lambda run: f(*run), runs)
-        # By hand: lax.map's own batches fail on arrays without elements.
+        # The grouping is done here because lax.map's own batches fail on arrays without elements.
         groups = jax.tree.map(lambda x: x.reshape(per_device // at_once, at_once, *x.shape[1:]), runs)
         results = jax.lax.map(lambda group: jax.vmap(f)(*group), groups)
         return jax.tree.map(lambda x: x.reshape(per_device, *x.shape[2:]), results)
@@ -121,7 +123,7 @@ def monte_carlo(
     def over_mesh(mesh: Mesh, f: Callable[..., Any]) -> Callable[..., Any]:
         def whole(data: Any, *of_runs: Any) -> Any:
             carry, metrics = sharding.over_rows(mesh, partial(f, data), *of_runs)
-            # Results lie where the next call expects them, which is not for the compiler to choose.
+            # The results must have the sharding that the next call expects, so the compiler must not choose another.
             where = simulation.layout(carry, before=2)
             return sharding.settle(carry, where), sharding.settle(metrics, sharding.by_row(mesh))
 
@@ -155,5 +157,5 @@ def monte_carlo(
 
 
 def to_host(tree: Any, num_runs: int) -> Any:
-    """Results [D, R, ...] as NumPy arrays [num_runs, ...], padding dropped."""
+    """Converts results [D, R, ...] to NumPy arrays [num_runs, ...], without the repeated runs at the end."""
     return jax.tree.map(lambda x: np.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:])[:num_runs], tree)

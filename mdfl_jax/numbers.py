@@ -1,8 +1,8 @@
-"""The numbers of a member of a family, declared once, in the member's own file.
+"""Declares the numbers (parameters) of a member of a family, once, in the member's own file.
 
-A mobility rule, an algorithm, a compressor and so on is registered with a class of its numbers. The class is all there
-is to say of them: config fields, command-line flags, sweep axes, checks, error texts and `launch.info --list` are made
-from it. `None` in a configuration means the member's default, which is its paper's number where a paper gives one.
+A mobility rule, an algorithm, a compressor and so on is registered with a class of its numbers. Config fields,
+command-line flags, sweep axes, checks, error texts and the output of `launch.info --list` are all made from this class.
+`None` in a configuration means the member's default, which is the paper's number where a paper gives one.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 
-LARGEST = 2**31 - 1  # the programs count in 32 bits
+LARGEST = 2**31 - 1  # the compiled programs use 32-bit integers
 KINDS: dict[Any, Any] = {int: np.int32, bool: np.bool_, float: np.float32}
 BOUNDS = {
     "at_least": (lambda value, bound: value >= bound, "at least"),
@@ -29,16 +29,16 @@ RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read")
 
 
 class Setting(NamedTuple):
-    """What the checks of a member may look at besides its own numbers; each family fills in what it has.
+    """The parts of a configuration, besides the member's own numbers, that the checks of a member may use.
 
     Attributes:
       member: the name of the member that is checked.
-      num_clients: N.
-      num_mobile: M.
-      width, height: of the plane, metres.
-      dt: seconds of a round.
-      allow_disconnected: whether graphs need not be connected.
-      largest_gap: the longest gap between two meetings with a server, in slots; None where only a run tells.
+      num_clients: the number of clients, N.
+      num_mobile: the number of mobile clients, M.
+      width, height: the size of the plane, in metres.
+      dt: the length of a round, in seconds.
+      allow_disconnected: whether disconnected graphs are allowed.
+      largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
     """
 
     member: str = ""
@@ -52,19 +52,19 @@ class Setting(NamedTuple):
 
 
 def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
-    """One number of a member: a field of a class of `Numbers`.
+    """Declares one number of a member, as a field of a subclass of `Numbers`.
 
     Args:
-      default: what it is where a configuration says nothing; the paper's number where there is one.
+      default: the value where a configuration sets none; the paper's number where there is one.
       doc: one line of help.
-      static: it decides the shape of a program, so that points of a sweep that differ in it are compiled anew. Without
-        that it is traced.
-      **rules: ``at_least``, ``above``, ``at_most``, ``below`` (bounds), ``finite`` (so by default where nothing bounds
-        a traced number from above), ``odd``, ``names`` (of texts: those allowed), ``unit`` and ``source`` (texts),
-        ``read`` (of texts: a function to the array that the program sees).
+      static: whether the number is a constant of the compiled program, so that sweep points with different values need
+        separate compilations. Otherwise the number is traced.
+      **rules: the bounds ``at_least``, ``above``, ``at_most`` and ``below``; ``finite``, by default true for a traced
+        number without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
+        ``source``; ``read``, a function that converts a text to the array that the program uses.
 
     Raises:
-      UserError: for a rule that there is not.
+      UserError: for an unknown rule.
     """
     if unknown := [rule for rule in rules if rule not in RULES]:
         raise UserError(unknown_name("rule of a number", unknown[0], RULES))
@@ -73,16 +73,16 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
 
 
 def nested(numbers: "Numbers") -> Any:
-    """A field that holds the numbers of another member, as an algorithm those of its compressor."""
+    """Declares a field that holds the numbers of another member, as an algorithm holds those of its compressor."""
     return dataclasses.field(default=numbers)
 
 
 @dataclass_transform(frozen_default=True)
 class Numbers:
-    """The numbers of a member; the base class has none. A subclass is a frozen dataclass and a pytree.
+    """The numbers of a member; the base class has none. Every subclass becomes a frozen dataclass and a pytree.
 
-    Its fields are declared with `number` and annotated as int, float, bool, str or tuple[int, ...]. Traced ones are the
-    leaves of the pytree, static ones are part of its structure.
+    The fields are declared with `number` and annotated as int, float, bool, str or tuple[int, ...]. Traced fields are
+    the leaves of the pytree; static fields are part of its structure.
 
     >>> class Wander(Numbers):
     ...     speed: float = number(5.0, "metres a second", above=0)
@@ -99,28 +99,31 @@ class Numbers:
         _as_pytree(cls)
 
     def check(self, setting: Setting) -> None:
-        """Checks what one number alone cannot tell; a subclass says what.
+        """Checks conditions that involve several numbers or the setting. Subclasses override it; here it does nothing.
+
+        Args:
+          setting: the other parts of the configuration.
 
         Raises:
-          UserError: naming the numbers and their values.
+          UserError: if a condition is violated; the message names the numbers and their values.
         """
 
     def notes(self, setting: Setting) -> list[str]:
-        """What is allowed and yet hardly meant, a line each."""
+        """Returns one line for each combination of values that is allowed but probably a mistake."""
         return []
 
     def replace(self, **changes: Any) -> Self:
-        """The same numbers but for some."""
+        """Returns a copy in which the given numbers are changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def validate(self, prefix: str = "") -> None:
         """Checks every number against its own bounds.
 
         Args:
-          prefix: what stands before a number's name in an error.
+          prefix: the text before a number's name in an error message, for example "motion.".
 
         Raises:
-          UserError: naming the number, its value and what is allowed.
+          UserError: if a number breaks its bounds; the message names the number, its value and the allowed values.
         """
         for name, field in fields_of(type(self)).items():
             value, names = getattr(self, name), field.metadata.get("names")
@@ -129,15 +132,15 @@ class Numbers:
                 raise UserError(f"{prefix}{name}: {unknown_name(name, value, names)}")
 
     def traced(self) -> Self:
-        """The same with NumPy scalars and arrays of fixed type in place of what is traced."""
+        """Returns a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
         return self._converted(lambda value, kind: np.asarray(value, kind)[()])
 
     def typed(self) -> Self:
-        """The same with arrays of fixed type, inside a program."""
+        """Returns a copy whose traced numbers are JAX arrays of fixed types, for use inside a compiled program."""
         return self._converted(jnp.asarray)
 
     def _converted(self, array: Callable[[Any, Any], Any]) -> Self:
-        """What is traced made an array, the numbers of another member that are held among it."""
+        """Converts every traced number with ``array``, also in the nested numbers of other members."""
         kinds, found = kinds_of(type(self)), {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value, read = getattr(self, field.name), field.metadata.get("read")
@@ -160,32 +163,44 @@ _as_pytree(Numbers)
 
 
 def fields_of(kind: type[Numbers]) -> dict[str, dataclasses.Field]:
-    """The numbers of a class by name; fields that hold another member's numbers are none."""
+    """Returns the fields of a class of numbers by name, without its `nested` fields."""
     return {field.name: field for field in dataclasses.fields(kind) if "doc" in field.metadata}  # type: ignore[arg-type]
 
 
 def kinds_of(kind: type[Numbers]) -> dict[str, Any]:
-    """The types of its numbers by name."""
+    """Returns the types of the fields of a class of numbers, by name."""
     return typing.get_type_hints(kind)
 
 
 def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
-    """The numbers of a class, its own where nothing, or None, is given; what it does not have is left out."""
+    """Makes an instance of a class of numbers from values by name.
+
+    A missing value, or None, gives the default of the class. Names that the class does not have are ignored.
+    """
     return kind(**{name: values[name] for name in fields_of(kind) if values.get(name) is not None})
 
 
 def single(value: float) -> float:
-    """A number as the programs see it, in single precision: what is too small is 0, what is too large infinite."""
+    """Rounds a number to single precision, as the programs use it. Subnormal values become 0, too large ones infinite.
+
+    Args:
+      value: a number in double precision.
+    """
     with np.errstate(over="ignore"):
         seen = np.float32(value)
     return 0.0 if abs(seen) < np.finfo(np.float32).tiny else float(seen)
 
 
 def check_bounds(path: str, value: Any, rules: Any) -> None:
-    """Checks a value, or each of several, against the rules of its field.
+    """Checks a value, or each item of a tuple, against the rules of its field.
+
+    Args:
+      path: the name of the field in the error message.
+      value: the value, or a tuple of values.
+      rules: the rules by name, as in `number`.
 
     Raises:
-      UserError: naming the field, its value and what is allowed.
+      UserError: if a value breaks a rule; the message names the field, its value and the allowed values.
     """
     for item in value if isinstance(value, tuple) else (value,):
         _check_item(path, item, rules)

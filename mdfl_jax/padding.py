@@ -1,8 +1,9 @@
-"""Clients that fill up the rows of a mesh's devices: they hold nothing, talk to nobody, and are cut off again.
+"""Padding clients, which make the number of rows a multiple of a mesh's devices.
 
-The world goes on with N clients; only the models and the algorithm's state have more rows. What an algorithm draws for
-client i must not depend on the number of rows: draws with a leading axis of clients do not (JAX's threefry counts
-elements), and those over pairs of clients go through `among_clients`.
+Padding clients hold no samples and have no links, and their rows are removed from all results. The network still has N
+clients; only the models and the algorithm's state have more rows. Random numbers that an algorithm draws for client i
+must not depend on the number of rows. Draws with a leading client axis do not depend on it, because JAX's threefry
+counts elements; draws for pairs of clients must use `among_clients`.
 """
 
 from collections.abc import Callable
@@ -16,30 +17,45 @@ from mdfl_jax.types import BEFORE, NEVER, Clients, Links
 
 
 class Held(NamedTuple):
-    """What networks and metrics see of the clients: [N] int32 samples and [N, C] int32 label counts."""
+    """The part of the clients' data that networks and metrics see.
+
+    Attributes:
+      num_samples: [N] int32 training samples that each client holds.
+      label_counts: [N, C] int32 samples of each label that each client holds.
+    """
 
     num_samples: jax.Array
     label_counts: jax.Array
 
 
 def first(tree: Any, num_clients: int) -> Any:
-    """The first N rows of every leaf."""
+    """Returns the first N rows of every leaf."""
     return jax.tree.map(lambda x: x[:num_clients], tree)
 
 
 def held_by(clients: Clients, num_clients: int) -> Held:
-    """What the N clients hold."""
+    """Returns the sample and label counts of the N clients, without those of the padding clients."""
     return Held(*first((clients.num_samples, clients.label_counts), num_clients))
 
 
 def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
-    """An array of clients with rows more, in its first axis or two, all of one value."""
+    """Pads an array with a leading client axis to more rows.
+
+    Args:
+      x: [N, ...], or [N, N, ...] where ``axes`` is 2.
+      rows: the number of rows after padding, at least N.
+      value: the value of the new elements.
+      axes: the number of leading axes to pad, 1 or 2.
+
+    Returns:
+      [rows, ...], or [rows, rows, ...] where ``axes`` is 2.
+    """
     extra = [(0, rows - x.shape[0])] * axes + [(0, 0)] * (x.ndim - axes)
     return jnp.pad(x, extra, constant_values=value)
 
 
 def pad_links(links: Links, rows: int) -> Links:
-    """The links of N clients and of those that fill up the rows: alone, with themselves for their only weight."""
+    """Pads the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
     num_clients = links.adjacency.shape[0]
     if rows == num_clients:
         return links
@@ -59,6 +75,14 @@ def pad_links(links: Links, rows: int) -> Links:
 
 
 def among_clients(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Array:
-    """What is drawn for the pairs of a graph, ``draw(adjacency [N, N])`` -> [N, N] bool, with the other rows False."""
+    """Draws for the pairs of the N clients, independently of the number of rows.
+
+    Args:
+      draw: (adjacency [N, N]) -> [N, N] bool.
+      links: the links of all rows.
+
+    Returns:
+      [rows, rows] bool; False for all pairs with a padding client.
+    """
     num_clients, rows = links.num_clients, links.adjacency.shape[0]
     return fill(everywhere(draw, links.adjacency[:num_clients, :num_clients]), rows, False, axes=2)

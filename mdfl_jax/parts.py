@@ -1,4 +1,4 @@
-"""What a simulation is built of, and what it hands on from round to round."""
+"""The parts from which a simulation is built, and the state that it carries from round to round."""
 
 from typing import Any, NamedTuple
 
@@ -11,16 +11,16 @@ from mdfl_jax.types import Algorithm, Array, Network, Task
 
 
 class Schedule(NamedTuple):
-    """How long, and how often to look.
+    """The length of a run, and how often the models are evaluated.
 
     Attributes:
-      rounds: R, a multiple of ``eval_every``.
+      rounds: the number of rounds, R, a multiple of ``eval_every``.
       eval_every: rounds between evaluations.
-      record_positions: keep every round's places, R * N * 8 bytes a run.
-      stop_std: a run holds still once the objective of the mean model varies by less than this over three rounds
-        (`mdfl_jax.stopping`); 0: it goes on.
-      global_only: evaluate the global model only; the clients' accuracies and losses are NaN. With many clients these
-        evaluations may take longer than the rounds between them.
+      record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
+      stop_std: a run stops once the standard deviation of the mean model's objective over three rounds is below this
+        value (`mdfl_jax.stopping`); 0: there is no stop rule.
+      global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
+        clients, the evaluation of all their models may take longer than the rounds between evaluations.
     """
 
     rounds: int
@@ -31,16 +31,16 @@ class Schedule(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """All that a run hands on from one evaluation to the next.
+    """The complete state of a run between two rounds.
 
     Attributes:
       round: [] int32 index of the next round.
-      clients: who holds what (task.partition).
+      clients: the samples that each client holds, from ``Task.partition``.
       network: the network's state.
       algorithm: the algorithm's state.
-      messages: [N] int32 sent so far.
-      bits: [N] counts of what they held.
-      watch: of the stop rule; None where there is none.
+      messages: [N] int32 messages that each client has sent so far.
+      bits: [N] counts of the bits of these messages.
+      watch: the state of the stop rule; None where there is none.
     """
 
     round: jax.Array
@@ -53,12 +53,12 @@ class Carry(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """What a run was given, for reports.
+    """Facts about a run that are known before its first round, for reports.
 
     Attributes:
       label_counts: [N, C] int32 samples of each label that each client holds.
-      is_mobile: [N] bool.
-      reached: [N] bool, who ever meets the server; all false where there is none.
+      is_mobile: [N] bool, whether each client is mobile.
+      reached: [N] bool, whether each client ever meets the server; all False where there is no server.
     """
 
     label_counts: Array
@@ -67,12 +67,12 @@ class RunFacts(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a simulation is built of.
+    """The parts from which a simulation is built.
 
     Attributes:
-      task, network, algorithm: the three nouns.
-      schedule: how long, and how often to look.
-      metrics: what is measured, in this order (`mdfl_jax.metrics.metrics_of`).
+      task, network, algorithm: the three main parts (`mdfl_jax.types`).
+      schedule: the length of a run, and how often the models are evaluated.
+      metrics: the metrics that are measured, in this order (`mdfl_jax.metrics.metrics_of`).
     """
 
     task: Task

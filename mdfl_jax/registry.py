@@ -1,4 +1,4 @@
-"""Registries: one a family, from a name to the factory that makes the thing, its numbers and what it is in a line."""
+"""Registries: one for each family. A registry maps a name to a factory, its numbers and a one-line description."""
 
 import os
 import sys
@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mdfl_jax.errors import UserError, unknown_name
 
-if TYPE_CHECKING:  # a report is made without JAX, which numbers need
+if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.numbers import Numbers
 
 T = TypeVar("T")
 
 
 def _origin() -> str:
-    """The file that registers something, or the notebook: the first caller that is no registry itself."""
+    """Returns the file that registers a member: that of the first caller outside of files named registry.py.
+
+    The result is "__main__" for a script or notebook.
+    """
     frame = sys._getframe(1)
     while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
         frame = frame.f_back
@@ -44,15 +47,17 @@ class Registry(Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
-        """Decorator that adds a member. Its own file, or a notebook cell, may give a name again; another may not.
+        """Returns a decorator that adds a member.
+
+        The same file, or the same notebook, may register a name again; another file may not.
 
         Args:
-          name: in configurations.
-          numbers: the class of its numbers; those that are usual in the family where left out.
-          doc: what it is, in a line; the first line of its docstring where left out.
+          name: the member's name in configurations.
+          numbers: the class of its numbers; by default the usual class of the family.
+          doc: its description in one line; by default the first line of its docstring.
 
         Raises:
-          UserError: for a name that something else has.
+          UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
         origin = _origin()
@@ -73,23 +78,23 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def numbers(self, name: str) -> "type[Numbers]":
-        """The class of a member's numbers.
+        """Returns the class of a member's numbers.
 
         Raises:
-          UserError: for an unknown name; the nearest is suggested.
+          UserError: for an unknown name; the message suggests the most similar one.
         """
         self[name]
         return self._numbers[name] or self.usual
 
     @property
     def usual(self) -> "type[Numbers]":
-        """The class of the numbers of members that bring none of their own."""
+        """The class of numbers for members that are registered without a class of their own."""
         from mdfl_jax.numbers import Numbers
 
         return self._usual or Numbers
 
     def doc(self, name: str) -> str:
-        """What a member is, in a line."""
+        """Returns the one-line description of a member."""
         self[name]
         return self._docs[name]
 
@@ -97,7 +102,7 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """The names in the order of their registration."""
+        """Returns the names in the order of their registration."""
         return tuple(self._members)
 
     def __iter__(self) -> Iterator[str]:

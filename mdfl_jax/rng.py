@@ -1,8 +1,8 @@
-"""Random streams by name and round, so that what one part draws never depends on another.
+"""Random streams by name and round, so that the draws of one part never depend on those of another part.
 
-A seed is one typed key. Every use of chance has a name, and every round an index; the key of (name, round) is folded
-from the seed, so strategies compared under one seed meet the same data, places and initial model, and a resumed run
-draws what the uninterrupted one would have drawn.
+A seed is one typed key. Every use of randomness has a name, and every round has an index. The key for a name and a
+round is folded from the seed. Therefore strategies that are compared under one seed have the same data, positions and
+initial model, and a resumed run draws the same numbers as an uninterrupted run.
 """
 
 import zlib
@@ -15,7 +15,7 @@ STREAMS: tuple[str, ...] = get_args(Stream)
 
 
 def stream(key: jax.Array, name: Stream) -> jax.Array:
-    """The key of a named stream of a seed.
+    """Returns the key of a named stream of a seed.
 
     Args:
       key: typed key of the seed.
@@ -25,20 +25,26 @@ def stream(key: jax.Array, name: Stream) -> jax.Array:
 
 
 def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax.Array:
-    """The key of a named stream in one round."""
+    """Returns the key of a named stream of a seed in one round.
+
+    Args:
+      key: typed key of the seed.
+      name: one of `STREAMS`.
+      round_index: [] int32.
+    """
     return jax.random.fold_in(stream(key, name), round_index)
 
 
 def own_draws(key: jax.Array) -> jax.Array:
-    """An algorithm's key for what it draws itself, of its key of the round, which draws the minibatches.
+    """Derives the key for an algorithm's own draws from its key of the round, which draws the minibatches.
 
-    So algorithms that draw differently meet the same minibatches.
+    Because the two keys differ, algorithms with different draws of their own still use the same minibatches.
     """
     return stream(key, "algorithm")
 
 
 def per_client(key: jax.Array, num_clients: int) -> jax.Array:
-    """One key a client, [N]; client i's key does not depend on N.
+    """Returns one key for each client, [N]. The key of client i does not depend on N.
 
     >>> bool((per_client(jax.random.key(0), 3) == per_client(jax.random.key(0), 5)[:3]).all())
     True

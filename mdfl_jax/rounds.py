@@ -1,4 +1,4 @@
-"""One round, and what is measured between rounds: the inside of `mdfl_jax.simulation`."""
+"""The steps of a simulation: initial state, one round, and the rounds up to the next evaluation."""
 
 from functools import partial
 from typing import Any
@@ -20,12 +20,12 @@ from mdfl_jax.types import Array, Hparams, of_types
 
 
 def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
-    """Where a state lies over the devices of a mesh, as shardings; None without one.
+    """Returns the shardings of a state over the devices of a mesh, or None without a mesh.
 
     Args:
-      parts: of the simulation.
-      carry: arrays or their shapes; ``clients`` may be None.
-      before: as `mdfl_jax.sharding.layout`.
+      parts: the parts of the simulation.
+      carry: the state, as arrays or their shapes; ``clients`` may be None.
+      before: the number of axes before the client axis, as in `mdfl_jax.sharding.layout`.
     """
     task = parts.task
     if task.mesh is None:
@@ -39,17 +39,19 @@ def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
 
 
 def settle(parts: Parts, carry: Carry) -> Carry:
-    """Says where a state lies."""
+    """Tells the compiler the sharding of a state, from `layout`."""
     return sharding.settle(carry, layout(parts, carry))
 
 
 def kept(parts: Parts, carry: Carry, before: int = 0) -> Carry:
-    """What must be saved of a state: not the clients, which `init` gives again, and no row beyond N.
+    """Returns the part of a state that a checkpoint must contain.
+
+    It has no data of the clients, because `init` makes them again, and no rows of padding clients, beyond N.
 
     Args:
-      parts: of the simulation.
-      carry: with ``before`` leading axes.
-      before: axes before that of the clients.
+      parts: the parts of the simulation.
+      carry: the state, with ``before`` leading axes.
+      before: the number of axes before the client axis.
     """
     num_clients = parts.task.num_clients
     rows = sharding.stacked(carry.algorithm, sharding.padded(num_clients, parts.task.mesh), before)
@@ -58,13 +60,13 @@ def kept(parts: Parts, carry: Carry, before: int = 0) -> Carry:
 
 
 def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry:
-    """A state as it was before `kept`, perhaps over other devices.
+    """Rebuilds a whole state from the part that `kept` returned. The devices may be others than before.
 
     Args:
-      parts: of the simulation.
-      saved: from `kept`.
-      start: the state before the first round; it gives the clients, and the rows beyond N.
-      before: axes before that of the clients.
+      parts: the parts of the simulation.
+      saved: the result of `kept`.
+      start: the state before the first round, which provides the clients' data and the rows beyond N.
+      before: the number of axes before the client axis.
     """
 
     def leaf(x: Array, whole: Array) -> Array:
@@ -76,7 +78,7 @@ def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry
 
 
 def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
-    """The state before the first round, and its evaluation."""
+    """Returns the state before the first round and its evaluation."""
     task, network, schedule = parts.task, parts.network, parts.schedule
     num_clients, rows = task.num_clients, sharding.padded(task.num_clients, task.mesh)
     clients = task.partition(data, hparams.task, stream(key, "partition"))
@@ -98,7 +100,7 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
 
 
 def facts(parts: Parts, carry: Carry) -> RunFacts:
-    """What a run was given, of its state before the first round."""
+    """Returns the facts about a run that its state before the first round contains."""
     network = parts.network
     return RunFacts(
         first(carry.clients.label_counts, parts.task.num_clients),
@@ -110,7 +112,19 @@ def facts(parts: Parts, carry: Carry) -> RunFacts:
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
 ) -> tuple[Carry, Sums]:
-    """A round: the network's links, then the algorithm, then the stop rule's look."""
+    """Computes one round: the links of the network, then the algorithm, then the check of the stop rule.
+
+    Args:
+      parts: the parts of the simulation.
+      data: the task's data.
+      hparams: the numbers of the run.
+      key: the seed's key.
+      carry: the state before the round.
+      sums: the sums over the rounds since the last evaluation.
+
+    Returns:
+      (state after the round, sums that include the round).
+    """
     task, network, clients = parts.task, parts.network, carry.clients
     held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
     with jax.named_scope("round"), sharding.tracing_over(task.mesh):
@@ -138,8 +152,8 @@ def one_round(
 
 
 def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
-    """``eval_every`` rounds and an evaluation. Rounds after the stop change nothing but the index."""
-    schedule, clients = parts.schedule, carry.clients  # which no round changes: outside the scan, never copied
+    """Computes ``eval_every`` rounds and an evaluation. After the run has stopped, rounds change only their index."""
+    schedule, clients = parts.schedule, carry.clients  # clients never change: outside of the scan they are not copied
 
     def go(state: tuple[Carry, Sums]) -> tuple[Carry, Sums]:
         carry, sums = one_round(parts, data, hparams, key, state[0]._replace(clients=clients), state[1])

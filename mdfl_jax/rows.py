@@ -1,4 +1,4 @@
-"""Values of one number a client, beside stacked trees whose leaves have a row a client."""
+"""Combines one number per client with stacked trees, whose leaves have one row per client."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import jax.numpy as jnp
 
 
 def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
-    """One value a client in the shape that meets a stacked leaf.
+    """Reshapes one value per client so that it broadcasts with a stacked leaf.
 
     Args:
       values: [N].
       leaf: [N, ...].
 
     Returns:
-      [N, 1, ..., 1], with as many axes as the leaf.
+      [N, 1, ..., 1], with the same number of axes as the leaf.
 
     >>> rows_like(jnp.arange(2), jnp.ones((2, 3, 4))).shape
     (2, 1, 1)
@@ -23,5 +23,11 @@ def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
 
 
 def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
-    """Client by client one of two stacked trees: the new one where the mask [N] is true."""
+    """Selects each client's rows from one of two stacked trees.
+
+    Args:
+      mask: [N] bool.
+      new: leaves [N, ...], used where the mask is True.
+      old: leaves [N, ...], used where the mask is False.
+    """
     return jax.tree.map(lambda n, o: jnp.where(rows_like(mask, o), n, o), new, old)

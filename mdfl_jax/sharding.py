@@ -1,13 +1,14 @@
-"""Simulations over a mesh of devices: runs side by side along 'seed', each one's clients divided along 'client'.
+"""Simulations over a mesh of devices with two axes: 'seed' divides the runs, and 'client' the clients of each run.
 
-On a CPU one host device a core is faster than one device with threads, for products of this size; on accelerators the
-same mesh serves models or numbers of clients that outgrow one. A round is written as for one device and divided by the
-compiler; the local work, which is most of it, and what loops over rows of models are split by hand.
+On a CPU, one host device for each core is faster than one device with threads, for matrix products of this size. On
+accelerators, the same mesh serves models or numbers of clients that are too large for one device. A round is written
+for one device, and the compiler divides it. The local work, which is most of a round, and loops over rows of models are
+divided explicitly.
 
-Devices talk to one another in the body of a round and nowhere deeper: no loop and no condition within a round holds a
-collective (`by_rows`, `everywhere`, `choose`, `repeat`). XLA's CPU runtime orders the collectives of one computation,
-but lets one inside a loop or a condition run beside those that follow it, in another order on each device; then all
-wait forever (jax 0.10.2).
+Devices communicate only at the top level of a round: no loop and no condition within a round contains a collective
+operation. `by_rows`, `everywhere`, `choose` and `repeat` ensure this. XLA's CPU runtime orders the collectives of one
+computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow it,
+in a different order on each device; then all devices wait forever (jax 0.10.2).
 """
 
 import contextlib
@@ -25,11 +26,11 @@ SEED, CLIENT = "seed", "client"
 
 
 def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
-    """A mesh ('seed', 'client') over devices; None where no two of them share a run.
+    """Makes a mesh ('seed', 'client') of devices. Returns None if each run has a single device.
 
     Args:
-      devices: all of the target's where left out.
-      columns: devices that share a run, a divisor of their number; 0: all of them, one row.
+      devices: the devices; by default all devices of the target.
+      columns: the number of devices that share a run, a divisor of the number of devices; 0: all, in one row.
     """
     devices = devices or target.devices()
     columns = columns or len(devices)
@@ -37,50 +38,56 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
 
 
 def size(mesh: Mesh | None) -> int:
-    """Devices that share a run, the mesh's columns; 1 where there is no mesh."""
+    """Returns the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
     return mesh.shape[CLIENT] if mesh else 1
 
 
 def padded(num_clients: int, mesh: Mesh | None) -> int:
-    """Rows of what is stacked by client: N, or the next multiple of the devices that divide them."""
+    """Returns the number of rows of stacked trees: N, rounded up to a multiple of the devices that share a run."""
     return -(-num_clients // size(mesh)) * size(mesh)
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
-    """One copy of every leaf on each device of the mesh."""
+    """Puts one copy of every leaf on each device of the mesh."""
     return placed(tree, NamedSharding(mesh, PartitionSpec()))
 
 
 def placed(tree: Any, where: NamedSharding | None) -> Any:
-    """Leaves put where a sharding says, None: left as they are; of a target that is not here their shapes."""
+    """Puts the leaves on the devices of a sharding; None leaves them as they are.
+
+    For a target that is not present, the result is the leaves' shapes with this sharding.
+    """
     if not target.current().is_here:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
     return tree if where is None else jax.device_put(tree, where)
 
 
 def by_row(mesh: Mesh) -> NamedSharding:
-    """Of leaves [rows of the mesh, ...]: each row's part on all devices of the row."""
+    """Returns the sharding of leaves [rows of the mesh, ...] that puts each row's part on all devices of the row."""
     return NamedSharding(mesh, PartitionSpec(SEED))
 
 
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:
-    """Which leaves have a row a client: a tree of bool.
+    """Tells which leaves have one row for each client.
 
     Args:
-      tree: leaves [N, ...] and others.
-      rows: N, or what it is padded to.
-      before: axes before that of the clients.
+      tree: leaves [rows, ...] and others.
+      rows: the number of clients, with padding.
+      before: the number of axes before the client axis.
+
+    Returns:
+      A tree of bool of the same structure.
     """
     return jax.tree.map(lambda x: x.ndim > before and x.shape[before] == rows, tree)
 
 
 def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
-    """Where the leaves of a state lie, as shardings.
+    """Returns the shardings of the leaves of a state.
 
     Args:
-      divided: a tree of bool, which leaves the columns divide along their axis of clients.
+      divided: a tree of bool that tells which leaves the mesh's columns divide along the client axis.
       mesh: from `client_mesh`.
-      before: axes before that of the clients: none, or those of the mesh's rows and of a row's runs.
+      before: the number of axes before the client axis: 0, or 2 for the mesh's rows and the runs of a row.
     """
     runs = (SEED, None)[:before]
     return jax.tree.map(
@@ -89,14 +96,23 @@ def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
 
 
 def settle(tree: Any, where: Any) -> Any:
-    """Says where a state lies: on what `layout` gives; None leaves everything as it is."""
+    """Tells the compiler the sharding of a state, as `layout` returns it; None leaves the state as it is."""
     return tree if where is None else jax.lax.with_sharding_constraint(tree, where)
 
 
 def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
-    """``function`` of each row's runs, leaves [rows, ...]; the rows of the mesh work side by side.
+    """Applies a function to the runs of each row of the mesh; all rows work at the same time.
 
-    With several rows it is mapped (`vmap`): both branches of its conditions are computed. With one row it is not.
+    With several rows the function is mapped (`vmap`), so both branches of its conditions are computed. With one row it
+    is called directly.
+
+    Args:
+      mesh: from `client_mesh`.
+      function: (*runs of one row) -> tree.
+      *runs: trees with leaves [rows, ...].
+
+    Returns:
+      The results, leaves [rows, ...].
     """
     if mesh.shape[SEED] == 1:
         return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], runs)))
@@ -105,7 +121,7 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
 
 @contextlib.contextmanager
 def tracing_over(mesh: Mesh | None) -> Iterator[None]:
-    """While a round is traced: lets `by_rows`, `everywhere`, `choose` and `repeat` know the mesh of its simulation."""
+    """Tells `by_rows`, `everywhere`, `choose` and `repeat` the mesh of a simulation while its round is traced."""
     if mesh is None:
         yield
         return
@@ -114,21 +130,25 @@ def tracing_over(mesh: Mesh | None) -> Iterator[None]:
 
 
 def _divided_by() -> Any:
-    """The mesh over which the compiler divides what is traced now; None where nothing is or it is done by hand."""
+    """Returns the mesh over which the compiler divides the current trace, or None where the compiler does not.
+
+    The compiler does not divide code without a mesh, or code that is divided explicitly.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     return mesh if CLIENT in mesh.axis_names and CLIENT not in mesh.manual_axes else None
 
 
 def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
-    """``function(rows, whole)`` for the rows of N clients; on a mesh each device makes those of its clients.
+    """Computes ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
 
-    For what gathers from everybody's models (left to the compiler, K gathers become K rounds of communication), and for
-    loops and conditions, which each device then goes through alone. Where the devices do not divide N: `everywhere`.
+    Use it for code that gathers from the models of all clients, because the compiler alone would turn K gathers into K
+    rounds of communication. Use it also for loops and conditions, which each device then executes alone. If N is not a
+    multiple of the number of devices, `everywhere` is used instead.
 
     Args:
       function: (rows, whole) -> tree with the leading axis of ``rows``.
       rows: leaves [N, ...].
-      whole: leaves that every row may need; they are brought together once.
+      whole: leaves that every row may need; they are gathered on all devices once.
       num_clients: N.
     """
     mesh = _divided_by()
@@ -139,9 +159,9 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
 
 
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)``; on a mesh each device computes all of it for itself.
+    """Computes ``function(*args)``; on a mesh, every device computes the whole result.
 
-    For a network's step (its [N, N] matrices are then whole on every device) and draws among N clients.
+    Use it for a network's step, whose [N, N] matrices are then complete on every device, and for draws among N clients.
     """
     mesh = _divided_by()
     if mesh is None:
@@ -151,12 +171,12 @@ def everywhere(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
-    """``yes(*args)`` where a condition holds, else ``no(*args)``; one is computed, on a mesh both.
+    """Returns ``yes(*args)`` if a condition holds, else ``no(*args)``. On a mesh both are computed, otherwise only one.
 
     Args:
       condition: [] bool.
-      yes, no: functions with results of one structure.
-      *args: what they are given.
+      yes, no: functions whose results have the same structure.
+      *args: the arguments of both functions.
     """
     if _divided_by() is None:
         return jax.lax.cond(condition, yes, no, *args)
@@ -164,12 +184,14 @@ def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any]
 
 
 def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
-    """``step(carry, index)`` so many times: a loop; written out on a mesh, where a step may hold collectives.
+    """Computes ``step(carry, index)`` ``num_steps`` times in a loop.
+
+    On a mesh the loop is unrolled, because a step may contain collectives.
 
     Args:
       step: (carry, [] int32) -> (carry, output).
       start: the first carry.
-      num_steps: how many, at least one.
+      num_steps: the number of steps, at least 1.
 
     Returns:
       (the last carry, the first step's output).
@@ -184,13 +206,14 @@ def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_st
 
 
 def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
-    """``function(shared, own)`` of each device's share of ``parts``, results put together again along the leading axis.
+    """Applies a function to each device's share of ``parts`` and joins the results along the leading axis.
 
     Args:
       mesh: from `client_mesh`.
-      function: (shared, own, first) -> tree with the leading axis of ``own``; ``first`` is where its share begins.
-      shared: the same on every device.
-      parts: leaves whose leading axis the devices divide.
+      function: (shared, own, first) -> tree with the leading axis of ``own``, the device's share of ``parts``;
+        ``first`` is the index at which the share begins.
+      shared: a tree that is the same on every device.
+      parts: leaves whose leading axis is a multiple of the number of devices.
     """
 
     def on_device(shared: Any, own: Any) -> Any:
@@ -202,13 +225,13 @@ def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
 
 
 def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
-    """The sum over the devices of ``function(shared, own)``, each with its share of ``parts``; the same on all.
+    """Applies a function to each device's share of ``parts`` and returns the sum of the results, on every device.
 
     Args:
       mesh: from `client_mesh`.
-      function: (shared, own) -> tree.
-      shared: the same on every device.
-      parts: leaves whose leading axis the devices divide.
+      function: (shared, own) -> tree, where ``own`` is the device's share of ``parts``.
+      shared: a tree that is the same on every device.
+      parts: leaves whose leading axis is a multiple of the number of devices.
     """
 
     def on_device(shared: Any, own: Any) -> Any:

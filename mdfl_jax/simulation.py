@@ -1,4 +1,4 @@
-"""A whole study of one seed as one pure function of a key: ``simulate``."""
+"""A whole run as one pure function of numbers and a key: ``simulate``."""
 
 import math
 from collections.abc import Callable
@@ -23,22 +23,22 @@ __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
 
 
 class Simulation(NamedTuple):
-    """The parts of `simulate`, for callers that want to stop in between (progress, checkpoints).
+    """The steps of `simulate` as separate functions, for callers that pause between them (progress, checkpoints).
 
     Attributes:
       init: (data, hparams, key) -> (Carry, Metrics before the first round).
       advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
-      round: (data, hparams, key, Carry) -> Carry after one round, nothing measured: for benchmarks and plans.
-      data: the task's data, the first argument of both.
-      num_evaluations: how many times ``advance`` makes a whole run.
-      facts: (Carry) -> RunFacts.
-      double_bits: of hparams.algorithm, the bits of one message as PaME counts them (`Algorithm.double_bits`).
-      num_params: parameters of one model, d; batch statistics are none.
-      mesh: the devices that share each run, where there are several (the task's).
-      alone: one run is work enough for a device (the task's).
-      metrics: what is measured, in this order.
-      layout, kept, restored: of a Carry, see `mdfl_jax.rounds`: where it lies over a mesh, what of it is saved, and how
-        it is made again over other devices.
+      round: (data, hparams, key, Carry) -> Carry after one round, without metrics; for benchmarks and plans.
+      data: the task's data, the first argument of ``init``, ``advance`` and ``round``.
+      num_evaluations: the number of calls of ``advance`` in a whole run.
+      facts: (Carry before the first round) -> RunFacts.
+      double_bits: (hparams.algorithm) -> the bits of one message as PaME counts them; None as `Algorithm.double_bits`.
+      num_params: the number of parameters of one model, d, without batch statistics.
+      mesh: the devices that share each run (``Task.mesh``); None for one device.
+      alone: whether one run keeps a device busy (``Task.alone``).
+      metrics: the metrics that are measured, in this order.
+      layout, kept, restored: functions of a Carry, from `mdfl_jax.rounds`: its shardings over a mesh, the part that a
+        checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
     """
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
@@ -66,22 +66,22 @@ NEEDS = {
     SYMMETRIC: "symmetric mixing weights",
     FIXED: "the same links in every round",
 }
-"""What an algorithm may need of a network, in words."""
+"""The things that an algorithm may need from a network, in words for error messages."""
 
 
 def check_needs(
     algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
 ) -> None:
-    """Checks that a network gives what an algorithm needs.
+    """Checks that a network provides everything that an algorithm needs.
 
     Args:
-      algorithm: with its ``needs``.
-      network: with what it ``gives``.
-      name: how the algorithm is called.
-      network_name: how the network is called.
+      algorithm: the algorithm, with its field ``needs``.
+      network: the network, with its field ``gives``.
+      name: the name of the algorithm in the error message.
+      network_name: the name of the network in the error message.
 
     Raises:
-      UserError: naming what is missing, in words.
+      UserError: if something is missing; the message names it in words.
     """
     missing = algorithm.needs - network.gives
     if missing:
@@ -102,10 +102,13 @@ def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedul
 
 
 def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
-    """The stepwise form of `simulate`.
+    """Builds a simulation whose steps can be called one by one; `simulate` does the same for a whole run.
+
+    Args:
+      task, network, algorithm, schedule: as in `simulate`.
 
     Raises:
-      UserError: where the parts do not fit together, or a metric is declared wrongly.
+      UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
     _check(task, network, algorithm, schedule)
     metrics = metrics_of(network.metrics, algorithm.metrics)
@@ -137,20 +140,20 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
 def simulate(
     task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
 ) -> Callable[[Hparams, jax.Array], Metrics]:
-    """A whole run as a pure function, to be jitted, and mapped over seeds and points.
+    """Returns a whole run as a pure function, which can be jitted and mapped over seeds and sweep points.
 
     Args:
-      task: what is learnt.
-      network: who can talk, when.
-      algorithm: what is done and sent.
-      schedule: rounds and evaluations.
+      task: the learning problem.
+      network: the links between the clients in each round.
+      algorithm: the computation and communication of a round.
+      schedule: the number of rounds, and how often the models are evaluated.
 
     Returns:
-      (hparams, key) -> Metrics with a leading axis of 1 + rounds / eval_every evaluations, the first before any round;
-      ``position`` is [R + 1, N, 2] where recorded.
+      A function (hparams, key) -> Metrics. The metrics have a leading axis of 1 + rounds / eval_every evaluations, and
+      the first one is before any round. ``position`` is [R + 1, N, 2] where it is recorded.
 
     Raises:
-      UserError: where the parts do not fit together.
+      UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
     simulation = build(task, network, algorithm, schedule)
 

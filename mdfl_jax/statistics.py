@@ -1,11 +1,11 @@
-"""Batch statistics as a part of the model that clients hold: what is trained, and what follows the batches.
+"""Batch statistics as a part of the model, beside the trained parameters.
 
-The model of a task with batch normalisation is {"params": ..., "batch_stats": ...}; others are their parameters. A
-running statistic is a coordinate like any other: it is sent, mixed and relayed with the parameters, as averaging the
-state dictionaries of PyTorch does. Its gradient, momentum * (statistic - the batch's), is that of a quadratic around
-the batch's, so that a plain step of length one is the usual running average; no optimiser, decay or learning rate
-comes between. An algorithm under ``algorithm.statistics=local`` exchanges what is trained alone (as FedBN does; Li et
-al., ICLR 2021).
+The model of a task with batch normalisation is {"params": ..., "batch_stats": ...}; any other model is the tree of its
+parameters. A running statistic is treated like a parameter: it is sent, mixed and relayed with the parameters, as if
+PyTorch state dictionaries were averaged. Its gradient is momentum * (statistic - the batch's statistic), which is the
+gradient of a quadratic around the batch's statistic. A plain step of length one therefore gives the usual running
+average; no optimiser, decay or learning rate is applied to it. With ``algorithm.statistics=local`` an algorithm
+exchanges only the trained parameters (as FedBN does; Li et al., ICLR 2021).
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from typing import Any
 import jax
 
 STATISTICS = "batch_stats"
-KEPT = ("mixed", "local")  # what an exchange makes of them
+KEPT = ("mixed", "local")  # the statistics are exchanged with the parameters, or stay with each client
 
 
 def has_statistics(model: Any) -> bool:
-    """Whether a model, stacked or not, holds batch statistics."""
+    """Tells whether a model, stacked or not, has batch statistics."""
     return isinstance(model, dict) and set(model) == {"params", STATISTICS}
 
 
 def trained(model: Any) -> Any:
-    """What is trained of a model: all of it, or all but the statistics.
+    """Returns the trained parameters of a model: the whole model, or everything except its batch statistics.
 
     >>> trained({"params": {"w": 1.0}, "batch_stats": {"mean": 0.0}}), trained({"w": 1.0})
     ({'w': 1.0}, {'w': 1.0})
@@ -32,22 +32,34 @@ def trained(model: Any) -> Any:
 
 
 def with_trained(model: Any, params: Any) -> Any:
-    """The model with other parameters, its statistics as they are."""
+    """Returns the model with other parameters and unchanged batch statistics."""
     return {"params": params, STATISTICS: model[STATISTICS]} if has_statistics(model) else params
 
 
 def sent(model: Any, local: bool) -> Any:
-    """The part of a model that is exchanged."""
+    """Returns the part of a model that is exchanged: without batch statistics if these are ``local``."""
     return trained(model) if local else model
 
 
 def received(model: Any, part: Any, local: bool) -> Any:
-    """The model after an exchange of what `sent` gave."""
+    """Returns the model after an exchange.
+
+    Args:
+      model: the model before the exchange.
+      part: the result of exchanging what `sent` returned.
+      local: whether the batch statistics stay with each client.
+    """
     return with_trained(model, part) if local else part
 
 
 def each(of_trained: Callable[..., Any], of_statistics: Callable[..., Any], *models: Any) -> Any:
-    """Maps models of one structure leaf by leaf: what is trained by one function, statistics by another."""
+    """Maps models of the same structure leaf by leaf, with separate functions for parameters and batch statistics.
+
+    Args:
+      of_trained: the function for leaves of trained parameters, with one argument for each model.
+      of_statistics: the function for leaves of batch statistics, with one argument for each model.
+      *models: the models.
+    """
     if not has_statistics(models[0]):
         return jax.tree.map(of_trained, *models)
     return {

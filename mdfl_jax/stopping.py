@@ -1,4 +1,4 @@
-"""The stop rule: a run holds still once the objective of its mean model does (PaME V-B)."""
+"""The stop rule: a run stops once the objective of its mean model no longer changes (PaME V-B)."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ import jax.numpy as jnp
 
 
 class Watch(NamedTuple):
-    """What the rule remembers of a run.
+    """The state of the stop rule in a run.
 
     Attributes:
-      recent: [2] objectives of the mean model after the last two rounds, NaN before there are any.
-      rounds: [] int32 rounds done.
-      stopped: [] bool.
+      recent: [2] objectives of the mean model after the last two rounds that changed it; NaN before these rounds.
+      rounds: [] int32 rounds that were computed.
+      stopped: [] bool, whether the run has stopped.
     """
 
     recent: jax.Array
@@ -21,23 +21,24 @@ class Watch(NamedTuple):
 
 
 def start_watch(dtype: jnp.dtype) -> Watch:
-    """Before the first round; ``dtype`` is the objective's."""
+    """Returns the state of the stop rule before the first round; ``dtype`` is the type of the objective."""
     return Watch(jnp.full(2, jnp.nan, dtype), jnp.int32(0), jnp.bool_(False))
 
 
 def look(watch: Watch, objective: jax.Array, tolerance: float, moved: jax.Array | bool = True) -> Watch:
-    """One round later.
+    """Updates the state of the stop rule after a round.
 
-    The run has stopped where the standard deviation of the last three objectives is below the tolerance (PaME V-B), or
-    the objective is no longer finite.
+    The run stops if the standard deviation of the last three objectives is below the tolerance (PaME V-B), or if the
+    objective is no longer finite.
 
     Args:
-      watch: before this round.
-      objective: [] of the mean model after it.
-      tolerance: positive.
-      moved: [] bool, whether the model has changed: a round in which an algorithm waits is none of the three.
+      watch: the state before this round.
+      objective: [] objective of the mean model after this round.
+      tolerance: the bound on the standard deviation, positive.
+      moved: [] bool, whether this round changed the mean model. A round without a change, in which an algorithm waits,
+        is not one of the three rounds and does not stop the run.
     """
     three = jnp.append(watch.recent, objective)
-    still = jnp.std(three) < tolerance  # false while there are NaNs
+    still = jnp.std(three) < tolerance  # False while there are NaNs
     recent = jnp.where(moved, three[1:], watch.recent)
     return Watch(recent, watch.rounds + 1, moved & (still | ~jnp.isfinite(objective)))

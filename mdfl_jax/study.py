@@ -1,4 +1,4 @@
-"""Studies from Python: ``run`` does what the command `launch.sweep` does, and ``Results`` holds what it wrote."""
+"""Runs studies from Python: ``run`` does the same as the command `launch.sweep`, and ``Results`` holds the results."""
 
 import json
 import os
@@ -24,14 +24,16 @@ Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
 @dataclass(frozen=True)
 class Results:
-    """What a study wrote, read back.
+    """The results of a finished study, read from its files.
 
     Attributes:
       config: the resolved configuration.
-      summary: summary.json: a dictionary a point with means over the seeds and 95 % intervals, paired differences.
-      lines: metrics.jsonl, an object an evaluation of a run.
-      arrays: history.npz by name: 'rounds' [E]; for the p-th point 'p/accuracy' [S, E, N] and so on (docs/outputs.md).
-      workdir: the folder, None where it was a temporary one.
+      summary: the content of summary.json. For each sweep point it has a dictionary with means over the seeds, 95 %
+        intervals and paired differences.
+      lines: the content of metrics.jsonl, one dictionary for each evaluation of each run.
+      arrays: the arrays of history.npz by name: 'rounds' [E], and for the p-th sweep point 'p/accuracy' [S, E, N] and
+        so on (docs/outputs.md).
+      workdir: the folder of the study; None if it was a temporary one.
     """
 
     config: dict[str, Any]
@@ -42,13 +44,13 @@ class Results:
 
     @classmethod
     def load(cls, workdir: str | Path) -> "Results":
-        """Reads a finished study.
+        """Reads the results of a finished study.
 
         Args:
-          workdir: its folder.
+          workdir: the folder of the study.
 
         Raises:
-          UserError: where the folder holds no finished study.
+          UserError: if the folder holds no finished study, or if a file cannot be read.
         """
         folder = Path(workdir)
         try:
@@ -69,18 +71,18 @@ class Results:
 
     @property
     def points(self) -> list[str]:
-        """The names of the points, in their order."""
+        """The names of the sweep points, in order."""
         return [point["id"] for point in self.summary["points"]]
 
     def array(self, metric: str, point: int | str = 0) -> np.ndarray:
-        """A metric of a point over seeds and evaluations.
+        """Returns the values of a metric of one sweep point, over seeds and evaluations.
 
         Args:
-          metric: as in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E].
-          point: its index or its name.
+          metric: the name in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E].
+          point: the index or the name of the sweep point.
 
         Raises:
-          UserError: for an unknown point or metric; those known are listed.
+          UserError: for an unknown name of a sweep point or metric; the message lists the known names.
         """
         if isinstance(point, str) and point not in self.points:
             raise UserError(unknown_name("point", point, self.points))
@@ -91,17 +93,17 @@ class Results:
         return self.arrays[f"{index}/{metric}"]
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Every metric of every evaluation, a row a point, seed and round; means over the clients."""
+        """Returns a table with one row for each sweep point, seed and evaluated round, and the means over clients."""
         import pandas as pd
 
         return pd.DataFrame(self.lines)
 
 
 def as_config(config: Config) -> ConfigDict:
-    """A configuration from what `run` takes.
+    """Converts the argument ``config`` of `run` to a ConfigDict.
 
     Raises:
-      UserError: for a file that is not there or has no get_config, or for an unknown key or a wrong value.
+      UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
     """
     from mdfl_jax.experiments.config.resolve import check_value, default_config
 
@@ -128,7 +130,7 @@ def as_config(config: Config) -> ConfigDict:
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """The fields of a nested dictionary by dotted path; paths may be dotted already."""
+    """Returns (dotted path, value) for each field of a nested dictionary; its keys may be dotted paths already."""
     pairs: list[tuple[str, Any]] = []
     for name, value in tree.items():
         key = str(name)
@@ -137,19 +139,21 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def run(config: Config, workdir: str | Path | None = None, overwrite: bool = False) -> Results:
-    """Runs a study, with all cores, as `launch.sweep` does.
+    """Runs a study on all CPU cores or accelerators, as the command `launch.sweep` does.
 
     Args:
-      config: a configuration (`mdfl_jax.experiments.default_config`, changed), a dictionary of what differs from the
-        defaults ({"rounds": 100, "network": {"mobility": "dcm"}} or {"network.mobility": "dcm"}), or a config file.
-      workdir: where results go. An unfinished study there goes on, a finished one is read. None: a temporary folder.
-      overwrite: replace whatever the workdir holds.
+      config: a configuration made from `mdfl_jax.experiments.default_config`; or a dictionary of the values that differ
+        from the defaults ({"rounds": 100, "network": {"mobility": "dcm"}} or {"network.mobility": "dcm"}); or the path
+        of a config file.
+      workdir: the folder for the results. If it holds an unfinished study, that study is continued; if it holds a
+        finished one, its results are read. None: a temporary folder.
+      overwrite: whether to replace an earlier study in the workdir.
 
     Returns:
-      The results; equal to those of the command with the same configuration.
+      The results, which equal those of the command with the same configuration.
 
     Raises:
-      UserError: for whatever is wrong with the configuration or the folder.
+      UserError: if anything is wrong with the configuration or the folder.
 
     >>> import mdfl_jax
     >>> results = mdfl_jax.run({"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear"})

@@ -1,7 +1,7 @@
-"""The device that programs are made for: the one at hand, or a target that is named and need not be there.
+"""The target: the devices that programs are compiled for. They are the local devices or named ones that may be absent.
 
-The only module that asks JAX which backend there is. What is done one way on a CPU and another way on an accelerator
-(forms of convolutions, blocks, mappings, mixing) asks `backend` here, so that a program can be made for a target:
+Only this module asks JAX for the backend. All code that differs between CPUs and accelerators (forms of convolutions,
+blocks, mappings, mixing) calls `backend` here. Therefore a program can be compiled for another target:
 `launch.sweep --dry_run --target=tpu-v5e:2x2` compiles a study with that device's own compiler on any machine.
 """
 
@@ -16,23 +16,23 @@ import jax
 
 from mdfl_jax.errors import UserError, unknown_name
 
-# How hard a TPU's compiler tries, of -1 to 1 (benchmarks/README.md): quick is the largest at which it saves time.
+# The effort of a TPU's compiler, from -1 to 1 (benchmarks/README.md); "quick" is the largest effort that saves time.
 EFFORTS = {"full": 0.0, "quick": -0.5, "least": -1.0}
-UNKNOWN_MEMORY = 16 * 2**30  # bytes, of a device that does not tell
+UNKNOWN_MEMORY = 16 * 2**30  # bytes; assumed for a device that does not report its memory
 
 
 class Kind(NamedTuple):
-    """A kind of chip, in its maker's figures.
+    """A kind of chip, with the numbers that its manufacturer publishes.
 
     Attributes:
       backend: cpu, gpu or tpu.
-      memory: bytes of one device; 0: what the machine has.
-      peak: FLOP/s of bfloat16 products, dense; 0: not known.
-      clock: Hz of a TPU's core, by which cycles of the compiler's schedule are seconds.
-      host: the smallest topology that the TPU's compiler knows of this kind; a part of its chips may be used.
-      called: what JAX calls such a TPU.
-      vmem: KiB of its vector memory that one operation may take, where more than the compiler's default of 16 MiB does
-        good (benchmarks/README.md); 0: the default.
+      memory: the memory of one device in bytes; 0: the memory of the machine.
+      peak: the peak rate of dense bfloat16 matrix products, in FLOP/s; 0: unknown.
+      clock: the clock rate of a TPU core in Hz, which converts cycles of the compiler's schedule to seconds.
+      host: the smallest topology of this kind that the TPU's compiler accepts; a target may use only some of its chips.
+      called: the name of this TPU in JAX.
+      vmem: the vector memory in KiB that one operation may use, where more than the compiler's default of 16 MiB makes
+        programs faster (benchmarks/README.md); 0: the default.
     """
 
     backend: str
@@ -57,14 +57,14 @@ KINDS = {
 
 
 class Target(NamedTuple):
-    """Devices to make programs for.
+    """The devices that programs are compiled for.
 
     Attributes:
-      name: as given, or the backend's where it is the one at hand.
+      name: the name given by the user; for the local devices, the name of JAX's backend.
       backend: cpu, gpu or tpu.
-      devices: JAX's devices, or those of a topology.
-      memory: bytes of one device.
-      kind: figures of the chip; None of the backend at hand.
+      devices: JAX's local devices, or those of a topology.
+      memory: the memory of one device in bytes.
+      kind: the kind of chip; None for the local devices.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Target(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether arrays can be put on the devices."""
+        """Whether the devices are present, so that arrays can be put on them."""
         return self.kind is None
 
 
@@ -83,34 +83,34 @@ _aimed: Target | None = None
 
 
 def current() -> Target:
-    """The target that was aimed at, or what is at hand."""
+    """Returns the target set by `aimed_at`, or the local devices."""
     return _aimed or _at_hand()
 
 
 def backend() -> str:
-    """cpu, gpu or tpu."""
+    """Returns the kind of the target's devices: cpu, gpu or tpu."""
     return current().backend
 
 
 def devices() -> list[Any]:
-    """The devices that programs are made for."""
+    """Returns the devices that programs are compiled for."""
     return current().devices
 
 
 def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str | bool | float] | None:
-    """What the target's compiler is told beside its defaults.
+    """Returns the options of the target's compiler that differ from its defaults, or None.
 
-    A TPU's convolutions take windows of their inputs; with more vector memory these are larger, and overlap less. The
-    compiler takes longer to choose them.
+    On a TPU, convolutions read windows of their inputs. With more vector memory the windows are larger and overlap
+    less, but the compiler takes longer to choose them.
 
     Args:
-      large: of a program whose single blocks fill the device (`mdfl_jax.gradients.Cut.alone`).
-      effort: of a TPU's compiler, one of `EFFORTS`. quick: it tries fewer windows for a large program, takes a third of
-        the time, and what it makes up to a fifth more. least: a fraction of the time for any program, good only to see
-        that it compiles.
+      large: whether single blocks of the program fill the device (`mdfl_jax.gradients.Cut.alone`).
+      effort: the effort of a TPU's compiler, one of `EFFORTS`. With "quick", it tries fewer windows for a large program
+        and takes a third of the time; the compiled program takes up to a fifth longer. With "least", it takes a
+        fraction of the time for any program, which is useful only to see whether the program compiles.
     """
     aim = current()
-    if aim.backend == "gpu":  # its fusion of products by Triton aborts on some of ours (jax 0.10.2); cuBLAS does them
+    if aim.backend == "gpu":  # XLA's Triton GEMM aborts on some of our products (jax 0.10.2), so cuBLAS computes them
         return {"xla_gpu_enable_triton_gemm": False}
     called = str(getattr(aim.devices[0], "device_kind", ""))
     kind = aim.kind or next((kind for kind in KINDS.values() if kind.called and kind.called == called), None)
@@ -123,22 +123,22 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_all_cores() -> None:
-    """Makes one host device a core, unless the environment says otherwise or JAX has begun already."""
+    """Makes one JAX host device for each core, unless the environment sets a number or JAX is already initialised."""
     said = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if not said and not os.environ.get("JAX_NUM_CPU_DEVICES"):
-        with contextlib.suppress(RuntimeError):  # once its backends are there, JAX takes no other number
+        with contextlib.suppress(RuntimeError):  # JAX refuses a new number once its backends exist
             jax.config.update("jax_num_cpu_devices", num_cores())
 
 
 def _at_hand() -> Target:
     found = jax.local_devices()
     name = jax.default_backend()
-    if name == "cpu":  # its devices share the machine's memory
+    if name == "cpu":  # the host devices share the machine's memory
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // len(found)
     else:
         memory = (found[0].memory_stats() or {}).get("bytes_limit", UNKNOWN_MEMORY)
@@ -147,9 +147,9 @@ def _at_hand() -> Target:
 
 @contextlib.contextmanager
 def aimed_at(target: Target) -> Iterator[None]:
-    """Makes programs for ``target`` inside a ``with``.
+    """A context manager inside which programs are compiled for ``target``.
 
-    JAX keeps what it traced by function: one that was traced before for another target must be built anew.
+    JAX caches traces for each function object, so a function that was traced for another target must be built anew.
     """
     global _aimed
     before, _aimed = _aimed, target
@@ -160,13 +160,13 @@ def aimed_at(target: Target) -> Iterator[None]:
 
 
 class Wanted(NamedTuple):
-    """A target's name taken apart: its kind, its chips, and the topology of which they are the first ones.
+    """The parts of a target's name: the kind of chip, the number of chips and the topology that contains them.
 
     Attributes:
-      name: as given.
+      name: the name given by the user.
       kind: a key of `KINDS`.
-      chips: how many.
-      topology: bounds as the TPU's compiler writes them; '' of other kinds.
+      chips: the number of chips, the first ones of the topology.
+      topology: bounds in the notation of the TPU's compiler; '' for other kinds.
     """
 
     name: str
@@ -176,10 +176,10 @@ class Wanted(NamedTuple):
 
 
 def parse(name: str) -> Wanted:
-    """A target's name taken apart, KIND or KIND:CHIPS; the chips of a TPU are a number or bounds such as 2x2.
+    """Parses a target's name, KIND or KIND:CHIPS. CHIPS is a number or, for a TPU, bounds such as 2x2.
 
     Raises:
-      UserError: for an unknown kind (those known are listed), or chips that are no number or bounds.
+      UserError: for an unknown kind (the message lists the known ones), or if CHIPS has another form or is too large.
 
     >>> parse("tpu-v5e:2x4")
     Wanted(name='tpu-v5e:2x4', kind='tpu-v5e', chips=8, topology='2x4')

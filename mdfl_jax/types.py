@@ -1,7 +1,7 @@
-"""The three nouns of a simulation, Task, Network and Algorithm, and what passes between them.
+"""The three main parts of a simulation, Task, Network and Algorithm, and the values that they exchange.
 
-Axes, one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes. A stacked
-tree has a leading client axis ([N, ...]). ``mix[i, j]`` is the weight that receiver i gives to sender j.
+Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
+A stacked tree has a leading client axis ([N, ...]). ``mix[i, j]`` is the weight that receiver i gives to sender j.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ ClientParams = Any  # the same tree with a leading client axis, [N, ...]
 
 
 class Clients(Protocol):
-    """Who holds what, as a task's ``partition`` gives it; networks and mixings read these two fields."""
+    """The clients' data, from a task's ``partition``. Networks and mixing rules read only these two fields."""
 
     @property
     def num_samples(self) -> jax.Array:
@@ -28,14 +28,14 @@ class Clients(Protocol):
 
     @property
     def label_counts(self) -> jax.Array:
-        """[N, C] int32 how many of each label."""
+        """[N, C] int32 samples of each label that each client holds."""
 
 
 class Score(NamedTuple):
-    """How well stacked models do on the test samples.
+    """The performance of N stacked models on the test samples.
 
     Attributes:
-      accuracy: [N] float32 in [0, 1].
+      accuracy: [N] float32 accuracy in [0, 1].
       loss: [N] float32 mean loss.
     """
 
@@ -44,7 +44,7 @@ class Score(NamedTuple):
 
 
 class Hparams(NamedTuple):
-    """The numbers of a run, traced, one pytree a noun: what a sweep varies without compiling again."""
+    """The traced numbers of a run, one pytree for each main part. A sweep varies them without compiling again."""
 
     task: Any
     network: Any
@@ -52,26 +52,25 @@ class Hparams(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is learnt, as pure functions.
+    """The learning problem, as pure functions.
 
     Attributes:
-      num_clients: N.
-      data: arrays shared by all seeds and points, on the device once; passed back to the functions below.
-      partition: (data, hparams.task, key) -> Clients, with whatever else ``gradient`` needs; over a mesh followed by
-        clients that hold nothing, until the devices divide them (`mdfl_jax.sharding.padded`).
-      init: (data, key) -> params of one model, as all clients start with.
+      num_clients: the number of clients, N.
+      data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
+      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs. Over a mesh, it
+        appends clients without samples until the devices divide the number of clients (`mdfl_jax.sharding.padded`).
+      init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
-        gradient of zero. ``key`` draws minibatches and belongs to one local step.
+        gradient of zero. ``key`` draws the minibatches of one local step.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      mesh: the devices that share one simulation, where there are several.
-      by_client: (clients) -> the same tree of bool, what of it these devices divide along the leading axis; the rest
-        lies on each of them, and so does all where this is left out.
-      objective: (data, clients, params [1, ...]) -> [] what is minimised, over all training samples; the stop rule
-        needs it.
-      validate: (data, clients, params [1, ...]) -> [] loss on samples that are neither trained nor tested on, by which
-        step sizes are chosen.
-      alone: one client's samples are work enough for the device, so that runs follow one another there.
-      in_turn: models are evaluated one after the other.
+      mesh: the devices that share one simulation; None for one device.
+      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
+        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
+      objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
+      validate: (data, clients, params [1, ...]) -> [] the loss on samples that are used for neither training nor
+        testing, by which step sizes are chosen.
+      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
+      in_turn: whether models are evaluated one after another.
     """
 
     num_clients: int
@@ -89,18 +88,21 @@ class Task(NamedTuple):
 
 
 class Links(NamedTuple):
-    """All that an algorithm knows of the world in a round. A network fills the fields that it names in ``gives``.
+    """Everything that an algorithm knows about the network in a round.
+
+    A network fills the fields that it names in ``gives``.
 
     Attributes:
-      adjacency: [N, N] bool, adjacency[i, j] where i hears j; no self loops.
-      mix: [N, N] float, rows sum to one.
-      at_server: [N] bool, who meets the server in this round.
-      last_server: [N] int32 round of the latest meeting with the server, this round's included; before the first one a
-        negative number (`BEFORE`).
-      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` where none comes.
-      partner: [N] int32 the one client that each can talk to, itself where it is alone; where links are pairs.
-      real: how many of the rows are clients, the first ones; None: all. Networks leave it out. The others, with which
-        the rows of a mesh's devices are filled up, hold nothing, meet nobody and are in no sum over clients.
+      adjacency: [N, N] bool, adjacency[i, j] is True if i receives from j; there are no self loops.
+      mix: [N, N] float mixing matrix; its rows sum to one.
+      at_server: [N] bool, whether each client meets the server in this round.
+      last_server: [N] int32 round of the latest meeting with the server, which may be this round; a negative number
+        (`BEFORE`) before the first meeting.
+      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
+      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; given where links are
+        disjoint pairs.
+      real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
+        padding clients, which have no samples and no links and are excluded from all sums over clients.
     """
 
     adjacency: jax.Array
@@ -113,23 +115,23 @@ class Links(NamedTuple):
 
     @property
     def num_clients(self) -> int:
-        """N, without the rows that fill up."""
+        """The number of clients, N, without padding clients."""
         return self.adjacency.shape[0] if self.real is None else self.real
 
 
-BEFORE = -1  # the round of the last meeting before the first one: all clients start with the server's first model
-NEVER = 2**30  # the round of a meeting that does not come; sums with it stay in 32 bits
-SYMMETRIC = "symmetric"  # of a network: mix is symmetric and doubly stochastic in every round
-FIXED = "fixed"  # of a network: the same links in every round in which there are any
+BEFORE = -1  # the value of last_server before the first meeting: all clients start with the server's first model
+NEVER = 2**30  # the value of next_server if there is no further meeting; sums with it stay in 32 bits
+SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly stochastic in every round
+FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
 
 
 class Places(NamedTuple):
-    """Where the clients are, for metrics and figures.
+    """The positions of the clients, for metrics and figures.
 
     Attributes:
-      position: [N, 2] float32.
-      distance_moved: [N] float32 since the start.
-      is_mobile: [N] bool.
+      position: [N, 2] float32 positions.
+      distance_moved: [N] float32 distance that each client has moved since the start.
+      is_mobile: [N] bool, whether each client is mobile.
     """
 
     position: jax.Array
@@ -138,17 +140,17 @@ class Places(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Who can talk, when.
+    """The links between clients in each round, as pure functions.
 
     Attributes:
-      num_clients: N.
-      gives: the fields of Links that this network fills, and what it promises of them: `SYMMETRIC`, `FIXED`.
-      init: (hparams.network, key, clients) -> state before the first round.
-      step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the world
-        after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; streams are taken by round.
+      num_clients: the number of clients, N.
+      gives: the fields of Links that this network fills, and the promises it makes about them: `SYMMETRIC`, `FIXED`.
+      init: (hparams.network, key, clients) -> the state before the first round.
+      step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the state
+        after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; the round selects the streams.
       places: (state) -> Places.
-      reached: (state before the first round) -> [N] bool, who ever meets the server; None where there is none.
-      metrics: of its own, measured beside those of every study.
+      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
+      metrics: the network's own metrics, which are measured in addition to those of every study.
     """
 
     num_clients: int
@@ -161,12 +163,12 @@ class Network(NamedTuple):
 
 
 class RoundStats(NamedTuple):
-    """What one round did.
+    """Statistics of one round.
 
     Attributes:
       loss: [N] float32 training loss at the first local step.
-      messages: [N] int32 messages that each client sent, one a directed link.
-      bits: what these messages hold, a client.
+      messages: [N] int32 messages that each client sent, one for each directed link.
+      bits: the number of bits in these messages, for each client.
     """
 
     loss: jax.Array
@@ -178,21 +180,23 @@ Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
 
 
 class Algorithm(NamedTuple):
-    """What is done and sent in a round.
+    """The computation and the communication of a round, as pure functions.
 
     Attributes:
-      needs: the fields of Links that it reads, and what it takes for granted of them: `SYMMETRIC`, `FIXED`.
-      init: (hparams.algorithm, client_params) -> state; its leaves of as many rows as client_params are the clients'.
-      round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats); ``gradient`` is the task's, bound
-        to the data and the clients; ``key`` belongs to the round.
+      needs: the fields of Links that the algorithm reads, and the promises that it relies on: `SYMMETRIC`, `FIXED`.
+      init: (hparams.algorithm, client_params) -> state. A leaf with the number of rows of client_params must have one
+        row for each client.
+      round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats). ``gradient`` is the task's, with
+        the data and the clients already given; ``key`` is the key of the round.
       params: (state) -> client_params [N, ...], the models to evaluate.
-      global_model: (state) -> params [1, ...], where the algorithm has one, as with a server; else it is the mean of
-        the clients' models.
+      global_model: (state) -> params [1, ...], if the algorithm has a global model, for example at a server; None: the
+        global model is the mean of the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
-        counts them; None where that count does not say.
-      local_statistics: batch statistics are not sent (`mdfl_jax.statistics`).
-      participates: picks its neighbours and periods itself; else the network is thinned for it.
-      metrics: of its own, measured beside those of every study.
+        counts them; None where PaME's count does not cover the algorithm.
+      local_statistics: whether batch statistics stay with each client (`mdfl_jax.statistics`).
+      participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
+        is thinned for it.
+      metrics: the algorithm's own metrics, which are measured in addition to those of every study.
     """
 
     needs: frozenset[str]
@@ -207,7 +211,14 @@ class Algorithm(NamedTuple):
 
 
 def of_types(tree: Any, like: Any) -> Any:
-    """The tree with the float types of another: 64-bit models leave the world, in single precision, as it is."""
+    """Converts the floating-point leaves of a tree to the types of another tree.
+
+    It keeps the state of a network in single precision also where the models have 64 bits.
+
+    Args:
+      tree: the tree to convert.
+      like: a tree of the same structure that has the wanted types.
+    """
 
     def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
         return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x

@@ -8,7 +8,6 @@ same code: `make test` leaves it to `make test-long`.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,29 +20,21 @@ os.environ["XLA_FLAGS"] = (
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"mdfl_jax_test_cache_{os.getuid()}")
 )
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
-
-SETTINGS = {
-    "jax_disable_most_optimizations": True,
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compile_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    if getattr(request.module, "COMPILE_FULLY", False):
-        yield
-        return
+def _compile_as_told(request: pytest.FixtureRequest) -> None:
+    """Programs are kept from module to module, but for those compiled in the other manner."""
     import jax  # not before the environment is set
 
-    before = {name: jax.config.values[name] for name in SETTINGS}
-    for name, value in SETTINGS.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    jax.clear_caches()  # what was compiled here is slow to run
+    quickly = not getattr(request.module, "COMPILE_FULLY", False)
+    if jax.config.values["jax_disable_most_optimizations"] != quickly:
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", quickly)
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""One script a paper: its figures from our configs, our values beside its claims."""
+"""One script per paper. It computes the paper's figures with our configs and prints our values and its claims."""

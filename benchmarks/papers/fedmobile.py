@@ -1,10 +1,10 @@
-"""FedMobile's figures 3 to 6 and 8 to 16, our values beside the paper's claims.
+"""Compute FedMobile's figures 3 to 6 and 8 to 16; print our values and the paper's claims.
 
 python -m benchmarks.papers.fedmobile --figure=3 [--scale=small|paper] [--workdir=runs/papers] [--json=FILE]
 
-Figure 3 is least squares and takes a minute or two at the paper's size, which is that of both scales. The others are
-Fashion-MNIST with LeNet (MDFL_DATA_DIR holds fashion_mnist.npz); `small` has 10 clients, 2,000 images and 60 slots, to
-show that everything runs.
+Figure 3 is least squares. Both scales use the paper's size, which takes a minute or two. The other figures use
+Fashion-MNIST with LeNet (MDFL_DATA_DIR holds fashion_mnist.npz). Their scale `small` has 10 clients, 2,000 images and
+60 slots; it only shows that everything runs.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from configs import fedmobile_fmnist, fedmobile_synthetic
 
 
 def _slots(point: Point) -> str:
-    """Slots to the target, mean over the seeds that reach it."""
+    """Format the slots to the target: the mean over the seeds that reach it, with their number if not all do."""
     reached = [r for r in point["rounds_to_target_per_seed"] if r is not None]
     seeds = len(point["rounds_to_target_per_seed"])
     told = f"{sum(reached) / len(reached):.0f}" if reached else "-"
@@ -41,13 +41,13 @@ def _table(title: str, config: ConfigDict, accuracy: bool) -> Table:
 
 
 def figure_3() -> list[Table]:
-    """Least squares: variants, search intervals, rho, numbers of relays."""
+    """Compute figure 3, least squares: variants, search intervals, rho, numbers of relays."""
     studies = ("variants", "upload", "download", "rho", "uploads", "downloads")
     return [_table(name, fedmobile_synthetic.get_config(name), accuracy=False) for name in studies]
 
 
 def images(*arguments: str) -> Callable[[], list[Table]]:
-    """A figure of some studies of configs/fedmobile_fmnist.py."""
+    """Return a function that computes a figure from these studies of configs/fedmobile_fmnist.py."""
 
     def make() -> list[Table]:
         found = []

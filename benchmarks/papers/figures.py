@@ -1,4 +1,4 @@
-"""What the papers' scripts share: studies run once and read again, tables, the command line."""
+"""The code that the papers' scripts share: it runs or reads studies, formats tables, and parses the command line."""
 
 import json
 import sys
@@ -13,24 +13,24 @@ from ml_collections import ConfigDict
 from launch import common
 from mdfl_jax.errors import UserError
 
-_FIGURE = flags.DEFINE_string("figure", "", "The paper's number.")
+_FIGURE = flags.DEFINE_string("figure", "", "The number of the figure in the paper.")
 _SCALE = flags.DEFINE_enum("scale", "small", ["small", "paper"], "Size.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "Where the studies go.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "The folder of the studies' workdirs.")
 _JSON = flags.DEFINE_string("json", "", "Write the tables to this file too.")
 
 Rows = list[list[str]]
 Table = tuple[str, list[str], Rows]  # title, header, rows
 Point = dict[str, Any]
-Figures = dict[str, tuple[Callable[[], list[Table]], str]]  # by number: what makes it, the paper's claim
+Figures = dict[str, tuple[Callable[[], list[Table]], str]]  # by number: the function that computes it, the claim
 
 
 def small() -> bool:
-    """Whether the small scale is asked for."""
+    """Return whether --scale=small is set."""
     return _SCALE.value == "small"
 
 
 def summary_of(config: ConfigDict) -> dict[str, Any]:
-    """The summary of a study; run where it is not finished."""
+    """Return the summary of a study; run the study first if it is not finished."""
     from mdfl_jax.experiments import make_study, run_study
     from mdfl_jax.experiments.ahead import memory
     from mdfl_jax.experiments.results import workdir as workdirs
@@ -45,19 +45,19 @@ def summary_of(config: ConfigDict) -> dict[str, Any]:
 
 
 def study(config: ConfigDict) -> list[Point]:
-    """The points of a study."""
+    """Return the summaries of a study's sweep points."""
     return summary_of(config)["points"]
 
 
 def best(config: ConfigDict) -> list[tuple[str, Point]]:
-    """Each algorithm's best point, by name, of a study that chooses step sizes."""
+    """Return (algorithm name, its best sweep point) pairs of a study that chooses step sizes."""
     summary = summary_of(config)
     points = {p["id"]: p for p in summary["points"]}
     return [(s["of"]["algorithm.name"], points[s["id"]]) for s in summary["selected"] if s["id"]]
 
 
 def cell(statistic: Any, scale: float = 1.0, digits: int = 3) -> str:
-    """'1.23 ± 0.04', the mean alone where there is one seed, a dash where there is none."""
+    """Format a statistic as '1.23 ± 0.04': without an interval if there is one seed, as '-' if there is no mean."""
     if statistic is None or statistic["mean"] is None:
         return "-"
     try:
@@ -68,13 +68,17 @@ def cell(statistic: Any, scale: float = 1.0, digits: int = 3) -> str:
 
 
 def value_of(point: Point, path: str) -> str:
-    """The value of a swept field, as text."""
+    """Return the value of a swept field at a sweep point, as text."""
     value = point["overrides"][path]
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def pivot(points: list[Point], down: str, across: str, take: Callable[[Point], str]) -> tuple[list[str], Rows]:
-    """Points as a table: one field down, another across."""
+    """Arrange sweep points as a table: one field gives the rows, another the columns.
+
+    Returns:
+      The header and the rows. A point that diverged has the cell 'diverged'.
+    """
     rows = list(dict.fromkeys(value_of(p, down) for p in points))
     columns = list(dict.fromkeys(value_of(p, across) for p in points))
     at = {(value_of(p, down), value_of(p, across)): "diverged" if p["diverged"] else take(p) for p in points}
@@ -83,7 +87,7 @@ def pivot(points: list[Point], down: str, across: str, take: Callable[[Point], s
 
 
 def run(figures: Figures) -> None:
-    """The command line of a paper's script: prints a figure's tables in Markdown, and the paper's claim."""
+    """Run the command line of a paper's script: print a figure's tables in Markdown, and the paper's claim."""
 
     def main() -> int:
         if _FIGURE.value not in figures:

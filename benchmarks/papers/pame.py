@@ -1,10 +1,10 @@
-"""PaME's figures 2 to 12, our values beside the paper's claims.
+"""Compute PaME's figures 2 to 12; print our values and the paper's claims.
 
 python -m benchmarks.papers.pame --figure=9 [--scale=small|paper] [--workdir=runs/papers] [--json=FILE]
 
-Figures that share their runs share a workdir: what is finished is read again. `small` takes seconds a figure and shows
-that everything runs; `paper` has the paper's numbers of nodes and coordinates. What the paper leaves open (samples,
-graph, grid of step sizes) stands in the configs' heads.
+Figures that use the same runs share a workdir, so a finished study is read and not run again. The scale `small` takes
+seconds per figure and only shows that everything runs; `paper` has the paper's numbers of nodes and coordinates. The
+docstrings of the configs list the settings that the paper does not give (samples, graph, grid of step sizes).
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ def _linear(argument: str) -> list[Point]:
 
 
 def objective(point: Point) -> str:
-    """The final objective a node, f / m."""
+    """Format the final objective per node, f / m."""
     return cell(point["objective"], 1 / point["overrides"].get("network.num_clients", 64), 4)
 
 
 def iterations(point: Point) -> str:
-    """Iterations until the paper's rule stops the run."""
+    """Format the number of iterations until the paper's stop rule ends the run."""
     return cell(point["rounds_done"])
 
 
@@ -38,7 +38,7 @@ AXES = {
 
 
 def figure_2() -> list[Table]:
-    """Final objectives by transmission rate, participation rate and period."""
+    """Compute figure 2: final objectives by transmission rate, participation rate and period."""
     found = []
     for argument, axis in AXES.items():
         header, rows = pivot(_linear(argument), "network.num_clients", axis, objective)
@@ -47,13 +47,13 @@ def figure_2() -> list[Table]:
 
 
 def convergence(argument: str) -> list[Table]:
-    """Figures 3 to 6 in numbers: iterations to the stop."""
+    """Compute one of the figures 3 to 6 in numbers: the iterations to the stop."""
     header, rows = pivot(_linear(argument), "network.num_clients", AXES[argument], iterations)
     return [(f"iterations to the stop, by {argument}", header, rows)]
 
 
 def figure_7() -> list[Table]:
-    """Objective, iterations and seconds by density of the graph and transmission rate."""
+    """Compute figure 7: objective, iterations and seconds by density of the graph and transmission rate."""
     points, found = _linear("connectivity"), []
     nodes = 16 if small() else 64
     seconds = lambda p: f"{p['run_seconds'] / len(p['rounds_done']['per_seed']):.2g}"  # noqa: E731
@@ -67,7 +67,7 @@ def figure_7() -> list[Table]:
 
 
 def figure_8() -> list[Table]:
-    """Accuracy, and what it takes to reach the target, of every algorithm at its best step size."""
+    """Compute figure 8: accuracy, and rounds and bits to the target, of each algorithm at its best step size."""
     found = []
     for argument in ("small",) if small() else ("m32", "m64", "m128"):
         rows = []
@@ -93,7 +93,10 @@ def figure_8() -> list[Table]:
 
 
 def _to_the_stop() -> list[tuple[str, str, dict[str, Point]]]:
-    """(m, n, best points by algorithm) of figures 9 and 10: step sizes are chosen at the smallest m, under one seed."""
+    """Run the studies of figures 9 and 10; step sizes are chosen at the smallest m with one separate seed.
+
+    Returns (m, n, points by algorithm) for each pair of m and n.
+    """
     nodes, sizes = ((8, 16), (50, 100)) if small() else ((32, 64, 128), (1000, 5000, 10000))
     found = []
     for n in sizes:
@@ -121,12 +124,12 @@ def _stop_table(title: str, take: Callable[[Point], str]) -> list[Table]:
 
 
 def figure_9() -> list[Table]:
-    """Iterations to the stop by m and n."""
+    """Compute figure 9: iterations to the stop by m and n."""
     return _stop_table("iterations to the stop (5 a communication)", iterations)
 
 
 def figure_10() -> list[Table]:
-    """Volume to the stop by m and n."""
+    """Compute figure 10: communication volume to the stop, and the accuracy there, by m and n."""
     ours = _stop_table("megabits a client to the stop, our count", lambda p: f"{p['bits_sent_per_client'] / 1e6:.3g}")
     accuracy = _stop_table("test accuracy at the stop (%)", lambda p: cell(p["final_accuracy"], 100))
     return ours + accuracy
@@ -148,17 +151,17 @@ def _sized(argument: str) -> str:
 
 
 def figure_11() -> list[Table]:
-    """Accuracy on Fashion-MNIST with C classes a node."""
+    """Compute figure 11: accuracy on Fashion-MNIST with C classes per node."""
     return _images({f"C = {c}": pame_fashion.get_config(_sized(f"c{c}")) for c in (1, 7, 10)})
 
 
 def figure_12() -> list[Table]:
-    """Accuracy on CIFAR-10 with ResNet-20, IID and by Dirichlet."""
+    """Compute figure 12: accuracy on CIFAR-10 with ResNet-20, with IID and Dirichlet partitions."""
     configs = {}
     for name, partition, alpha in (("IID", "iid", 1.0), ("Dirichlet 0.6", "dirichlet", 0.6), ("0.3", "dirichlet", 0.3)):
         config = configs[name] = cifar_resnet.get_config("pame")
         config.name += f"_{partition}_{alpha:g}"
-        config.sweep = config.sweep.split("; ", 1)[1]  # one partition, of the three
+        config.sweep = config.sweep.split("; ", 1)[1]  # without the axis of the three partitions
         config.data.partition, config.data.alpha = partition, alpha
         if small():
             config.seeds, config.rounds, config.eval_every = 1, 4, 2

@@ -1,9 +1,10 @@
-"""Makes town.fcd.xml.gz, the trace of configs/trace_digits.py: python configs/data/make_trace.py
+"""Generate town.fcd.xml.gz, the trace of configs/trace_digits.py: python configs/data/make_trace.py
 
-A town of 1,000 m x 800 m with a street every 100 m, 20 vehicles for 900 s, a sample every 2 s, in the format of SUMO's
-floating car data. Vehicles 0 to 15 stay in one of four quarters, four in each; 16 to 19 (buses) go to and fro between
-the quarters. A vehicle goes along the streets to a corner drawn at random, waits there and goes on. Two of the locals
-of each quarter leave for a while and come back. The file is the same at every call.
+The town is 1,000 m x 800 m with a street every 100 m. The trace has 20 vehicles for 900 s, with a sample every 2 s, in
+the format of SUMO's floating car data. Vehicles 0 to 15 ("local") stay in one of four quarters, four vehicles in each.
+Vehicles 16 to 19 ("bus") drive between the quarters. A vehicle drives along the streets to a corner drawn at random,
+waits there and drives on. Two local vehicles of each quarter leave the town for a while and come back. Every call
+writes the same file.
 """
 
 import gzip
@@ -19,13 +20,13 @@ TOWN = Path(__file__).parent / "town.fcd.xml.gz"
 
 
 def corner_in(rng: random.Random, quarter: int) -> tuple[int, int]:
-    """A street corner of a quarter, in blocks."""
+    """Draw a street corner of a quarter; return its x and y in blocks."""
     (left, right), (low, high) = QUARTERS[quarter]
     return rng.randint(left, right), rng.randint(low, high)
 
 
 def drive(rng: random.Random, vehicle: int) -> list[tuple[float, float, float]]:
-    """The corners (time, x, y) of a vehicle's way, in seconds and metres."""
+    """Draw the route of a vehicle; return its corners (time, x, y) in seconds and metres."""
     local = vehicle < 16
     quarter = vehicle % 4
     x, y = corner_in(rng, quarter)
@@ -46,7 +47,11 @@ def drive(rng: random.Random, vehicle: int) -> list[tuple[float, float, float]]:
 
 
 def place(way: list[tuple[float, float, float]], time: float) -> tuple[float, float]:
-    """Where a vehicle is on its way."""
+    """Return the place (x, y) in metres of a vehicle on its route at a time in seconds.
+
+    Raises:
+      ValueError: The route does not cover this time.
+    """
     for (begin, x, y), (end, to_x, to_y) in itertools.pairwise(way):
         if begin <= time <= end:
             share = (time - begin) / (end - begin)
@@ -55,10 +60,10 @@ def place(way: list[tuple[float, float, float]], time: float) -> tuple[float, fl
 
 
 def make() -> bytes:
-    """The file's text, not yet compressed."""
+    """Return the content of the file before compression."""
     rng = random.Random(2024)
     ways = [drive(rng, vehicle) for vehicle in range(20)]
-    # The first two locals of each quarter are away for 200 s.
+    # The first two local vehicles of each quarter are away for 200 s.
     away = {vehicle: (leaves, leaves + 200) for vehicle in range(8) for leaves in [rng.randint(100, 600)]}
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<fcd-export>"]
     for time in range(0, SECONDS + 1, STEP):

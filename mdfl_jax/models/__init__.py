@@ -1,4 +1,4 @@
-"""What clients learn. Importing the package registers every model."""
+"""The models that clients train. Importing the package registers every model."""
 
 from mdfl_jax.models import cnn, dense, lenet, resnet
 from mdfl_jax.models.adapters import SamplesLast, adapt

@@ -1,4 +1,4 @@
-"""Flax models written for other programs, as client models: how they are told that they train, and their layout."""
+"""Makes client models of Flax modules that were written for other programs."""
 
 import inspect
 from typing import Any
@@ -17,23 +17,23 @@ IN_TRAINING = {
     "deterministic": False,
     "use_running_average": False,
 }
-"""Arguments by which flax models are told that they train, and what they are then."""
+"""Arguments by which Flax modules distinguish training from evaluation, with their values in training."""
 
 
 def adapt(model: nn.Module, training: str = "") -> nn.Module:
-    """A client model of a flax module as most are written: from images [B, H, W, channels] to logits [B, C].
+    """Makes a client model of a usual Flax module, which maps images [B, H, W, channels] to logits [B, C].
 
-    Its ``BatchNorm`` and ``Dropout`` work: it is told in training and in evaluation which of them it is, its batch
-    statistics are exchanged or kept as ``algorithm.statistics`` says, and what it draws is its client's own. It is
-    slower than the models of this package, whose samples come last.
+    ``BatchNorm`` and ``Dropout`` in the module work: the module is told whether it is in training or in evaluation, its
+    batch statistics are exchanged or kept as ``algorithm.statistics`` says, and each client has its own random draws.
+    An adapted model is slower than the models of this package, which have the samples on the last axis.
 
     Args:
       model: the module.
-      training: the argument of its ``__call__`` that says that it trains; found among `IN_TRAINING` where left out.
-        One that is not among them is True in training.
+      training: the argument of the module's ``__call__`` that tells whether it is in training. By default it is found
+        among `IN_TRAINING`. An argument that is not in `IN_TRAINING` is set to True in training.
 
     Raises:
-      UserError: where it has no such argument.
+      UserError: if the module has no such argument.
 
     >>> import flax.linen as nn
     >>> class Net(nn.Module):
@@ -52,7 +52,7 @@ def adapt(model: nn.Module, training: str = "") -> nn.Module:
 
 
 class Adapted(nn.Module):
-    """A module that is told by an argument whether it trains; see `adapt`.
+    """A client model around a module with an argument that tells whether it is in training; see `adapt`.
 
     Attributes:
       inner: the module.
@@ -61,11 +61,14 @@ class Adapted(nn.Module):
 
     inner: nn.Module
     training: str
-    draws = True  # in training it may draw from flax's stream "dropout"
+    draws = True  # in training the module may draw from Flax's stream "dropout"
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Logits of images [B, H, W, channels]; ``mask`` [B] bool, which samples there are, is given in training."""
+        """Returns the logits [B, C] of images [B, H, W, channels].
+
+        ``mask`` [B] bool is given only in training; it is False for padding.
+        """
         says = IN_TRAINING.get(self.training, True)
         if mask is not None:
             images = _filled_up(images, mask)
@@ -73,39 +76,42 @@ class Adapted(nn.Module):
 
 
 def _filled_up(images: jax.Array, mask: jax.Array) -> jax.Array:
-    """Images with those that there are, once more, in place of those that are not: padding is in no statistic."""
+    """Replaces padding by copies of the real images, so that padding does not change the batch statistics."""
     present = jnp.argsort(~mask, stable=True)
-    turn = jnp.cumsum(~mask) - 1  # in which those that are not follow one another
+    turn = jnp.cumsum(~mask) - 1  # the number of each padding sample, from 0
     return images[jnp.where(mask, jnp.arange(mask.shape[0]), present[turn % jnp.maximum(jnp.sum(mask), 1)])]
 
 
 class SamplesLast(nn.Module):
-    """A module that takes [channels, H, W, B], samples last, as those of this package do inside: on CPUs the faster.
+    """A client model around a module whose input is [channels, H, W, B], with the samples last.
+
+    The models of this package use this layout internally, because it is faster on CPUs.
 
     Attributes:
-      inner: from [channels, H, W, B], and a mask where it keeps batch statistics, to logits [B, C]. It may not be one
-        that `adapt` wraps, whose samples come first.
+      inner: a module from [channels, H, W, B] to logits [B, C]. It takes a mask as its second argument if it has batch
+        statistics. A module for `adapt` cannot be used here, because its samples are on the first axis.
     """
 
     inner: nn.Module
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Logits of images [B, H, W, channels]; ``mask`` [B] bool is given in training."""
+        """Returns the logits [B, C] of images [B, H, W, channels]; ``mask`` [B] bool is given only in training."""
         given = () if mask is None else (mask,)
         return self.inner(jnp.transpose(images, (3, 1, 2, 0)), *given)
 
 
 def variables_of(model: nn.Module, image_shape: tuple[int, ...]) -> Any:
-    """The shapes of a model's variables.
+    """Returns the shapes of a model's variables, after checks that the model can be trained and evaluated.
 
     Args:
-      model: from images to logits.
+      model: a module from images [B, H, W, channels] to logits [B, C].
       image_shape: (height, width, channels).
 
     Raises:
-      UserError: where it cannot be called with images alone, or in training; where it keeps batch statistics and takes
-        no mask; where it is told whether it trains and `adapt` does not wrap it.
+      UserError: if the model cannot be called with images alone, or fails in training; if it returns no logits [B, C];
+        if it has batch statistics and takes no mask; or if it has an argument of `IN_TRAINING`, so that it needs
+        `adapt`.
     """
     name, arguments = type(model).__name__, inspect.signature(type(model).__call__).parameters
     images, mask = jnp.zeros((2, *image_shape)), jnp.ones(2, bool)
@@ -113,8 +119,8 @@ def variables_of(model: nn.Module, image_shape: tuple[int, ...]) -> Any:
         raise UserError(f"the model {name} is told by {said[0]} whether it trains; mdfl_jax.models.adapt wraps it")
     try:
         shapes = jax.eval_shape(model.init, jax.random.key(0), images)
-        logits = jax.eval_shape(model.apply, shapes, images)  # what it draws is for training alone
-    except Exception as error:  # of the user's module: anything
+        logits = jax.eval_shape(model.apply, shapes, images)  # without random keys: only training may draw
+    except Exception as error:  # the user's module may raise any type
         shape = f"[2, {', '.join(map(str, image_shape))}]"
         raise UserError(f"the model {name} cannot be called with images {shape} alone: {_in_a_line(error)}") from error
     if logits.ndim != 2 or logits.shape[0] != len(images):
@@ -134,7 +140,7 @@ def variables_of(model: nn.Module, image_shape: tuple[int, ...]) -> Any:
 
 
 def draws(model: nn.Module) -> bool:
-    """Whether a model may draw in training."""
+    """Tells whether a model may draw random numbers in training."""
     return bool(getattr(model, "draws", False))
 
 

@@ -1,4 +1,4 @@
-"""Small convolutional networks: MADFL's and DADFL's CNN, and the thesis's GN-LeNet."""
+"""Small convolutional networks: the CNN of MADFL and DADFL, and GN-LeNet of THESIS."""
 
 import flax.linen as nn
 import jax
@@ -12,13 +12,13 @@ from mdfl_jax.numbers import number
 
 
 class Stage(nn.Module):
-    """Convolution, normalisation if there are groups, 2 x 2 pool, ReLU: [C, H, W, B] -> [width, H // 2, W // 2, B].
+    """Convolution, optional group normalisation, 2 x 2 maximum pool, ReLU: [C, H, W, B] -> [width, H // 2, W // 2, B].
 
     Attributes:
-      width: output channels.
-      size: kernel size, odd.
-      groups: of the group normalisation; 0 leaves it out.
-      form: of the convolution (`mdfl_jax.models.conv.FORMS`); empty takes the fastest.
+      width: the number of output channels.
+      size: the kernel size, odd.
+      groups: the number of groups of the group normalisation; 0: there is no normalisation.
+      form: the form of the convolution (`mdfl_jax.models.conv.FORMS`); empty: the fastest.
     """
 
     width: int
@@ -32,16 +32,16 @@ class Stage(nn.Module):
         x = Conv(self.width, self.size, self.form, pool=not self.groups)(x)
         if self.groups:
             x = max_pool(GroupNorm(self.groups)(x))
-        return nn.relu(x)  # a maximum and a ReLU commute: this way round there are four times fewer
+        return nn.relu(x)  # maximum and ReLU commute; after the pool there are four times fewer values
 
 
 class ConvNet(nn.Module):
-    """Stages, then dense layers.
+    """Stages, followed by dense layers.
 
     Attributes:
-      settings: of the model.
-      groups: of the group normalisations; 0 leaves them out.
-      hidden: width of a dense layer before the logits; 0 leaves it out.
+      settings: the settings of the model.
+      groups: the number of groups of the group normalisations; 0: there is no normalisation.
+      hidden: the width of a dense layer before the logits; 0: there is no such layer.
     """
 
     settings: ModelSettings
@@ -50,7 +50,7 @@ class ConvNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
-        """Logits [B, num_classes] of images [B, H, W, channels]."""
+        """Returns the logits [B, num_classes] of images [B, H, W, channels]."""
         settings = self.settings
         stage = nn.remat(Stage) if settings.remat else Stage
         x = jnp.transpose(images, (3, 1, 2, 0))
@@ -63,7 +63,7 @@ class ConvNet(nn.Module):
 
 
 class CNNNumbers(StageNumbers):
-    """Of the CNN."""
+    """The numbers of the CNN."""
 
     hidden: int = number(64, "width of the dense layer behind the convolutions", static=True, at_least=1)
 
@@ -75,13 +75,13 @@ def cnn(settings: ModelSettings) -> nn.Module:
 
 
 class GNLeNetNumbers(StageNumbers):
-    """Of the thesis's CIFAR-10 studies."""
+    """The numbers of GN-LeNet in THESIS's CIFAR-10 studies."""
 
     widths: tuple[int, ...] = number((32, 32, 64), "channels of the convolutions, even", static=True, at_least=1)
     kernel: int = number(5, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
 
     def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
-        """Widths that two groups divide."""
+        """Checks the number of stages, and that all widths are even."""
         super().check_image(shape, model, dataset)
         _check_even(self.widths)
 

@@ -1,9 +1,9 @@
 """The convolution of stacked clients, with the samples on the last axis.
 
-Every client has its own kernel, so ``vmap`` of a library convolution becomes a grouped one, which CPUs run badly. Here
-activations are [channels, height, width, samples] and a convolution is a product of matrices: whatever is copied is
-long contiguous runs, and pooling, biases and activations run along the samples. The forms and their times are in
-benchmarks/README.md.
+Every client has its own kernel, so ``vmap`` of a library convolution becomes a grouped convolution, which is slow on
+CPUs. Here activations are [channels, height, width, samples], and a convolution is a product of matrices. All copies
+are then of long contiguous parts of memory, and pooling, biases and activations run along the samples. The forms and
+their times are in benchmarks/README.md.
 """
 
 from functools import partial
@@ -18,22 +18,22 @@ from mdfl_jax.models.filtering import filtered, filtered_gradients, moved, total
 from mdfl_jax.target import backend
 
 FORMS = ("patches", "filtering", "library")
-SMALL_PATCHES = 2**22  # bytes of one convolution's, on a GPU
+SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's convolution
 
 
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
-    """The form that the target runs best, by benchmarks/README.md.
+    """Returns the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
-    On a CPU minimal filtering for several input channels and stride one, else patches: minimal filtering magnifies
-    rounding (along the width by some ten times), which bfloat16 has nothing to spare for. On a TPU the library's. On a
-    GPU the library's too where the patches would be large, and patches, a batched product for clients mapped together,
-    where they are small.
+    On a CPU, the form is minimal filtering for kernels of size 3 to 5 with several input channels, stride one and
+    float32; otherwise it is patches. Minimal filtering increases rounding errors (along the width about ten times), for
+    which bfloat16 is not precise enough. On a TPU, the form is the library's. On a GPU, it is the library's if the
+    patches would be large; if they are small, it is patches, a batched product for clients that are mapped together.
 
     Args:
       kernel_shape: (size, size, C, O).
-      dtype: of the activations.
-      stride: of the convolution.
-      pixels: H * W * B of its output.
+      dtype: the type of the activations.
+      stride: the stride of the convolution.
+      pixels: H * W * B of the output.
     """
     size, _, channels, _ = kernel_shape
     if backend() == "cpu":
@@ -45,13 +45,27 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
 
 
 def num_points(width: int, size: int) -> int:
-    """6 or 8 points of minimal filtering, whichever needs fewer products for a row of that width."""
+    """Returns the number of points of minimal filtering, 6 or 8, that needs fewer products for a row.
+
+    Args:
+      width: the length of the row.
+      size: the size of the kernel.
+    """
     usable = [points for points in (6, 8) if points > size]
     return min(usable, key=lambda points: points * -(-width // (points + 1 - size)))
 
 
 def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
-    """The ``size`` x ``size`` surroundings of every ``stride``-th pixel: [C, H, W, B] -> [size^2 C, H', W', B]."""
+    """Collects the ``size`` x ``size`` patch around every ``stride``-th pixel, with zeros outside of the image.
+
+    Args:
+      x: [C, H, W, B].
+      size: the height and width of a patch.
+      stride: the distance of two patches in pixels.
+
+    Returns:
+      [size^2 C, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
+    """
     before, after = (size - 1) // 2, size // 2
     height, width = x.shape[1:3]
     padded = jnp.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
@@ -62,8 +76,8 @@ def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
 def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride: int) -> jax.Array:
     """The transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
 
-    At stride one first along the width, then along the height: each pixel is a sum of 2 * size numbers instead of
-    size * size.
+    At stride one, it adds first along the width and then along the height. Each pixel is then a sum of 2 * size numbers
+    instead of size * size.
     """
     if stride > 1:
         like = jax.ShapeDtypeStruct(shape, columns.dtype)
@@ -75,7 +89,7 @@ def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride:
 
 
 def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:
-    """[O, K] times [K, H, W, B] -> [O, H, W, B]."""
+    """Multiplies a matrix [O, K] by patches [K, H, W, B] -> [O, H, W, B]."""
     return (weights @ columns.reshape(columns.shape[0], -1)).reshape(weights.shape[0], *columns.shape[1:])
 
 
@@ -88,20 +102,20 @@ def _library(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def convolution(x: jax.Array, kernel: jax.Array, form: str = "patches", stride: int = 1) -> jax.Array:
-    """Convolution with zero padding of (size - 1) / 2 on each side; at stride one it keeps height and width.
+    """Convolution with zero padding of (size - 1) / 2 on each side. At stride one it keeps the height and the width.
 
-    Its derivative keeps x and not the patches or transformed inputs, which are several times larger: they are made
-    again for the kernel's gradient.
+    For the backward pass, only x and the kernel are kept. The patches or transformed inputs, which are several times
+    larger, are computed again for the gradient of the kernel.
 
     Args:
       x: [C, H, W, B] activations, samples last.
       kernel: [size, size, C, O], size odd.
-      form: one of `FORMS`: patches times a matrix, minimal filtering (`mdfl_jax.models.filtering`, or `filtering_2d`
-        where that pays; sizes 3 to 7, stride one), or the library's convolution.
-      stride: every how many pixels, in both directions.
+      form: one of `FORMS`: patches times a matrix ("patches"), minimal filtering ("filtering", for sizes 3 to 7 and
+        stride one: `mdfl_jax.models.filtering`, or `filtering_2d` where it is faster), or the library's ("library").
+      stride: the distance of two output pixels in input pixels, in both directions.
 
     Returns:
-      [O, H', W', B] with H' = ceil(H / stride), W' alike.
+      [O, H', W', B] with H' = ceil(H / stride) and W' = ceil(W / stride).
 
     Raises:
       UserError: for an unknown form.
@@ -140,9 +154,12 @@ convolution.defvjp(_forward, _backward)
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """Largest of each 2 x 2 square; an odd last row or column is left out: [C, H, W, B] -> [C, H // 2, W // 2, B]."""
+    """Takes the maximum of each 2 x 2 square: [C, H, W, B] -> [C, H // 2, W // 2, B].
+
+    If a side has an odd number of pixels, the last row or column is left out.
+    """
     channels, height, width, samples = x.shape
-    # By reshaping: a TPU's compiler (libtpu 0.0.42.1) aborts on the strided slices of two to four runs mapped together.
+    # Reshapes, since a TPU's compiler (libtpu 0.0.42.1) aborts on strided slices of two to four runs mapped together.
     x = x[:, : height // 2 * 2, : width // 2 * 2]
     x = x.reshape(channels, height // 2, 2, width // 2 * 2, samples)
     rows = jnp.maximum(x[:, :, 0], x[:, :, 1]).reshape(channels, height // 2, width // 2, 2, samples)
@@ -150,16 +167,17 @@ def max_pool(x: jax.Array) -> jax.Array:
 
 
 class Conv(nn.Module):
-    """A convolution, samples last: [C, H, W, B] -> [features, H', W', B].
+    """A convolution layer, samples last: [C, H, W, B] -> [features, H', W', B].
 
     Attributes:
-      features: number of output channels.
-      size: kernel height and width, odd.
-      form: one of `FORMS`; empty takes `default_form`. Minimal filtering is for stride one, and gives way to patches.
-      stride: every how many pixels.
-      use_bias: add one number a channel.
-      kernel_init: how the kernel starts.
-      pool: take the largest of each 2 x 2 square before the bias is added, which comes to the same and adds a quarter.
+      features: the number of output channels.
+      size: the height and width of the kernel, odd.
+      form: one of `FORMS`; empty: `default_form`. Minimal filtering is replaced by patches where the stride is not one.
+      stride: the distance of two output pixels in input pixels.
+      use_bias: whether to add one number for each channel.
+      kernel_init: the initialiser of the kernel.
+      pool: whether to apply `max_pool` before the bias is added. The result is the same as with the pool after the
+        bias, with a quarter of the additions.
     """
 
     features: int
@@ -177,7 +195,7 @@ class Conv(nn.Module):
         kernel = self.param("kernel", self.kernel_init, shape)
         pixels = x.size // x.shape[0] // self.stride**2
         form, stride = self.form or default_form(shape, x.dtype, self.stride, pixels), self.stride
-        if self.size == 1:  # a product of the pixels that are looked at
+        if self.size == 1:  # a product with every stride-th pixel
             x, form, stride = x[:, ::stride, ::stride], "patches" if form == "filtering" else form, 1
         y = convolution(x, kernel, "patches" if form == "filtering" and stride > 1 else form, stride)
         y = max_pool(y) if self.pool else y

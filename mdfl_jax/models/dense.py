@@ -8,11 +8,11 @@ from mdfl_jax.numbers import number
 
 
 class MLP(nn.Module):
-    """Dense layers with ReLU between them, over the flattened image.
+    """Dense layers with ReLU between them, applied to the flattened image.
 
     Attributes:
-      widths: widths of the hidden layers; none makes logistic regression.
-      num_classes: number of logits.
+      widths: the widths of the hidden layers; without hidden layers the model is logistic regression.
+      num_classes: the number of logits.
     """
 
     widths: tuple[int, ...]
@@ -20,7 +20,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
-        """Logits [B, num_classes] of images [B, ...]."""
+        """Returns the logits [B, num_classes] of images [B, ...]."""
         x = images.reshape(images.shape[0], -1)
         for width in self.widths:
             x = nn.relu(nn.Dense(width)(x))
@@ -34,7 +34,7 @@ def linear(settings: ModelSettings) -> nn.Module:
 
 
 class MLPNumbers(ModelNumbers):
-    """Of the multilayer perceptron."""
+    """The numbers of the multilayer perceptron."""
 
     widths: tuple[int, ...] = number((16, 32), "widths of the hidden layers", static=True, at_least=1)
 

@@ -1,9 +1,10 @@
 """Convolution by minimal filtering along the width: fewer multiplications, and smaller patches.
 
-A filter of k taps takes m * k multiplications for m outputs; through the values of polynomials at m + k - 1 points it
-takes m + k - 1 (Cook and Toom; Winograd; as layers of networks: Lavin and Gray, CVPR 2016). Here the width is
-transformed and the height keeps its k shifted rows, so that a convolution becomes m + k - 1 products of matrices with
-k * C columns. With the points 0, +-1, +-2, +-1/2 and infinity the results agree with the direct form to some 1e-6.
+A filter with k taps takes m * k multiplications for m outputs. Computed from the values of polynomials at m + k - 1
+points, it takes only m + k - 1 multiplications (Cook and Toom; Winograd; for layers of networks: Lavin and Gray, CVPR
+2016). Here only the width is transformed, and the height keeps its k shifted rows. A convolution therefore becomes
+m + k - 1 products of matrices with k * C columns. With the points 0, +-1, +-2, +-1/2 and infinity, the results agree
+with the direct form to about 1e-6.
 """
 
 from collections.abc import Sequence
@@ -15,16 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # the first five, or all, and infinity
+POINTS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))  # the first five or all of them, with infinity
 
 
 class Transforms(NamedTuple):
-    """Matrices of F(m, k) with P = m + k - 1 points: outputs = outer @ ((kernel @ taps) * (inner @ inputs)).
+    """The matrices of F(m, k) with P = m + k - 1 points: outputs = outer @ ((kernel @ taps) * (inner @ inputs)).
 
     Attributes:
-      inner: [P, P] of the inputs (B^T in Lavin and Gray).
-      kernel: [P, k] of the taps (G).
-      outer: [m, P] of the products (A^T).
+      inner: [P, P] transforms the inputs (B^T in Lavin and Gray).
+      kernel: [P, k] transforms the taps (G).
+      outer: [m, P] transforms the products (A^T).
     """
 
     inner: np.ndarray
@@ -33,7 +34,7 @@ class Transforms(NamedTuple):
 
 
 def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Gauss-Jordan elimination in exact arithmetic."""
+    """Inverts a matrix by Gauss-Jordan elimination in exact arithmetic."""
     n = len(matrix)
     rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(matrix)]
     for c in range(n):
@@ -48,10 +49,10 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 @cache
 def transforms(taps: int, num_points: int) -> Transforms:
-    """The matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's product of polynomials.
+    """Computes the matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's polynomial product.
 
     Args:
-      taps: k, of the kernel.
+      taps: the size of the kernel, k.
       num_points: P, 6 or 8.
 
     >>> t = transforms(3, 6)
@@ -66,7 +67,7 @@ def transforms(taps: int, num_points: int) -> Transforms:
 
     kernel, outer = powers(taps), powers(num_points + 1 - taps)
     inner = [list(column) for column in zip(*_inverse(powers(num_points)))]
-    for i, row in enumerate(inner):  # any scale may move between the two: keep the inputs' coefficients moderate
+    for i, row in enumerate(inner):  # a factor may move between the two; it keeps the inputs' coefficients moderate
         sizes = [abs(value) for value in row if value != 0]
         scale = min(sizes) if num_points == 6 else max(sizes)
         inner[i] = [value / scale for value in row]
@@ -76,32 +77,41 @@ def transforms(taps: int, num_points: int) -> Transforms:
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
-    """The sum of one term or more."""
+    """Returns the sum of one or more terms of the same shape."""
     return sum(terms[1:], terms[0])
 
 
 def moved(x: jax.Array, steps: int, axis: int) -> jax.Array:
-    """x moved along an axis, upwards where ``steps`` is above 0; what leaves is lost, and zeros come in."""
+    """Shifts x along an axis and fills with zeros; a positive ``steps`` shifts towards larger indices."""
     pads = [(0, 0, 0)] * x.ndim
     pads[axis] = (steps, -steps, 0)
     return jax.lax.pad(x, jnp.zeros((), x.dtype), pads)
 
 
 def combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
-    """The linear combination, written out so that it fuses; zeros and ones cost nothing."""
+    """Returns the linear combination of arrays of the same shape.
+
+    It is written as separate terms, so that the compiler fuses them. Coefficients of 0 and 1 cost no multiplication.
+    """
     return total([part if c == 1 else float(c) * part for c, part in zip(coefficients, parts) if c != 0])
 
 
 def tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
-    """(m, number of tiles) of a row or column of that length."""
+    """Returns (m, number of tiles) for a row or column of the length ``width``."""
     outputs = num_points + 1 - taps
     return outputs, -(-width // outputs)
 
 
 def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
-    """Tiles added up where they overlap: input i of each tile, for i < P, its tiles along ``axis`` -> the whole axis.
+    """Adds tiles of P elements, which start m elements apart, into one axis.
 
-    Pixels of one remainder modulo m are added tile by tile.
+    Args:
+      parts: P arrays; array i holds element i of every tile, with the tiles along ``axis``.
+      m: the distance between the starts of two tiles.
+      axis: the axis of the tiles.
+
+    Returns:
+      An array whose ``axis`` has all elements, summed where tiles overlap.
     """
     overlap = -(-len(parts) // m)
 
@@ -116,7 +126,7 @@ def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
 
 
 def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """The transformed inputs, the kernel's rows side by side: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
+    """Returns the transformed inputs for each row of the kernel: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
     height, width = x.shape[1:3]
     m, count = tiles(width, taps, num_points)
@@ -129,7 +139,7 @@ def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
 
 
 def _transformed_kernel(kernel: jax.Array, num_points: int) -> jax.Array:
-    """[k, k, C, O] -> [P, O, k * C]."""
+    """Transforms the kernel: [k, k, C, O] -> [P, O, k * C]."""
     t = transforms(kernel.shape[0], num_points)
     return jnp.einsum("pj,ajco->poac", t.kernel, kernel).reshape(num_points, kernel.shape[3], -1)
 
@@ -140,19 +150,22 @@ def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_
     channels, height, width, samples = shape
     m, count = tiles(width, taps, num_points)
     d_rows = d_rows.reshape(num_points, taps, channels, height, count, samples)
-    # Row a of the kernel saw input rows a - before further down.
+    # Row a of the kernel was multiplied with input rows that are a - before rows further down.
     values = total([moved(d_rows[:, a], a - before, axis=2) for a in range(taps)])
     inputs = [combine(column, list(values)) for column in t.inner.T]
     return overlapped(inputs, m, 2)[:, :, before : before + width]
 
 
 def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
-    """Convolution of stride one that keeps height and width: [C, H, W, B] and [k, k, C, O] -> [O, H, W, B].
+    """Convolution of stride one that keeps height and width, by minimal filtering along the width.
 
     Args:
-      x: activations, samples last.
-      kernel: k odd, less than ``num_points``.
-      num_points: 6 or 8.
+      x: [C, H, W, B] activations, samples last.
+      kernel: [k, k, C, O], k odd and less than ``num_points``.
+      num_points: P, 6 or 8.
+
+    Returns:
+      [O, H, W, B].
     """
     t, taps = transforms(kernel.shape[0], num_points), kernel.shape[0]
     height, width, samples = x.shape[1:]
@@ -164,7 +177,17 @@ def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
 
 
 def filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int) -> tuple[jax.Array, jax.Array]:
-    """The derivatives of `filtered` in its own domain: (dx, d_kernel) for the cotangent ``dy`` [O, H, W, B]."""
+    """Computes the derivatives of `filtered` in the transformed domain.
+
+    Args:
+      x: [C, H, W, B] activations.
+      kernel: [k, k, C, O].
+      dy: [O, H, W, B], the cotangent of the result.
+      num_points: P, 6 or 8.
+
+    Returns:
+      (dx [C, H, W, B], d_kernel [k, k, C, O]).
+    """
     t, (taps, _, channels, features) = transforms(kernel.shape[0], num_points), kernel.shape
     width = x.shape[2]
     m, count = tiles(width, taps, num_points)

@@ -1,9 +1,9 @@
 """Convolution by minimal filtering in both directions: F(m x m, k x k) of Lavin and Gray (CVPR 2016).
 
-Tiles of P x P inputs, P = m + k - 1, become P^2 products of matrices with C columns: for 3x3 kernels and six points a
-quarter of the direct form's multiplications, and half of what filtering along the width alone
-(`mdfl_jax.models.filtering`) multiplies and copies. It rounds more: results agree with the direct form to some 1e-5.
-It pays where products are long, see `pays`.
+Tiles of P x P inputs, P = m + k - 1, become P^2 products of matrices with C columns. For 3x3 kernels and six points,
+this takes a quarter of the multiplications of the direct form, and half of the multiplications and copies of filtering
+along the width alone (`mdfl_jax.models.filtering`). Its rounding errors are larger: the results agree with the direct
+form to about 1e-5. It is faster where the products are long; see `pays`.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,14 @@ import numpy as np
 
 from mdfl_jax.models.filtering import combine, overlapped, tiles, transforms
 
-LONG, SAMPLES = 512, 32  # columns of a product; samples that lie side by side
-CHANNELS = (16, 64)  # the least and the most: benchmarks/README.md has the measurements
+LONG, SAMPLES = 512, 32  # the smallest number of columns of a product, and the smallest number of samples
+CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured in benchmarks/README.md
 
 
 def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
-    """Whether it is faster than filtering along the width alone, and exact enough: not in bfloat16.
+    """Tells whether filtering in both directions is faster than along the width alone, and precise enough.
+
+    It is not precise enough in bfloat16.
 
     Args:
       x: [C, H, W, B] inputs, or their shape.
@@ -39,18 +41,18 @@ def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num
 
 
 def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:
-    """``count`` elements of an axis, ``step`` apart, from each of its first ``starts`` places on."""
+    """Slices an axis ``starts`` times: slice i has ``count`` elements, ``step`` apart, and begins at index i."""
     end = step * (count - 1) + 1
     return [jax.lax.slice_in_dim(x, start, start + end, step, axis) for start in range(starts)]
 
 
 def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
-    """Every row's linear combination of the parts, stacked along a new axis."""
+    """Combines the parts linearly, once for each row of the matrix, and stacks the results along a new axis."""
     return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
 
 
 def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """The transformed tiles: [C, H, W, B] -> [P^2, C, tiles * B]."""
+    """Returns the transformed tiles of the inputs: [C, H, W, B] -> [P^2, C, tiles * B]."""
     t, before = transforms(taps, num_points).inner, (taps - 1) // 2
     (m, down), (_, across) = (tiles(size, taps, num_points) for size in x.shape[1:3])
     after = [count * m + taps - 1 - before - size for count, size in zip((down, across), x.shape[1:3])]
@@ -61,18 +63,21 @@ def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
 
 
 def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
-    """[k, k, C, O] -> [P^2, O, C]."""
+    """Transforms the kernel: [k, k, C, O] -> [P^2, O, C]."""
     t = transforms(kernel.shape[0], num_points).kernel
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
 
 def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
-    """Convolution of stride one that keeps height and width: [C, H, W, B] and [k, k, C, O] -> [O, H, W, B].
+    """Convolution of stride one that keeps height and width, by minimal filtering in both directions.
 
     Args:
-      x: activations, samples last.
-      kernel: k odd, less than ``num_points``.
+      x: [C, H, W, B] activations, samples last.
+      kernel: [k, k, C, O], k odd and less than ``num_points``.
       num_points: P, 6 or 8.
+
+    Returns:
+      [O, H, W, B].
     """
     taps = kernel.shape[0]
     outer, (height, width, samples) = transforms(taps, num_points).outer, x.shape[1:]
@@ -88,7 +93,17 @@ def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
 def filtered_2d_gradients(
     x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int
 ) -> tuple[jax.Array, jax.Array]:
-    """The derivatives of `filtered_2d` in its own domain: (dx, d_kernel) for the cotangent ``dy`` [O, H, W, B]."""
+    """Computes the derivatives of `filtered_2d` in the transformed domain.
+
+    Args:
+      x: [C, H, W, B] activations.
+      kernel: [k, k, C, O].
+      dy: [O, H, W, B], the cotangent of the result.
+      num_points: P, 6 or 8.
+
+    Returns:
+      (dx [C, H, W, B], d_kernel [k, k, C, O]).
+    """
     taps, _, channels, features = kernel.shape
     t, before, (height, width, samples) = transforms(taps, num_points), (taps - 1) // 2, x.shape[1:]
     (m, down), (_, across) = (tiles(size, taps, num_points) for size in (height, width))

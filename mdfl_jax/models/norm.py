@@ -1,4 +1,4 @@
-"""Normalisation with the samples on the last axis: of a sample's channels in groups, or of a channel over the batch."""
+"""Group normalisation and batch normalisation, with the samples on the last axis."""
 
 import flax.linen as nn
 import jax
@@ -10,13 +10,14 @@ NORMS = ("batch", "group", "none")
 
 
 class GroupNorm(nn.Module):
-    """Group normalisation (Wu and He, ECCV 2018), samples last: each sample's channels in groups to mean 0, variance 1.
+    """Group normalisation (Wu and He, ECCV 2018), samples last.
 
-    Variances are taken as mean squares less squared means, in float32: one pass over the activations.
+    It normalises each sample's channels, in groups, to mean 0 and variance 1. A variance is the mean of the squares
+    minus the square of the mean, in float32, which needs only one pass over the activations.
 
     Attributes:
-      groups: number of groups; it divides the channels.
-      epsilon: added to the variance.
+      groups: the number of groups, a divisor of the number of channels.
+      epsilon: a small number that is added to the variance.
     """
 
     groups: int
@@ -24,7 +25,7 @@ class GroupNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; scale and bias are one a channel."""
+        """Normalises ``x`` [C, H, W, B]; each channel has one scale and one bias."""
         channels, height, width, samples = x.shape
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
@@ -42,16 +43,17 @@ class GroupNorm(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation (Ioffe and Szegedy, ICML 2015), samples last: each channel to mean 0, variance 1.
+    """Batch normalisation (Ioffe and Szegedy, ICML 2015), samples last. It normalises each channel.
 
-    In training, where a mask is given, by the batch's own mean and variance, and the running ones move towards them:
-    mean <- (1 - momentum) mean + momentum * batch mean, and the same of the variance, the batch's without bias. These
-    are the conventions of PyTorch. Samples outside of the mask count for nothing and come out as zeros, so that neither
-    an empty batch nor one of a single sample lets them grow without bound. Without a mask, by the running ones.
+    In training, where a mask is given, the mean and variance of the batch are used. The running statistics are updated:
+    mean <- (1 - momentum) mean + momentum * batch mean, and the variance likewise, with the unbiased variance of the
+    batch. These are the conventions of PyTorch. Samples outside of the mask are ignored, and their outputs are zeros,
+    so that these outputs cannot grow without bound for an empty batch or a batch of one sample. In evaluation, without
+    a mask, the running mean and variance are used.
 
     Attributes:
-      momentum: of the running mean and variance.
-      epsilon: added to the variance.
+      momentum: the weight of the batch in an update of the running mean and variance.
+      epsilon: a small number that is added to the variance.
     """
 
     momentum: float = 0.1
@@ -59,14 +61,14 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] bool says which samples there are, in training."""
+        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding."""
         channels, height, width, _ = x.shape
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
         mean = self.variable("batch_stats", "mean", jnp.zeros, (channels,), jnp.float32)
         var = self.variable("batch_stats", "var", jnp.ones, (channels,), jnp.float32)
         wide = x.astype(jnp.float32)
-        centre, variance = mean.value, jnp.maximum(var.value, 0.0)  # a compressor's noise may push it there
+        centre, variance = mean.value, jnp.maximum(var.value, 0.0)  # a compressor's noise may make it negative
         if mask is not None:
             present = jnp.where(mask, wide, 0.0)
             count = jnp.sum(mask) * float(height * width)
@@ -86,11 +88,11 @@ class BatchNorm(nn.Module):
 
 
 class Norm(nn.Module):
-    """One of `NORMS` by its name.
+    """A normalisation by its name, one of `NORMS`.
 
     Attributes:
       kind: batch, group or none.
-      groups: of the group normalisation.
+      groups: the number of groups of the group normalisation.
     """
 
     kind: str
@@ -98,17 +100,22 @@ class Norm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
+        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         if self.kind == "batch":
             return BatchNorm(name="batch")(x, mask)
         return GroupNorm(self.groups, name="group")(x) if self.kind == "group" else x
 
 
 def check_norm(kind: str, widths: tuple[int, ...], groups: int) -> None:
-    """Checks a normalisation for channels of these numbers.
+    """Checks that a normalisation can be used with layers of certain widths.
+
+    Args:
+      kind: one of `NORMS`.
+      widths: the numbers of channels of the layers.
+      groups: the number of groups of the group normalisation.
 
     Raises:
-      UserError: for an unknown one, or numbers of channels that the groups do not divide.
+      UserError: for an unknown normalisation, or if ``groups`` does not divide a width under group normalisation.
     """
     if kind not in NORMS:
         raise UserError(unknown_name("model.norm", kind, NORMS))

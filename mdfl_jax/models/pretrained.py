@@ -1,7 +1,7 @@
-"""Pretrained weights of ResNet-18 and -50: from torchvision's names and shapes, which timm's are too, to those here.
+"""Pretrained weights of ResNet-18 and -50, converted from torchvision's names and shapes, which timm uses too.
 
-The networks here begin with a 3x3 convolution, ImageNet's with one of 7x7 and stride 2; `resized` says what becomes of
-it. Nothing is downloaded.
+The networks of this package begin with a 3x3 convolution. Those for ImageNet begin with a 7x7 convolution of stride 2,
+which `resized` converts. Nothing is downloaded.
 """
 
 import re
@@ -15,7 +15,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 
 TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
-"""The models that have a twin in torchvision: `MODELS` name -> what it is called."""
+"""The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""
 
 KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
     ((2, 2, 2, 2), False): "ResNet-18",
@@ -37,12 +37,13 @@ RENAMED = (
 
 
 class Report(NamedTuple):
-    """What became of a file's tensors.
+    """A report on the tensors of a file.
 
     Attributes:
-      taken: names of those that are taken as they are.
-      resized: of those that are taken in another size.
-      left_out: of those that are not, each with the reason; among them those of the head that the file does not have.
+      taken: the names of the tensors that are used unchanged.
+      resized: the names of the tensors that are used in another size.
+      left_out: the names of the tensors that are not used, each with the reason. It includes tensors of the head that
+        are missing in the file.
     """
 
     taken: tuple[str, ...]
@@ -50,7 +51,7 @@ class Report(NamedTuple):
     left_out: dict[str, str]
 
     def describe(self) -> str:
-        """One line."""
+        """Returns the report in one line."""
         parts = [f"{len(self.taken)} tensors taken"]
         parts += [f"{name} taken, 7x7 summed to 3x3" for name in self.resized]
         for reason in dict.fromkeys(self.left_out.values()):
@@ -61,22 +62,23 @@ class Report(NamedTuple):
 
 
 def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
-    """A model's variables from tensors in torchvision's names.
+    """Converts tensors with torchvision's names to a model's variables.
 
-    Every tensor must have its place, by name and shape, and every place its tensor, but for: the first convolution,
-    which may be 7x7 (`resized`); the head, which is left out where it is of another number of classes, or not there;
-    and num_batches_tracked, of which there is no need.
+    The tensors and the variables must match one to one, by name and shape, with three exceptions. The first convolution
+    may be 7x7 (`resized`). The head is left out if it has another number of classes or is missing. Tensors called
+    num_batches_tracked are ignored, because they are not needed.
 
     Args:
-      tensors: as `mdfl_jax.models.weight_files.read_tensors` gives them.
-      shapes: the variables of the model, as ``jax.eval_shape(model.init, ...)`` gives them.
+      tensors: the tensors by name, from `mdfl_jax.models.weight_files.read_tensors`.
+      shapes: the shapes of the model's variables, from ``jax.eval_shape(model.init, ...)``.
 
     Returns:
-      The tree of ``shapes`` with float32 NumPy arrays, None where the start is to be drawn; and the report.
+      The tree of ``shapes`` with float32 NumPy arrays, or None for variables that must be initialised at random; and
+      the report.
 
     Raises:
-      UserError: naming each tensor that is missing, without a place, or of another shape; for tensors of another
-        architecture; for a model without batch normalisation.
+      UserError: if a tensor is missing, unknown, of another shape or type, or not finite (the message names each such
+        tensor); for tensors of another architecture; for a model without batch normalisation.
     """
     if "batch_stats" not in shapes:
         raise UserError("pretrained weights are of networks with batch normalisation; model.norm must be batch")
@@ -98,7 +100,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
 
 
 def torch_name(path: tuple[Any, ...]) -> str:
-    """torchvision's name of a variable.
+    """Returns torchvision's name of a variable, from its path in the tree.
 
     >>> torch_name(tuple(map(jax.tree_util.DictKey, ("batch_stats", "layer2_0", "downsample", "norm", "batch", "var"))))
     'layer2.0.downsample.1.running_var'
@@ -111,30 +113,38 @@ def torch_name(path: tuple[Any, ...]) -> str:
 
 
 def torch_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """PyTorch's shape of a variable: [out, in, H, W] of a kernel [H, W, in, out], [out, in] of a matrix [in, out]."""
+    """Returns PyTorch's shape of a variable.
+
+    It is [out, in, H, W] for a kernel [H, W, in, out], and [out, in] for a matrix [in, out].
+    """
     return (*shape[:1:-1], *shape[:2]) if len(shape) == 4 else shape[::-1]
 
 
 def resized(kernels: np.ndarray) -> np.ndarray:
-    """3x3 kernels of 7x7 ones: each tap is the sum of the 7/3 x 7/3 taps in its place, those at a border in part.
+    """Converts 7x7 kernels to 3x3 kernels by sums of taps.
 
-    So the 3x3 kernel sees an image as the 7x7 one sees it enlarged 7/3 times, each pixel a square, which is how small
-    images are brought to the size that the network was trained for. Sums over a kernel stay, and with them the answer
-    to an even area, for which the running statistics of the next layer stand. A central crop would keep neither.
+    Each new tap is the sum of the 7/3 x 7/3 old taps that it covers; taps on a border count in part. The 3x3 kernel
+    then gives the same result as the 7x7 kernel on an image that is enlarged 7/3 times with square pixels, which is how
+    small images are brought to the size that the network was trained for. The sum of a kernel does not change.
+    Therefore its output on a uniform area does not change either, and the running statistics of the next layer remain
+    valid. A central crop of the kernel would keep neither.
 
     Args:
       kernels: [out, in, 7, 7].
+
+    Returns:
+      [out, in, 3, 3].
 
     >>> resized(np.ones((1, 1, 7, 7)))[0, 0, 0, 0].round(4).item()  # (7 / 3)^2
     5.4444
     """
     start, tap = np.arange(3)[:, None] * 7 / 3, np.arange(7)
-    share = np.clip(np.minimum(start + 7 / 3, tap + 1) - np.maximum(start, tap), 0, 1)  # [3, 7]: how much of a tap
+    share = np.clip(np.minimum(start + 7 / 3, tap + 1) - np.maximum(start, tap), 0, 1)  # [3, 7] share of each tap
     return np.einsum("ay,bx,oiyx->oiab", share, share, kernels).astype(kernels.dtype)
 
 
 def architecture(names: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
-    """Blocks of each stage, and whether they are bottlenecks, by the names of the tensors."""
+    """Returns the number of blocks of each stage, and whether they are bottlenecks, from the names of the tensors."""
     found = {place.groups() for place in (re.match(r"layer(\d+)\.(\d+)\.", name) for name in names) if place}
     stages = sorted({int(stage) for stage, _ in found})
     blocks = tuple(sum(int(of) == stage for of, _ in found) for stage in stages)
@@ -142,7 +152,7 @@ def architecture(names: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
 
 
 def _check_architecture(tensors: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Tells a known architecture apart, and a file of other things, without the hundreds of names they differ in."""
+    """Rejects a file of another known architecture, or of no ResNet, with one line instead of hundreds of names."""
     if not architecture(tensors)[0]:
         held = ", ".join(list(tensors)[:3]) or "nothing"
         raise UserError(f"no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with {held}")
@@ -157,7 +167,7 @@ def _is_counter(name: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _head(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """The tensors of the head where it is to be left out, with the reason."""
+    """Returns the tensors of the head with the reason if the head is to be left out, else an empty dictionary."""
     classes, features = wanted[HEAD[0]]
     if not set(HEAD) & set(tensors):
         return dict.fromkeys(HEAD, "not in the file; drawn at random")
@@ -170,7 +180,7 @@ def _head(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...
 
 
 def _check(held: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Names every tensor that does not fit."""
+    """Raises a `UserError` that names every tensor that does not fit."""
     faults = [f"{name} is missing" for name in wanted if name not in held]
     faults += [f"{name} has no place" for name in held if name not in wanted]
     for name in (name for name in held if name in wanted):
@@ -181,7 +191,7 @@ def _check(held: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]
 
 
 def _fault(name: str, tensor: np.ndarray, shape: tuple[int, ...]) -> str:
-    """What is wrong with a tensor; '' where nothing is."""
+    """Returns the fault of a tensor in words, or '' if there is none."""
     shapes = [shape]
     if name == STEM and shape[2:] == (3, 3):
         shapes.append((*shape[:2], 7, 7))

@@ -1,7 +1,8 @@
-"""The models by name. A model is a flax module from images [B, H, W, channels] (normalised) to logits [B, C].
+"""The models by name. A model is a Flax module from normalised images [B, H, W, channels] to logits [B, C].
 
-One with batch statistics keeps them in flax's collection "batch_stats" and takes a second argument, mask [B]: given in
-training, when it normalises by the samples of the mask and moves its running statistics; None in evaluation.
+A model with batch statistics keeps them in Flax's collection "batch_stats" and takes a second argument, mask [B]. In
+training, the mask is given: the model normalises by the samples of the mask and updates its running statistics. In
+evaluation, the mask is None.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from mdfl_jax.registry import Registry
 
 
 class ModelNumbers(Numbers):
-    """What is asked of a model's numbers; the base class has none. They decide the program, so all are static."""
+    """Base class of the numbers of models; it has none itself. All numbers must be static: they shape the program."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -24,26 +25,26 @@ class ModelNumbers(Numbers):
                 raise UserError(f"{cls.__name__}.{name} is a number of a model; it must be declared with static=True")
 
     def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
-        """Checks that the model can take images of a size.
+        """Checks that the model can process images of a size. The base class allows all sizes.
 
         Args:
-          shape: height and width.
-          model: its name.
+          shape: the height and width of the images.
+          model: the name of the model.
           dataset: the name of the data set.
 
         Raises:
-          UserError: where it cannot.
+          UserError: if the model cannot process these images.
         """
 
 
 class StageNumbers(ModelNumbers):
-    """Of models with stages that each halve the image."""
+    """The numbers of models with stages that each halve the image."""
 
     widths: tuple[int, ...] = number((16, 32), "channels of the convolutions", static=True, at_least=1)
     kernel: int = number(3, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
 
     def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
-        """Something is left of the image behind the last stage."""
+        """Checks that there is at least one stage, and at least one pixel after the last stage."""
         if not self.widths:
             raise UserError(f"model.widths is (); model.name {model} needs one width or more")
         most = min(shape).bit_length() - 1
@@ -55,13 +56,13 @@ class StageNumbers(ModelNumbers):
 
 
 class ModelSettings(NamedTuple):
-    """What a model's factory may use.
+    """The settings that a model's factory receives.
 
     Attributes:
-      num_classes: number of logits, C.
-      numbers: of the model, of the class that it is registered with.
-      convolution: form of the convolutions, see `mdfl_jax.models.conv.FORMS`; empty takes the fastest.
-      remat: stages are computed again for the gradient instead of kept.
+      num_classes: the number of logits, C.
+      numbers: the numbers of the model, an instance of the class with which it is registered.
+      convolution: the form of the convolutions, one of `mdfl_jax.models.conv.FORMS`; empty: the fastest.
+      remat: whether stages are computed again for the gradient instead of being kept.
     """
 
     num_classes: int
@@ -74,17 +75,17 @@ MODELS: Registry[Callable[[ModelSettings], nn.Module]] = Registry("model", Model
 
 
 def make_model(name: str, num_classes: int, convolution: str = "", remat: bool = False, **numbers: Any) -> nn.Module:
-    """A model by its name.
+    """Makes a model by its name.
 
     Args:
-      name: of `MODELS`.
-      num_classes: number of logits, C.
-      convolution: form of the convolutions, see `mdfl_jax.models.conv.FORMS`; empty takes the fastest.
-      remat: stages are computed again for the gradient instead of kept.
-      **numbers: of the model by name; the others are its own, and so are those that are None.
+      name: the model's name in `MODELS`.
+      num_classes: the number of logits, C.
+      convolution: the form of the convolutions, one of `mdfl_jax.models.conv.FORMS`; empty: the fastest.
+      remat: whether stages are computed again for the gradient instead of being kept.
+      **numbers: the model's numbers by name. Numbers that are missing or None have the model's defaults.
 
     Raises:
-      UserError: for an unknown name, or numbers that fit no such model.
+      UserError: for an unknown model, or for numbers that are unknown or out of bounds.
     """
     kind = MODELS.numbers(name)
     if unknown := [number for number in numbers if number not in fields_of(kind)]:

@@ -1,9 +1,9 @@
 """Residual networks for small images: ResNet-18 and -50 of MADFL and DADFL, ResNet-20 of PaME, ResNet-9 of FedMobile.
 
-Layers are named as in torchvision (conv1, layer1_0 for layer1.0, downsample, fc), so that checkpoints find their place
-(`mdfl_jax.models.pretrained`). ``model.norm`` says what follows each convolution; without a normalisation convolutions
-have biases, and the last one of each residual branch starts from zero (as in Fixup; Zhang et al., ICLR 2019), without
-which the sums grow with the depth.
+Layers have torchvision's names (conv1, layer1_0 for layer1.0, downsample, fc), so that checkpoints can be converted
+(`mdfl_jax.models.pretrained`). ``model.norm`` selects the normalisation after each convolution. Without one,
+convolutions have biases, and the last one of each residual branch starts from zero (as in Fixup; Zhang et al., ICLR
+2019). Otherwise the sums would grow with the depth.
 """
 
 from functools import partial
@@ -19,19 +19,19 @@ from mdfl_jax.models.norm import NORMS, Norm, check_norm
 from mdfl_jax.models.registry import MODELS, ModelNumbers, ModelSettings
 from mdfl_jax.numbers import number
 
-HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as torchvision's
+HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as in torchvision
 
 
 class Shape(NamedTuple):
-    """What makes one of the family.
+    """The architecture of one residual network.
 
     Attributes:
-      widths: channels of the stages; a bottleneck's output has four times as many.
-      blocks: of each stage.
-      bottleneck: 1x1, 3x3, 1x1 instead of two 3x3 convolutions.
-      projected: a shortcut that changes shape is a 1x1 convolution; else it is padded with zero channels (the paper's
-        options B and A).
-      groups: of the group normalisation.
+      widths: the number of channels of each stage; the output of a bottleneck has four times as many.
+      blocks: the number of blocks of each stage.
+      bottleneck: whether a block has 1x1, 3x3 and 1x1 convolutions instead of two 3x3 convolutions.
+      projected: whether a shortcut that changes the shape is a 1x1 convolution (the paper's option B). Otherwise it is
+        padded with zero channels (option A).
+      groups: the number of groups of the group normalisation.
     """
 
     widths: tuple[int, ...]
@@ -45,12 +45,12 @@ class Layer(nn.Module):
     """A convolution and its normalisation, samples last.
 
     Attributes:
-      features: output channels.
-      size: of the kernel.
-      settings: form of the convolution, normalisation.
-      groups: of the group normalisation.
-      stride: of the convolution.
-      last: of a residual branch.
+      features: the number of output channels.
+      size: the size of the kernel.
+      settings: the settings of the model.
+      groups: the number of groups of the group normalisation.
+      stride: the stride of the convolution.
+      last: whether the layer is the last one of a residual branch.
     """
 
     features: int
@@ -62,7 +62,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Applies the layer to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
+        """Applies the layer to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         plain, form = self.settings.numbers.norm == "none", self.settings.convolution
         start = nn.initializers.zeros_init() if plain and self.last else HE
         x = Conv(self.features, self.size, form, self.stride, use_bias=plain, kernel_init=start, name="conv")(x)
@@ -70,13 +70,13 @@ class Layer(nn.Module):
 
 
 class Block(nn.Module):
-    """Convolutions around which the input is carried, samples last.
+    """A residual block: convolutions with a shortcut from input to output, samples last.
 
     Attributes:
-      width: channels of the 3x3 convolutions.
-      stride: of the first 3x3 convolution.
-      shape: of the network.
-      settings: of the model.
+      width: the number of channels of the 3x3 convolutions.
+      stride: the stride of the first 3x3 convolution.
+      shape: the architecture of the network.
+      settings: the settings of the model.
     """
 
     width: int
@@ -86,10 +86,10 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Applies the block to ``x`` [C, H, W, B]; ``mask`` [B] is given in training."""
+        """Applies the block to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         shape, width, stride = self.shape, self.width, self.stride
         layer = partial(Layer, settings=self.settings, groups=shape.groups)
-        if shape.bottleneck:  # the stride stands on the 3x3 convolution, as in torchvision
+        if shape.bottleneck:  # the 3x3 convolution has the stride, as in torchvision
             y = nn.relu(layer(width, 1, name="conv1")(x, mask))
             y = nn.relu(layer(width, 3, stride=stride, name="conv2")(y, mask))
             y = layer(4 * width, 1, last=True, name="conv3")(y, mask)
@@ -105,11 +105,13 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 3x3 convolution of stride one, stages that halve the image from the second on, mean over the map, logits.
+    """A residual network: a 3x3 convolution of stride one, stages of blocks, the mean over the map, and logits.
+
+    Every stage except the first halves the image.
 
     Attributes:
-      shape: of the network.
-      settings: of the model.
+      shape: the architecture.
+      settings: the settings of the model.
     """
 
     shape: Shape
@@ -117,7 +119,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given in training."""
+        """Returns the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
         shape, block = self.shape, nn.remat(Block) if self.settings.remat else Block
         x = jnp.transpose(images, (3, 1, 2, 0))
         x = nn.relu(Layer(shape.widths[0], 3, self.settings, shape.groups, name="conv1")(x, mask))
@@ -129,7 +131,7 @@ class ResNet(nn.Module):
 
 
 class ResNetNumbers(ModelNumbers):
-    """Of the residual networks; the paper's for ImageNet."""
+    """The numbers of the residual networks; the defaults are the paper's for ImageNet."""
 
     base_width: int = number(
         64, "channels of the first stage; each further one has twice as many", static=True, at_least=1
@@ -138,7 +140,7 @@ class ResNetNumbers(ModelNumbers):
 
 
 class SmallResNetNumbers(ResNetNumbers):
-    """Of the residual networks for images of 32 x 32."""
+    """The numbers of the residual networks for images of 32 x 32."""
 
     base_width: int = number(
         16, "channels of the first stage; each further one has twice as many", static=True, at_least=1
@@ -146,10 +148,10 @@ class SmallResNetNumbers(ResNetNumbers):
 
 
 class ResNet9Numbers(ResNetNumbers):
-    """Of FedMobile's network."""
+    """The numbers of FedMobile's ResNet-9."""
 
     def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
-        """Three pools of two, and something left for the last."""
+        """Checks that an image is large enough for three 2 x 2 pools and a last pool over the rest."""
         if min(shape) < 8:
             raise UserError(f"model.name is {model}; it needs images of 8 x 8 at least, and {dataset} has {shape}")
 
@@ -157,7 +159,7 @@ class ResNet9Numbers(ResNetNumbers):
 def _resnet(settings: ModelSettings, blocks: tuple[int, ...], bottleneck: bool) -> nn.Module:
     base = settings.numbers.base_width
     widths = tuple(base * 2**stage for stage in range(len(blocks)))
-    small = len(blocks) == 3  # the paper's networks for CIFAR-10
+    small = len(blocks) == 3  # true for the paper's CIFAR-10 networks
     shape = Shape(widths, blocks, bottleneck, projected=not small, groups=8 if small else 32)
     check_norm(settings.numbers.norm, widths, shape.groups)
     return ResNet(shape, settings)
@@ -167,7 +169,7 @@ def _resnet(settings: ModelSettings, blocks: tuple[int, ...], bottleneck: bool) 
 def resnet18(settings: ModelSettings) -> nn.Module:
     """ResNet-18 (He et al., CVPR 2016) with MADFL's change: the first convolution is 3x3 of stride 1, no maximum pool.
 
-    11,173,962 parameters on CIFAR-10; batch statistics where ``norm`` is batch.
+    It has 11,173,962 parameters on CIFAR-10, and batch statistics if ``norm`` is batch.
     """
     return _resnet(settings, (2, 2, 2, 2), bottleneck=False)
 
@@ -185,11 +187,11 @@ def resnet20(settings: ModelSettings) -> nn.Module:
 
 
 class ResNet9(nn.Module):
-    """FedMobile's table 4: eight 3x3 convolutions, two residual pairs, four pools, and a dense layer.
+    """FedMobile's table 4: eight 3x3 convolutions, of which four form two residual pairs; four pools; a dense layer.
 
     Attributes:
-      settings: of the model.
-      widths: channels of the convolutions outside of the pairs.
+      settings: the settings of the model.
+      widths: the numbers of channels of the convolutions outside of the residual pairs.
     """
 
     settings: ModelSettings
@@ -197,7 +199,7 @@ class ResNet9(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given in training."""
+        """Returns the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
         layer = nn.remat(Layer) if self.settings.remat else Layer
 
         def conv(k: int, width: int, x: jax.Array) -> jax.Array:
@@ -216,8 +218,9 @@ class ResNet9(nn.Module):
 def resnet9(settings: ModelSettings) -> nn.Module:
     """ResNet-9 of FedMobile's table 4.
 
-    The last pool, 4 x 4 on CIFAR-10, takes all that is left. The table shows neither the residual connections nor a
-    normalisation: here they are around convolutions 3 and 4, and 7 and 8.
+    The last pool covers the whole remaining map, which is 4 x 4 on CIFAR-10. The table shows neither the residual
+    connections nor a normalisation. Here the connections go around convolutions 3 and 4, and around 7 and 8; the
+    normalisation is ``model.norm``.
     """
     base = settings.numbers.base_width
     widths = tuple(base * 2**k for k in range(4))

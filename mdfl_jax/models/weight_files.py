@@ -1,4 +1,4 @@
-"""Files of named tensors: safetensors, .npz, and PyTorch's where PyTorch is installed. No code of a file is run."""
+"""Reads files of named tensors: .safetensors, .npz, and PyTorch's files if it is installed. No code in them is run."""
 
 import importlib.util
 import zipfile
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  tells NumPy of bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
@@ -15,27 +15,28 @@ from safetensors.numpy import load_file
 from mdfl_jax.errors import UserError
 
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
-"""Keys under which a PyTorch checkpoint may hold its tensors, among other things."""
+"""Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
-"""What data parallelism, torch.compile and Lightning put in front of all names."""
+"""Prefixes that data parallelism, torch.compile and Lightning add to all names."""
 
 
 def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
-    """The tensors of a weights file by name.
+    """Reads the tensors of a weights file.
 
-    A prefix of `PREFIXES` that all names have is left off. A PyTorch file may hold the tensors themselves or a
-    dictionary with them under one of `STATE_DICTS`.
+    A prefix of `PREFIXES` is removed if all names have it. A PyTorch file may hold the tensors themselves, or a
+    dictionary that has them under one of the keys `STATE_DICTS`.
 
     Args:
       path: a file that ends in .safetensors, .npz, .pth or .pt.
 
     Returns:
-      Arrays in the types and shapes of the file; bfloat16 is that of `ml_dtypes`, from PyTorch float32.
+      Arrays by name, with the types and shapes of the file. The type bfloat16 is that of `ml_dtypes`; from a PyTorch
+      file, bfloat16 is converted to float32.
 
     Raises:
-      UserError: naming the file: there is none, another ending, one that is damaged or holds other things than tensors,
-        or a pickle that would need code; PyTorch is not installed.
+      UserError: if the file is missing, has another ending, is damaged, holds anything else than tensors, or holds a
+        pickle that would need code; or if PyTorch is needed and not installed. The message names the file.
     """
     suffix = Path(path).suffix
     try:
@@ -51,19 +52,19 @@ def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def without_prefix(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Leaves off the `PREFIXES` that all names have.
+    """Removes every prefix of `PREFIXES` that all names have.
 
     >>> list(without_prefix({"module.model.fc.bias": 0, "module.model.fc.weight": 0}))
     ['fc.bias', 'fc.weight']
     """
-    for prefix in PREFIXES * len(PREFIXES):  # in any order
+    for prefix in PREFIXES * len(PREFIXES):  # nested prefixes may come in any order
         if tensors and all(name.startswith(prefix) for name in tensors):
             tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors
 
 
 def _short(error: BaseException) -> str:
-    """An error's message as a piece of one line."""
+    """Returns an error's message in one line of at most 120 characters."""
     return " ".join(str(error).split())[:120]
 
 
@@ -103,7 +104,7 @@ def _pytorch(path: str | Path) -> dict[str, np.ndarray]:
 
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever the bytes of a damaged pickle make of themselves
+    except Exception as error:  # a damaged pickle may raise any type
         if "Weights only load failed" in str(error) and "nsupported" in str(error):
             reason = "it holds a pickle that needs code to be read; only tensors are taken"
             raise UserError(f"{reason} ({_refused(str(error))})") from None
@@ -117,7 +118,7 @@ def _pytorch(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _refused(message: str) -> str:
-    """What PyTorch says of the object that it did not make."""
+    """Returns PyTorch's line about the object that it refused to load."""
     return next((_short(ValueError(line)) for line in message.splitlines() if "nsupported" in line), "")
 
 

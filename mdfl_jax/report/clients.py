@@ -1,4 +1,4 @@
-"""The figure of what clients hold: samples by client and class."""
+"""The figure of the clients' data: the number of samples of each client and class."""
 
 import matplotlib
 import numpy as np
@@ -28,13 +28,13 @@ def _caption(run: Run) -> str:
 
 @figure("label_counts", caption=_caption, applies=lambda run: run.array(0, "label_counts") is not None, place=40)
 def label_counts(run: Run) -> Figure:
-    """How many samples of each class each client of the first seed holds."""
+    """Draws the number of samples of each class that each client of the first seed holds."""
     counts, mobile = _counts(run), run.array(0, "is_mobile")
     clients, classes = counts.shape
     size = (float(np.clip(0.6 + 0.36 * clients, 4.5, 9.0)), 1.6 + min(0.27 * classes, 5.0))
     drawn = Figure(figsize=size)
     bars, cells = drawn.subplots(2, 1, sharex=True, height_ratios=[1, max(2.0, 0.27 * classes)])
-    # Counts spread over orders of magnitude: a logarithmic scale, which starts below one so that one sample is seen.
+    # Counts differ by orders of magnitude, so the scale is logarithmic. It starts below 1 to make one sample visible.
     shade, norm = matplotlib.colormaps["Blues"], LogNorm(0.5, max(2, counts.max()))
     image = cells.imshow(np.ma.masked_less(counts.T, 1), aspect="auto", cmap=shade, norm=norm, interpolation="nearest")
     if clients <= 30 and classes <= 20:

@@ -1,4 +1,4 @@
-"""The figures of what a run learns: accuracy against rounds, final accuracy, and metrics of one's own."""
+"""The figures of the learning progress: accuracy against rounds, final accuracy, and further metrics as curves."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def _accuracy_caption(run: Run) -> str:
 
 @figure("accuracy", caption=_accuracy_caption, place=10)
 def accuracy(run: Run) -> Figure:
-    """Test accuracy against the rounds, or what else the x axis is: mean over the seeds, 95 % Student-t interval."""
+    """Draws the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
     facets, styles, main = _facets(run), looks(run), main_axis(run)
     single = len(facets) == 1
     width, height = (7.2, 3.9) if single else (2.9, 2.5)
@@ -65,7 +65,7 @@ def _final_caption(run: Run) -> str:
 
 @figure("final_accuracy", caption=_final_caption, place=20)
 def final_accuracy(run: Run) -> Figure:
-    """Final test accuracy of each point: the mean, its 95 % interval, and the seeds as small dots."""
+    """Draws the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
     styles = looks(run)
     drawn, (axes,) = make_panels(1, 1, 7.2, 0.9 + 0.36 * len(styles))
     for p, look in enumerate(styles):
@@ -84,7 +84,7 @@ def final_accuracy(run: Run) -> Figure:
 
 
 def _drawn_metrics(run: Run) -> list[Shown]:
-    """The metrics that say so and that some point has."""
+    """Returns the metrics that are declared to be curves and that at least one sweep point has."""
     recorded = {name for curve in run.curves.values() for name in curve.measured}
     return [metric for metric in declared(run.summary) if CURVE in metric.where and metric.name in recorded]
 
@@ -97,7 +97,7 @@ def _metrics_caption(run: Run) -> str:
 
 @figure("metrics", caption=_metrics_caption, applies=lambda run: bool(_drawn_metrics(run)), place=70)
 def metrics(run: Run) -> Figure:
-    """The metrics that are shown as curves, against the rounds: a panel each, with a line for each point."""
+    """Draws further metrics against the rounds, with one panel for each metric and one line for each sweep point."""
     shown, styles = _drawn_metrics(run), looks(run)
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))
     handles: dict[str, Any] = {}
@@ -116,7 +116,10 @@ def metrics(run: Run) -> Figure:
 
 
 def _facets(run: Run) -> dict[str, list[int]]:
-    """Points by the settings other than the main one; a single group where that would leave lines alone."""
+    """Groups the indices of the sweep points into panels by all varying settings except the main one.
+
+    There is a single panel if there would be more than `MAX_FACETS`, or fewer than two lines in a panel on average.
+    """
     main = main_axis(run)
     others = [axis for axis in run.axes if axis != main]
     facets: dict[str, list[int]] = {}
@@ -135,7 +138,19 @@ def _draw_curve(axes: Any, run: Run, p: int, colour: str, dashes: Any) -> Any:
 def draw_mean(
     axes: Any, x: np.ndarray, values: np.ndarray, colour: str, dashes: Any, limits: tuple[float, float] | None = None
 ) -> Any:
-    """Draws the mean over the seeds of values [S, E], with its 95 % Student-t interval as a band within limits."""
+    """Draws the mean of values over the seeds, with its 95 % Student-t interval as a band.
+
+    Args:
+      axes: the Matplotlib axes.
+      x: [E] values along the x axis.
+      values: [S, E] values of each seed.
+      colour: the colour of the line and the band.
+      dashes: the line style.
+      limits: (lowest, highest) bounds to which the band is clipped; None: it is not clipped.
+
+    Returns:
+      The line, for a legend.
+    """
     seeds, mark = len(values), "o" if len(x) < 3 else None
     (line,) = axes.plot(x, values.mean(0), color=colour, linestyle=dashes, marker=mark)
     if seeds > 1:

@@ -1,6 +1,7 @@
-"""The figures of a run as PNG and PDF files.
+"""Writes the figures of a study as PNG and PDF files.
 
-`Figure` objects only, so nothing global is changed, and two reports of a workdir have the same bytes.
+All figures are `Figure` objects, without pyplot, so no global state changes. Two reports of the same workdir have the
+same bytes.
 """
 
 import logging
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import matplotlib.style
 
-from mdfl_jax.report import clients, curves, groups, roadside, world  # noqa: F401  their figures are registered
+from mdfl_jax.report import clients, curves, groups, roadside, world  # noqa: F401  the imports register their figures
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.style import STYLE
@@ -17,21 +18,27 @@ DPI = 150
 
 
 def write(run: Run) -> dict[str, Path]:
-    """Writes figures/NAME.png and NAME.pdf; returns the PNG paths by name, without what the run did not record."""
+    """Writes figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
+
+    Files of figures that do not apply, which an earlier report may have left, are removed.
+
+    Returns:
+      The paths of the PNG files by the name of the figure.
+    """
     folder = run.workdir / "figures"
     folder.mkdir(exist_ok=True)
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it tells the story of each embedded font
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
-    with matplotlib.style.context(["default", STYLE]):  # "default": whatever the user's own matplotlibrc says
+    with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
         for name, picture in in_order().items():
             png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
             if not picture.applies(run):
-                png.unlink(missing_ok=True)  # of an earlier report
+                png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
             figure = picture.draw(run)
             figure.savefig(png, dpi=DPI, metadata={"Software": None})
-            figure.set_layout_engine("none")  # laid out already
+            figure.set_layout_engine("none")  # the PNG file has fixed the layout
             figure.savefig(pdf, metadata={"CreationDate": None})
             written[name] = png
     return written

@@ -1,4 +1,4 @@
-"""The figure of the two groups, mobile clients and the others: accuracy, lead and contacts against rounds."""
+"""The figure of two groups, mobile clients and all others: accuracy, its difference and contacts against rounds."""
 
 from typing import Any
 
@@ -11,15 +11,16 @@ from mdfl_jax.report.read import Curve, Run
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import looks, main_axis
 
-MAX_POINTS = 7  # colours of the palette
+MAX_POINTS = 7  # the number of colours of the palette
 INK = "#333333"
 OTHERS_DASHES = (0, (4, 1.8))
 
 
 def shown_points(run: Run) -> list[int]:
-    """The points drawn: those in which both groups have clients and the mobile ones move.
+    """Returns the indices of the sweep points to draw, at most `MAX_POINTS`.
 
-    Of several varying settings the first differs (the mobility, where it varies), and the others are the first point's.
+    In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
+    one (the mobility, if it varies, else the first) differs between them; all others are as in the first sweep point.
     """
     main = main_axis(run)
     others = [axis for axis in run.axes if axis != main]
@@ -33,13 +34,20 @@ def shown_points(run: Run) -> list[int]:
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
-    """Contacts of a client of a group since the start, [S, E]: means a round times the rounds that they stand for."""
+    """Returns the mean number of contacts since the start of a client of a group, [S, E].
+
+    It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
+
+    Args:
+      curve: the curve of a sweep point.
+      name: the group, "mobile" or "other".
+    """
     met = curve.groups[f"num_neighbours_{name}"][:, 1:] * np.diff(curve.rounds)
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
 
 
 def caption(run: Run) -> str:
-    """What the figure shows, with the mean leads."""
+    """Returns the caption, with the mean lead of the mobile clients in each sweep point."""
     shown = shown_points(run)
     fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
@@ -59,7 +67,10 @@ def caption(run: Run) -> str:
 
 @figure("groups", caption=caption, applies=lambda run: bool(shown_points(run)), place=30)
 def groups(run: Run) -> Figure:
-    """Accuracy of both groups, the lead of the mobile clients with its 95 % interval, and contacts since the start."""
+    """Draws the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
+
+    The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
+    """
     shown, styles = shown_points(run), looks(run)
     drawn = Figure(figsize=(9.6, 3.6))
     accuracy, lead, met = drawn.subplots(1, 3)
@@ -93,6 +104,6 @@ def groups(run: Run) -> Figure:
 
 
 def _of(run: Run, p: int, key: str) -> np.ndarray:
-    """A group's values at the end, [S]; NaN where the run does not have them."""
+    """Returns the values of a group at the end, [S], or NaN if they were not recorded."""
     values = run.curves[run.points[p]["id"]].groups.get(key)
     return np.array([np.nan]) if values is None else values[:, -1]

@@ -1,4 +1,4 @@
-"""report.html: one page, without outside resources, that tells what was run, what came out and how it was made."""
+"""Makes report.html: one page, without external resources, with the setting, the results and their provenance."""
 
 import base64
 import html
@@ -51,19 +51,19 @@ summary { cursor: pointer; }
 
 
 def write_report(workdir: Path, x_axis: str = "") -> Path:
-    """Makes the tables, the figures and report.html of a finished run.
+    """Makes the tables, the figures and report.html of a finished study.
 
     Args:
-      workdir: folder that holds config.json, summary.json, metrics.jsonl and history.npz.
-      x_axis: of the curves: rounds, or a metric declared to be an axis, such as messages and bits; empty: what the
-        study's config says.
+      workdir: the folder with config.json, summary.json, metrics.jsonl and history.npz.
+      x_axis: the x axis of the accuracy curves: "rounds" or a metric declared to be an axis, such as messages or bits;
+        empty: the axis that the study's config names.
 
     Returns:
       The path of report.html.
 
     Raises:
-      UserError: a file is absent, unreadable or of another schema, the folder cannot be written to, or there is no such
-        axis.
+      UserError: if a file is missing, unreadable or of another schema, if the folder cannot be written to, or if there
+        is no such axis.
     """
     run = read_workdir(Path(workdir), x_axis)
     path = run.workdir / "report.html"
@@ -76,7 +76,12 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
 
 
 def render(run: Run, pictures: Mapping[str, Path]) -> str:
-    """The page as HTML, with the PNG files of `pictures` inside it; every text of the run is escaped."""
+    """Returns the page as HTML, with the PNG files embedded. Every text of the study is escaped.
+
+    Args:
+      run: the study.
+      pictures: the paths of the PNG files by the name of the figure.
+    """
     title = str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name)
     shown = "\n".join(_figure(name, path, FIGURES[name].caption(run)) for name, path in pictures.items())
     return f"""<!doctype html>
@@ -105,7 +110,7 @@ def render(run: Run, pictures: Mapping[str, Path]) -> str:
 
 
 def setting(run: Run) -> str:
-    """The experiment in words, from the configuration; a setting that differs between points lists its values."""
+    """Describes the experiment in words, from its configuration. A setting that varies is given with all its values."""
     axes = {axis.path: axis for axis in run.axes}
     told: set[str] = set()
 
@@ -178,7 +183,7 @@ def _table(run: Run) -> str:
 
 
 def _making(run: Run) -> str:
-    """Command, commit, versions, devices and seconds as a list, and the configuration as a folded block."""
+    """Returns the provenance as HTML: a list of command, commit, versions, devices and times, and the configuration."""
     made = run.manifest
     devices = [f"{count} x {name}" if count > 1 else name for name, count in _kinds(made.get("devices") or [])]
     seconds = [f"{tables.number(made.get(f'{part}_seconds'))} s to {part}" for part in ("compile", "run")]
@@ -200,5 +205,5 @@ def _making(run: Run) -> str:
 
 
 def _kinds(devices: list[Any]) -> list[tuple[str, int]]:
-    """Devices without their numbers, and how many there are of each: eight cores are one line."""
+    """Returns the kinds of devices with the number of each kind, so that eight cores need only one line."""
     return list(Counter(str(device).rstrip("0123456789").rstrip("_:") or str(device) for device in devices).items())

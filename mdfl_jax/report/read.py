@@ -1,4 +1,4 @@
-"""Reads the workdir of a finished run, checked against schema 1."""
+"""Reads the workdir of a finished study and checks it against schema 1."""
 
 import dataclasses
 import json
@@ -16,25 +16,28 @@ from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
 from mdfl_jax.metrics.declare import GROUPS, SCHEMA, Shown
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
-ROUNDS = "rounds"  # the x axis where nothing else is asked for
+ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The accuracy of one point against the rounds."""
+    """The accuracy and further metrics of one sweep point against the rounds."""
 
-    rounds: np.ndarray  # [E]
+    rounds: np.ndarray  # [E] evaluated rounds
     accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
-    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN where a group is empty, no entry in runs without them
-    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by metric, of those shown
+    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN for an empty group; keys may be missing
+    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by shown metric
 
     def along(self, x_axis: str) -> np.ndarray:
-        """What the curve is drawn against, [E]: the rounds, or the mean over seeds of a metric.
+        """Returns the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
+
+        Args:
+          x_axis: "rounds" or the name of a metric.
 
         Raises:
-          UserError: where the run has not recorded it.
+          UserError: if the metric was not recorded.
         """
         if x_axis == ROUNDS:
             return self.rounds
@@ -45,42 +48,42 @@ class Curve:
 
 @dataclass(frozen=True)
 class Run:
-    """All that the report needs of one workdir."""
+    """The content of one workdir that the report needs."""
 
     workdir: Path
     manifest: dict[str, Any]  # config.json
     summary: dict[str, Any]  # summary.json
     curves: dict[str, Curve]  # point id -> curve
     first_seed: dict[str, np.ndarray]  # "0/position" [R+1, N, 2], "0/label_counts" [N, C], "0/is_mobile" [N], ...
-    x_axis: str = ROUNDS  # of the accuracy's curves: these, or the name of a metric
+    x_axis: str = ROUNDS  # the x axis of the accuracy curves: "rounds" or the name of a metric
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The points of summary.json, in order."""
+        """The sweep points of summary.json, in order."""
         return self.summary["points"]
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved base configuration, before the points' overrides."""
+        """The resolved base configuration, without the overrides of the sweep points."""
         return self.manifest["config"]
 
     @property
     def axes(self) -> list[Axis]:
-        """The settings that differ between the points, but for the one of which each has its best value."""
+        """The settings that differ between the sweep points, except the setting whose best value ``select`` chooses."""
         return [axis for axis in sweep_axes(self.points, self.config) if axis.path != self.config.get("select")]
 
     @property
     def x_title(self) -> str:
-        """The text at the x axis."""
+        """The label of the x axis."""
         return "round" if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].title
 
     @property
     def x_scale(self) -> float:
-        """What the values along the x axis are divided by."""
+        """The number by which the values along the x axis are divided."""
         return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
 
     def value(self, point: int, path: str) -> Any:
-        """The value that a point has for a dotted path of the configuration; None if it has none."""
+        """Returns the value of a sweep point for a dotted path of the configuration, or None if it has none."""
         found, name = value_of(self.points[point], path, self.config), self.points[point]["id"]
         if found is not None:
             return found
@@ -88,17 +91,17 @@ class Run:
         return numbers.get(name, {}).get(path)
 
     def array(self, point: int, name: str) -> np.ndarray | None:
-        """The first seed of an array of history.npz, or None where it was not recorded."""
+        """Returns an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         return self.first_seed.get(f"{point}/{name}")
 
 
 def declared(summary: Mapping[str, Any]) -> list[Shown]:
-    """The metrics of a run: those of every run, and its own."""
+    """Returns the metrics of a study: the built-in ones and its own."""
     return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
 
 
 def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
-    """The metrics that curves can be drawn against, by name."""
+    """Returns the metrics that can be the x axis of a curve, by name."""
     return {metric.name: metric for metric in declared(summary) if AXIS in metric.where}
 
 
@@ -106,11 +109,13 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     """Reads config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
     Args:
-      workdir: of a finished run.
-      x_axis: of the curves: rounds, or a metric declared to be an axis; empty: what the study's config says.
+      workdir: the folder of a finished study.
+      x_axis: the x axis of the accuracy curves: "rounds" or a metric declared to be an axis; empty: the axis that the
+        study's config names.
 
     Raises:
-      UserError: a file is absent, unreadable or of another schema; the line names the file. Or there is no such axis.
+      UserError: if a file is missing, unreadable or of another schema (the message names the file), or if there is no
+        such axis.
     """
     if not workdir.is_dir():
         raise UserError(f"{workdir}: no such directory")
@@ -135,9 +140,9 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary with the best points of each choice only (`mdfl_jax.experiments.results.step_sizes`).
+    """Returns the summary with only the best sweep point of each group (`mdfl_jax.experiments.results.step_sizes`).
 
-    It stays as it is where nothing was chosen.
+    If no best points were selected, all sweep points are kept.
     """
     best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
     points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
@@ -178,13 +183,13 @@ def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _read_curves(path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
-    """Curves by point; of two lines for one point, seed and round the later counts.
+    """Reads the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
 
     Args:
-      path: of metrics.jsonl.
-      ids: of the points.
-      judged: key of the accuracy.
-      shown: key -> name of the further metrics to read.
+      path: the path of metrics.jsonl.
+      ids: the ids of the sweep points.
+      judged: the key of the accuracy.
+      shown: key -> name for each further metric to read.
     """
     values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
@@ -212,7 +217,7 @@ def _read_curves(path: Path, ids: Sequence[str], judged: str, shown: Mapping[str
 
 
 def _read_first_seed(path: Path) -> dict[str, np.ndarray]:
-    """The first seed's label counts, mobile masks and positions; the other arrays are for other readers."""
+    """Reads label counts, mobile masks and positions of the first seed; the report needs no other arrays."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; is the run finished?")
     arrays = {}

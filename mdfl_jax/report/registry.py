@@ -1,6 +1,6 @@
-"""The figures of a report: each is one declaration, with what it says and when there is one.
+"""The figures of a report. Each figure is one declaration: how it is drawn, its caption and when it applies.
 
-A figure of one's own is a decorated function in any file that the config file imports:
+To add a figure, decorate a function in any file that the config file imports:
 
     from matplotlib.figure import Figure
 
@@ -13,7 +13,7 @@ A figure of one's own is a decorated function in any file that the config file i
         drawn.subplots().barh([point["id"] for point in run.points], sent)
         return drawn
 
-It is drawn into figures/final_bits.png and .pdf, and stands in report.html behind the others.
+The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the other figures.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,11 @@ class Picture:
     """A figure of the report.
 
     Attributes:
-      draw: (Run) -> Figure, where ``applies`` says that there is one.
-      caption: (Run) -> what it shows, in whole sentences.
-      applies: (Run) -> whether the run has recorded what it shows.
-      place: figures stand on the page in this order; those of one place in the order of their registration.
+      draw: (Run) -> Figure; it is called only if ``applies`` returns True.
+      caption: (Run) -> the caption, in whole sentences.
+      applies: (Run) -> whether the study has recorded the values that the figure shows.
+      place: a number that determines the order of the figures on the page. Figures with the same number are in the
+        order of their registration.
     """
 
     draw: Callable[[Run], Figure]
@@ -49,7 +50,7 @@ class Picture:
     place: int = 100
 
     def __post_init__(self) -> None:
-        # As a decorated function has them, so that the registry tells whose it is.
+        # The registry reads the description from __doc__, so take it and the module from the decorated function.
         for attribute in ("__module__", "__doc__"):
             object.__setattr__(self, attribute, getattr(self.draw, attribute, None))
 
@@ -60,16 +61,16 @@ FIGURES: Registry[Picture] = Registry("figure")
 def figure(
     name: str, *, caption: Callable[[Run], str], applies: Callable[[Run], bool] = _always, place: int = 100
 ) -> Callable[[Draw], Draw]:
-    """Decorator: makes a figure of the report of the function that draws it.
+    """Returns a decorator that registers a drawing function as a figure of the report.
 
     Args:
-      name: of its files and of its place on the page.
-      caption: as `Picture.caption`.
-      applies: as `Picture.applies`.
-      place: as `Picture.place`.
+      name: the name of the figure's files, and its id on the page.
+      caption: as in `Picture`.
+      applies: as in `Picture`.
+      place: as in `Picture`.
 
     Raises:
-      UserError: for a name that a figure of another file has.
+      UserError: for a name that a figure of another file has (raised when the decorator is applied).
     """
 
     def add(draw: Draw) -> Draw:
@@ -80,6 +81,6 @@ def figure(
 
 
 def in_order() -> dict[str, Picture]:
-    """The figures in the order of the page, by name."""
+    """Returns the figures by name, in their order on the page."""
     found = {name: FIGURES[name] for name in FIGURES.as_registered()}
     return dict(sorted(found.items(), key=lambda item: item[1].place))

@@ -1,4 +1,4 @@
-"""The figure of a study with road-side units: where they are, how clients drive past them, when they meet them."""
+"""The figure of road-side units: their positions, the routes of clients, and the meetings of clients with them."""
 
 from typing import Any
 
@@ -11,24 +11,33 @@ from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import first_seed, looks
 
-ROUTES = 6  # of clients; more hide the units
+ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
 UNIT, INK, FAINT = "#D55E00", "#333333", "#c9c9c9"
 COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
 def units_of(text: str) -> np.ndarray:
-    """The places of 'x,y; x,y; ...' as [U, 2]."""
+    """Parses the positions of road-side units, 'x,y; x,y; ...', into an array [U, 2]."""
     return np.array([[float(number) for number in part.split(",")] for part in text.split(";") if part.strip()])
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
-    """[R + 1, N] bool, who of the places [R + 1, N, 2] is in the range of a unit."""
+    """Tells which clients are in the range of a road-side unit.
+
+    Args:
+      path: [R + 1, N, 2] positions of the clients.
+      units: [U, 2] positions of the units.
+      unit_range: the range of a unit.
+
+    Returns:
+      [R + 1, N] bool.
+    """
     away = np.linalg.norm(path[:, :, None, :] - units, axis=-1)
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
 
 def _applies(run: Run) -> bool:
-    """Whether there are units, and places were recorded."""
+    """Tells whether there are road-side units and the positions of clients were recorded."""
     recorded = run.array(0, "position") is not None and bool(run.value(0, "server.units"))
     return recorded and run.value(0, "server.pattern") == "roadside"
 
@@ -42,14 +51,15 @@ def _caption(run: Run) -> str:
 
 @figure("roadside", caption=_caption, applies=_applies, place=50)
 def roadside(run: Run) -> Figure:
-    """Units with their ranges and some routes of the first seed; beside them each client's slots in range of a unit.
+    """Draws a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
-    Clients are those of the first point; the routes are those that meet a unit most often, evenly over the others.
+    All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
+    the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.
     """
     path, text = run.array(0, "position"), run.value(0, "server.units")
     assert path is not None
     units, reach = units_of(text), float(run.value(0, "server.unit_range"))
-    met = at_unit(path[:-1].astype(float), units, reach)  # a slot's meetings are those of its beginning
+    met = at_unit(path[:-1].astype(float), units, reach)  # a slot's meetings are determined at its beginning
     slots, clients = met.shape
     order = np.argsort(-met.sum(axis=0), kind="stable")
     shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]

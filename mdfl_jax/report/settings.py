@@ -1,4 +1,4 @@
-"""The settings in which the points of a study differ, and how they are printed."""
+"""The settings that differ between the sweep points of a study, and their printed form."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting that differs between the points of a sweep."""
+    """One setting that differs between the sweep points."""
 
     path: str  # "network.mobility"
     name: str  # "mobility"
-    values: tuple[Any, ...]  # one a point
+    values: tuple[Any, ...]  # one for each sweep point
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The values as they are printed, one a point."""
+        """The printed values, one for each sweep point."""
         return tuple(show(value) for value in self.values)
 
 
 def show(value: Any) -> str:
-    """A configuration value as printed in tables and legends.
+    """Formats a configuration value for tables and legends.
 
     >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
     ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
@@ -37,10 +37,15 @@ def show(value: Any) -> str:
 
 
 def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
-    """The overrides that differ between points, named by the last component of their path.
+    """Returns the overrides that differ between sweep points, named by the last component of their path.
 
-    A last component that two axes share is written with the one before it; of `algorithm.name`, `algorithm` is kept,
-    since "name" alone says nothing. A point without an override has the value of `config`.
+    If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
+    name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of
+    `config`.
+
+    Args:
+      points: the sweep points of summary.json.
+      config: the resolved base configuration.
 
     >>> points = [{"overrides": {"network.radius": r, "rounds": 9}} for r in (3.0, 5.0)]
     >>> [(axis.name, axis.texts) for axis in sweep_axes(points)]
@@ -56,7 +61,10 @@ def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | 
 
 
 def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
-    """One label a point: a name stands for itself, a number is written `radius = 3`; the id where nothing differs."""
+    """Returns one label for each sweep point, made from its values of the axes.
+
+    A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
+    """
     if not axes:
         return [str(point["id"]) for point in points]
     parts = [
@@ -70,7 +78,7 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> l
 
 
 def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
-    """What a point has for a dotted path of the configuration; None where it has nothing."""
+    """Returns the value of a sweep point for a dotted path of the configuration, or None if it has none."""
     if path in point["overrides"]:
         return point["overrides"][path]
     node: Any = config

@@ -1,7 +1,7 @@
-"""How figures look: colours, lines and panels.
+"""The style of the figures: colours, lines and panels.
 
-Colours are safe for colour-blind readers and belong to a point in every figure; a mobility pattern has the same colour
-in every run.
+The colours can be distinguished by colour-blind readers. A sweep point has the same colour in every figure, and a
+mobility rule has the same colour in every study.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.settings import Axis, point_labels
 
-# Okabe and Ito's palette without its yellow, which is too pale for a line on white.
+# The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 MOBILITY_COLOURS = {
     "static": "#555555",
@@ -27,8 +27,8 @@ MOBILITY_COLOURS = {
     "gauss_markov": "#CC79A7",
     "manhattan": "#8C564B",
 }
-INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # text that needs no room
-STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys: the colours belong to the points
+INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # the layout ignores this text
+STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys, since colours stand for sweep points
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -48,13 +48,13 @@ STYLE = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,
-    "text.parse_math": False,  # a "$" in a name is a "$"
+    "text.parse_math": False,  # a "$" in a name does not start a formula
 }
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one point is drawn in every figure."""
+    """The label, colour and line style of one sweep point, the same in every figure."""
 
     label: str
     colour: str
@@ -62,10 +62,11 @@ class Look:
 
 
 def looks(run: Run) -> list[Look]:
-    """The label, colour and line of each point.
+    """Returns the label, colour and line style of each sweep point.
 
-    The colour belongs to the value of the mobility where that varies, else to the value of the first varying setting:
-    a graded scale for numbers, the palette for names. Points that share a colour differ in their dashes.
+    The colour depends on the mobility if it varies, else on the first varying setting. More than two numbers have
+    colours of a graded scale; other values have colours of the palette. Sweep points with the same colour have
+    different dashes, as long as there are enough (`DASHES`).
     """
     labels = [spaced(label) for label in point_labels(run.points, run.axes)]
     main = main_axis(run)
@@ -83,13 +84,13 @@ def looks(run: Run) -> list[Look]:
 
 
 def main_axis(run: Run) -> Axis | None:
-    """The varying setting that has the colours: the mobility, else the first."""
+    """Returns the varying setting that determines the colours: the mobility if it varies, else the first one."""
     axes = run.axes
     return next((axis for axis in axes if axis.path == "network.mobility"), axes[0] if axes else None)
 
 
 def _colours(axis: Axis) -> dict[str, str]:
-    """The colour of each value of an axis, by its text."""
+    """Returns the colour of each value of an axis, by the printed value."""
     distinct = dict(zip(axis.texts, axis.values))
     if len(distinct) > 2 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in distinct.values()):
         scale = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(distinct)))
@@ -101,28 +102,38 @@ def _colours(axis: Axis) -> dict[str, str]:
 
 
 def make_panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:
-    """A figure of `count` panels of the given size in inches, and their axes."""
+    """Makes a figure of panels.
+
+    Args:
+      count: the number of panels.
+      columns: the largest number of panels in a row.
+      width, height: the size of a panel in inches.
+      **options: further arguments of `Figure.subplots`.
+
+    Returns:
+      (the figure, the Matplotlib axes of its panels).
+    """
     columns = min(count, columns)
     rows = -(-count // columns)
     figure = Figure(figsize=(columns * width, rows * height))
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for above, unused in zip(axes[count - columns :], axes[count:]):
-        above.tick_params(labelbottom=True)  # sharing hid them
+        above.tick_params(labelbottom=True)  # a shared x axis hides these labels, and no panel is below
         unused.set_visible(False)
     return figure, axes[:count]
 
 
 def seeds_told(run: Run) -> str:
-    """Over how many seeds a mean is taken, for a caption."""
+    """Returns a phrase for captions with the number of seeds of a mean."""
     seeds = len(run.manifest["seeds"])
     return f"mean over {seeds} seeds" if seeds > 1 else "one seed, hence no interval"
 
 
 def first_seed(run: Run) -> str:
-    """The first seed, for a caption."""
+    """Returns a phrase for captions that names the first seed."""
     return f"seed {run.manifest['seeds'][0]}" if run.manifest["seeds"] else "the first seed"
 
 
 def spaced(name: str) -> str:
-    """A name as it is printed."""
+    """Returns a name in its printed form, with spaces for underscores."""
     return name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The table of a run: one row a point, as Markdown, CSV and aligned text."""
+"""The table of a study, with one row for each sweep point, as Markdown, CSV and aligned text."""
 
 import csv
 import math
@@ -16,7 +16,7 @@ BITS_PER_MEGABYTE = 8e6
 
 
 class Column(NamedTuple):
-    """A column that is there where a point has a value of it."""
+    """A column that is printed only if at least one sweep point has a value for it."""
 
     key: str
     header: str
@@ -24,7 +24,7 @@ class Column(NamedTuple):
 
 
 def _columns(summary: Mapping[str, Any]) -> list[Column]:
-    """The columns behind the usual ones: megabytes to the target, then the metrics that say so, by header."""
+    """Returns the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = [metric for metric in declared(summary) if TABLE in metric.where]
     metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown]
     return [Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
@@ -33,15 +33,15 @@ def _columns(summary: Mapping[str, Any]) -> list[Column]:
 def table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
 ) -> tuple[list[str], list[list[str]]]:
-    """The printed table.
+    """Returns the printed table.
 
     Args:
-      summary: content of summary.json.
-      config: resolved base configuration, for the points that do not override a varying setting.
+      summary: the content of summary.json.
+      config: the resolved base configuration, for sweep points that do not override a varying setting.
       plus_minus: the sign between a mean and the half-width of its 95 % interval.
 
     Returns:
-      The header and the rows, one a point; the first columns are the settings that differ.
+      The header and the rows, one for each sweep point. The first columns are the settings that differ.
     """
     summary = chosen(summary)
     names, settings = _settings(summary, config)
@@ -75,7 +75,15 @@ def table(
 def raw_table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 ) -> tuple[list[str], list[list[str | float | None]]]:
-    """The table as raw numbers: accuracies and differences as fractions, None where missing."""
+    """Returns the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
+
+    Args:
+      summary: the content of summary.json.
+      config: the resolved base configuration, for sweep points that do not override a varying setting.
+
+    Returns:
+      The header and the rows, one for each sweep point.
+    """
     summary = chosen(summary)
     names, settings = _settings(summary, config)
     header = ["point"] if names == ["point"] else ["point", *names]
@@ -96,7 +104,7 @@ def raw_table(
 
 
 def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """The table in aligned columns of plain ASCII numbers, with a note below, for a terminal."""
+    """Returns the table for a terminal, in aligned columns of ASCII numbers, with a note below it."""
     header, rows = table(summary, config, plus_minus="+-")
     settings = len(_settings(chosen(summary), config)[0])
     widths = [max(map(len, column)) for column in zip(header, *rows)]
@@ -114,7 +122,7 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 
 
 def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """The table in Markdown, with a note below."""
+    """Returns the table in Markdown, with a note below it."""
     header, rows = table(summary, config)
     settings = len(_settings(chosen(summary), config)[0])
     rule = [":--" if i < settings else "--:" for i in range(len(header))]
@@ -123,7 +131,7 @@ def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """What the numbers are: seeds, interval, baseline and target, in one line."""
+    """Returns one line that explains the numbers of the table: seeds, interval, baseline and target."""
     seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
     spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
@@ -146,7 +154,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 
 
 def write(run: Run) -> list[Path]:
-    """Writes tables/summary.md and tables/summary.csv; returns their paths."""
+    """Writes tables/summary.md and tables/summary.csv, and returns their paths."""
     folder = run.workdir / "tables"
     folder.mkdir(exist_ok=True)
     (folder / "summary.md").write_text(markdown(run.summary, run.config), encoding="utf-8")
@@ -159,7 +167,7 @@ def write(run: Run) -> list[Path]:
 
 
 def number(value: float | None) -> str:
-    """A number with three significant digits, whole from 100 on, and never an exponent for large ones.
+    """Formats a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
 
     >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
     ['-', '0', '120', '0.0123', '3.14', '12346']
@@ -172,7 +180,7 @@ def number(value: float | None) -> str:
 
 
 def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """A fraction's mean and half-width in percent, to two decimals: the mean alone where there is no interval."""
+    """Formats a mean and its half-width in percent, to two decimals; only the mean if there is no interval."""
     if not statistic or statistic.get("mean") is None:
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
@@ -181,7 +189,7 @@ def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = 
 
 
 def _mean(value: Any) -> float | None:
-    """The value, or the mean of a statistic; JSON has infinities as texts."""
+    """Returns a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
 
@@ -197,7 +205,7 @@ def _megabytes(point: Mapping[str, Any]) -> float | None:
 
 
 def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Names and printed values of the varying settings; the id where nothing varies."""
+    """Returns the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
     points = summary["points"]
     axes = sweep_axes(points, config)
     if not axes:

@@ -1,4 +1,4 @@
-"""The map: where clients are, and how they move."""
+"""The map: the first positions of the clients and their movement."""
 
 import textwrap
 from typing import Any
@@ -12,13 +12,13 @@ from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, first_seed, looks, make_panels
 
-PATH_ROUNDS, PATH_STEPS = 40, 120  # longer paths, of one client or of all together, hide the map
+PATH_ROUNDS, PATH_STEPS = 40, 120  # the longest path of one client and of all clients together; more hide the map
 MAX_MAPS = 6
-OWN_PLACES = ("trace", "static_trace", "contacts")  # mobility rules whose world is where the clients are
+OWN_PLACES = ("trace", "static_trace", "contacts")  # for these mobility rules the positions determine the map's size
 
 
 def _placed(run: Run) -> list[int]:
-    """The points whose places were recorded; where clients meet by a pattern nobody looks at places."""
+    """Returns the sweep points with recorded positions, except those where a pattern alone determines the meetings."""
     paired = [run.value(p, "server.pattern") not in (None, "", "roadside") for p in range(len(run.points))]
     return [p for p in range(len(run.points)) if run.array(p, "position") is not None and not paired[p]]
 
@@ -34,7 +34,7 @@ def _caption(run: Run) -> str:
 
 @figure("map", caption=_caption, applies=lambda run: bool(_placed(run)), place=60)
 def world_map(run: Run) -> Figure:
-    """Where the first seed's clients are, and move in the first rounds."""
+    """Draws the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = _placed(run)[:MAX_MAPS]
     styles, rounds = looks(run), path_rounds(run)
     columns, width, height = (2, 3.6, 3.75) if len(shown) < 5 else (3, 3.0, 3.5)
@@ -57,7 +57,7 @@ def world_map(run: Run) -> Figure:
 
 
 def path_rounds(run: Run) -> int:
-    """How many rounds of movement the map shows: fewer the more clients move, so that it stays readable."""
+    """Returns the number of rounds of movement on the map. With more moving clients it is smaller, for readability."""
     moving, rounds = 1, PATH_ROUNDS
     for p in range(len(run.points)):
         path = run.array(p, "position")
@@ -68,19 +68,19 @@ def path_rounds(run: Run) -> int:
 
 
 def _moves(run: Run, p: int) -> np.ndarray:
-    """The mobile clients [N] of a point; none where nothing moved, as under the static pattern."""
+    """Tells which clients of a sweep point are mobile, [N] bool; none if no client moved, as under static mobility."""
     path, mobile = run.array(p, "position"), run.array(p, "is_mobile")
     assert path is not None
     return (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
 
 
 def in_plane(path: np.ndarray | None) -> bool:
-    """Whether places [R + 1, N, 2] are of the plane: those of a grid are whole numbers."""
+    """Tells whether positions [R + 1, N, 2] are on the plane; positions on a grid are whole numbers."""
     return path is not None and bool(np.any(path != np.round(path)))
 
 
 def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
-    """One point's map: discs of the clients that stay, paths of those that move, all clients' first places."""
+    """Draws the map of one sweep point: discs of clients that stay, paths of clients that move, all first positions."""
     path, moves = run.array(p, "position"), _moves(run, p)
     assert path is not None
     path = path[: rounds + 1].astype(float)
@@ -114,6 +114,6 @@ def _draw_world(axes: Any, run: Run, p: int, colour: str, rounds: int) -> None:
 
 
 def _radius(run: Run, p: int) -> float:
-    """The contact radius, infinite under a graph; a configuration may write that as inf, "inf" or null."""
+    """Returns the contact radius, infinite under a graph. In a configuration, infinity is inf, "inf" or null."""
     value = None if run.value(p, "network.graph") else run.value(p, "network.radius")
     return float("inf") if value is None else float(value)

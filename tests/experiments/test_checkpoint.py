@@ -3,7 +3,9 @@
 import json
 import signal
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -90,9 +92,9 @@ def reference(tiny, tmp_path_factory):
 @pytest.mark.parametrize(
     ("at", "saved", "writes"),
     [
-        (2, Progress([], "batch-000-at-00001", 1), 1 + 2 + 4),
-        (4, Progress(["batch-000"], None, 0), 1 + 4),  # after the last evaluation of the first batch
-        (7, Progress(["batch-000"], "batch-001-at-00002", 2), 1 + 2),
+        (2, Progress([], {"batch-000-at-00001": 1}), 1 + 2 + 4),
+        (4, Progress(["batch-000"]), 1 + 4),  # after the last evaluation of the first batch
+        (7, Progress(["batch-000"], {"batch-001-at-00002": 2}), 1 + 2),
     ],
 )
 def test_a_stopped_study_goes_on_where_it_was(tiny, tmp_path, monkeypatch, reference, at, saved, writes):
@@ -118,8 +120,8 @@ def test_a_study_killed_after_checkpoints_goes_on_from_the_last(tiny, tmp_path, 
         with pytest.raises(Killed):
             go(config, folder)
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
-        "batch-000",
-        "batch-001-at-00001",
+        "batch-000.npz",
+        "batch-001-at-00001.npz",
         "progress.json",
     ]
     calls = watch(monkeypatch)
@@ -167,7 +169,7 @@ def test_a_state_saved_on_rows_of_four_goes_on_over_other_rows(tiny, tmp_path, m
         with pytest.raises(Interrupted):
             run_study(study, folder, log=lambda line: None)
     saved = Checkpoints(folder / "checkpoints")
-    carried = [x.shape for name, x in saved.load(saved.progress().current).items() if name.startswith("carry/")]
+    carried = [x.shape for name, x in saved.load(*saved.progress().states).items() if name.startswith("carry/")]
     assert carried
     assert not [shape for shape in carried if 8 in shape]
     config.engine.client_devices = last
@@ -218,6 +220,7 @@ def arrays(value, shape=(2, 3)):
         "is_mobile": np.array([[True, False]]),
         "counts": np.arange(4, dtype=np.int32),
         "position": np.zeros((2, 0, 3)),
+        "half": np.full(shape, value, jnp.bfloat16),
     }
 
 
@@ -225,17 +228,17 @@ def test_arrays_come_back_as_they_were_saved(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert checkpoints.progress() == Progress()
     assert not (tmp_path / "checkpoints").exists()
-    checkpoints.save([arrays(0.25), arrays(0.5)], arrays(0.75), 3)
-    assert checkpoints.progress() == Progress(["batch-000", "batch-001"], "batch-002-at-00003", 3)
+    checkpoints.save({0: arrays(0.25), 1: arrays(0.5)}, {2: (3, arrays(0.75))})
+    assert checkpoints.progress() == Progress(["batch-000", "batch-001"], {"batch-002-at-00003": 3})
     for name, value in (("batch-000", 0.25), ("batch-001", 0.5), ("batch-002-at-00003", 0.75)):
         loaded = checkpoints.load(name)
-        assert loaded.keys() == {"accuracy", "is_mobile", "counts"}  # no array without elements
+        assert loaded.keys() == arrays(value).keys()
         for key, array in loaded.items():
             assert array.dtype == arrays(value)[key].dtype
             np.testing.assert_array_equal(array, arrays(value)[key])
-    checkpoints.save([], arrays(1.0), 4)
-    assert not (tmp_path / "checkpoints" / "batch-002-at-00003").exists()
-    checkpoints.save([arrays(2.0)], None, 0)
+    checkpoints.save({}, {2: (4, arrays(1.0))})
+    assert not (tmp_path / "checkpoints" / "batch-002-at-00003.npz").exists()
+    checkpoints.save({2: arrays(2.0)}, {})
     assert Checkpoints(tmp_path / "checkpoints").progress() == Progress(["batch-000", "batch-001", "batch-002"])
     assert len(list((tmp_path / "checkpoints").iterdir())) == 4
     checkpoints.remove()
@@ -244,7 +247,7 @@ def test_arrays_come_back_as_they_were_saved(tmp_path):
 
 def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save([], arrays(0.25), 1)
+    checkpoints.save({}, {0: (1, arrays(0.25))})
     before = checkpoints.progress()
 
     def killed(path, value):
@@ -253,17 +256,27 @@ def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "write_json", killed)
         with pytest.raises(Killed):
-            checkpoints.save([], arrays(0.5), 2)
+            checkpoints.save({}, {0: (2, arrays(0.5))})
     assert checkpoints.progress() == before
-    assert checkpoints.load(before.current)["accuracy"][0, 0] == 0.25
-    checkpoints.save([], arrays(0.75), 2)  # over what the kill left
-    assert checkpoints.load(checkpoints.progress().current)["accuracy"][0, 0] == 0.75
+    assert checkpoints.load(*before.states)["accuracy"][0, 0] == 0.25
+    checkpoints.save({}, {0: (2, arrays(0.75))})  # over what the kill left
+    assert checkpoints.load(*checkpoints.progress().states)["accuracy"][0, 0] == 0.75
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     with pytest.raises(UserError, match=r"batch-000: the checkpoint cannot be read; --overwrite starts the study anew"):
         checkpoints.load("batch-000")
+    checkpoints.save({0: arrays(0.25)}, {})
+    whole = (tmp_path / "batch-000.npz").read_bytes()
+    for place in range(len(whole) // 20, len(whole), len(whole) // 20):
+        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+            (tmp_path / "batch-000.npz").write_bytes(damaged)
+            try:
+                found = checkpoints.load("batch-000")
+            except UserError:
+                continue
+            chex.assert_trees_all_equal(found, arrays(0.25))  # a byte that says nothing, as a time of day
     for content in ('{"finished": [', "[]", '{"other": 3}'):
         (tmp_path / "progress.json").write_text(content)
         with pytest.raises(UserError, match=r"progress\.json: the checkpoint cannot be read"):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from launch import common, hosts, sweep
+from launch import cluster, common, hosts, sweep
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.processes.join import Rank, join, listen
 
@@ -172,8 +172,7 @@ def test_a_signal_to_any_process_saves_all_and_a_cluster_goes_on(launch, here, a
     assert status == 130
     assert err == f"stopped; the same command, without --overwrite, goes on where {workdir} was left\n"
     saved = progress(workdir)
-    kept = {name.split("-")[1] for name in [*saved["finished"], *saved["others"], saved["current"] or "batch-000"]}
-    assert kept == {"000", "001"}
+    assert {name.split("-")[1] for name in [*saved["finished"], *saved["states"]]} == {"000", "001"}
     cluster = SLURM | {"JAX_COORDINATOR_PORT": str(free_port())}
     both = [
         launch(f"--workdir={workdir}", "--coordinator=auto", **cluster, SLURM_PROCID=k, SLURM_LOCALID=k) for k in "01"
@@ -300,7 +299,15 @@ def test_a_process_that_does_not_come_is_one_line(told):
 def test_a_machine_outside_any_cluster_is_told(monkeypatch):
     for name in [name for name in os.environ if name.startswith(("SLURM_", "JAX_COORD", "OMPI_", "KUBERNETES_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)  # those of other tests
     monkeypatch.setattr(hosts, "START_TIMEOUT", SimpleNamespace(value=5.0))
-    with pytest.raises(ValueError, match="--coordinator=auto: JAX finds no cluster here"):
+    with pytest.raises(UserError, match="--coordinator=auto: JAX finds no cluster here"):
         hosts._of_cluster()
+
+
+def test_a_cluster_whose_other_process_never_starts_is_told(monkeypatch):
+    for name, value in (
+        SLURM | {"JAX_COORDINATOR_PORT": str(free_port()), "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    ).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="its processes did not find one another within 3 s"):
+        cluster.find("words", 3.0)

@@ -109,8 +109,10 @@ class Lead(_Process):
 
     def send(self, index: int, kind: str, fields: dict[str, Any] | None = None, arrays: Arrays | None = None) -> None:
         """Sends a message to a follower. A follower that cannot be reached counts as gone."""
+        if (channel := self._channels.get(index)) is None:
+            return  # gone already, which `lost` says
         try:
-            self._channels[index].send(kind, fields, arrays)
+            channel.send(kind, fields, arrays)
         except Gone as gone:
             self._lose(index, str(gone))
 

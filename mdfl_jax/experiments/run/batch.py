@@ -69,7 +69,7 @@ def to_arrays(result: BatchResult) -> Arrays:
 
 
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
-    """Makes a result from the arrays of `to_arrays`, of which those without elements may be missing.
+    """Makes a result from the arrays of `to_arrays`.
 
     Args:
       arrays: The named arrays [runs, ...].
@@ -78,13 +78,9 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
     Raises:
       UserError: If a metric is missing, because a study with other metrics saved the arrays.
     """
-    runs, num_clients = arrays["is_mobile"].shape
-    values = {"round": arrays["round"]}
-    for metric in declared:
-        if metric.name not in arrays and not metric.by_round:
-            raise UserError(f"the checkpoint knows no metric {metric.name!r}; --overwrite starts the study anew")
-        empty = np.zeros((runs, *metric.dims(num_clients)), np.float32)  # for an axis of no rounds
-        values[metric.name] = arrays.get(metric.name, empty)
+    if missing := [metric.name for metric in declared if metric.name not in arrays]:
+        raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
+    values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
     return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays["seconds"]))
 
@@ -138,7 +134,7 @@ class Program:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = to_host(start._replace(clients=None), num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [arrays.get(f"carry/{i:04d}", leaf) for i, leaf in enumerate(template)]  # without elements: not saved
+        saved = [arrays[f"carry/{i:04d}"] for i in range(len(template))]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         return self.monte_carlo.place(state)._replace(clients=start.clients)
 

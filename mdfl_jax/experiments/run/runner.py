@@ -145,11 +145,10 @@ class Runner:
             while not self.lead.resting() and time.monotonic() < until:
                 self._take(wait=0.2)
             self._take()
-        here = [] if number is None else [number]
-        others = {n: of_batch for n, of_batch in self.states.items() if n not in here}
-        finished = [to_arrays(self.results[n]) for n in self.unsaved]
-        self.checkpoints.save(finished, state, evaluations, [*self.unsaved, *here], others)
-        self.states = {n: (done, None) for n, (done, _) in others.items()}
+        states = {n: of_batch for n, of_batch in self.states.items() if n != number}
+        here = {} if number is None else {number: (evaluations, state)}
+        self.checkpoints.save({n: to_arrays(self.results[n]) for n in self.unsaved}, states | here)
+        self.states = {n: (done, None) for n, (done, _) in states.items()}
         self.unsaved, self.saved_at = [], time.monotonic()
         if ending:
             raise self.lead.lost or Interrupted
