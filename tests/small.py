@@ -1,7 +1,9 @@
 """Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules."""
 
+import chex
 import jax
 import numpy as np
+import pytest
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -55,9 +57,13 @@ def toy_simulation(rounds=6, eval_every=2, num_clients=6, grid_size=5, record_po
     )
 
 
-def leaves_equal(a, b, tolerance=0.0):
-    """Whether two trees are equal leaf by leaf, NaN equal to NaN."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(
-        np.allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance, equal_nan=True) for x, y in pairs
-    )
+def assert_trees_equal(a, b, tolerance=0.0):
+    """Equal leaf by leaf, within the tolerance absolutely and relatively, NaN to NaN; an error names the leaf."""
+    chex.assert_trees_all_close(jax.device_get(a), jax.device_get(b), rtol=tolerance, atol=tolerance)
+
+
+def assert_trees_differ(a, b, tolerance=0.0):
+    """Of one structure, but some leaf differs."""
+    chex.assert_trees_all_equal_structs(a, b)
+    with pytest.raises(AssertionError):
+        assert_trees_equal(a, b, tolerance)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
-from small import leaves_equal
+from small import assert_trees_equal
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
@@ -122,8 +122,8 @@ def test_eight_devices_equal_one(name, num_clients, columns, rows):
     """Runs after one another on all devices, or two rows of four; clients that divide them and clients that do not."""
     state, metrics, found, program = over_devices(name, num_clients, columns)
     expected, expected_metrics = one_by_one(name, num_clients)
-    assert leaves_equal(state, expected, 2e-5)
-    assert leaves_equal(metrics, expected_metrics, 2e-5)
+    assert_trees_equal(state, expected, 2e-5)
+    assert_trees_equal(metrics, expected_metrics, 2e-5)
     assert metrics.messages.shape == (len(SEEDS), num_clients)
     assert (metrics.messages.sum(axis=1) > 0).all()
     assert found - {1} <= {rows}  # the server's model has one

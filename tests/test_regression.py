@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
-from small import leaves_equal
+from small import assert_trees_equal
 
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -236,6 +236,6 @@ def test_over_a_mesh_as_on_one_device():
     assert clients.num_samples.tolist() == [4] * 7 + [0, 0]
     cut = lambda tree: jax.tree.map(lambda x: x[:7], tree)  # noqa: E731
     held, expected_held = (made._replace(test=(), validation=(), l2=()) for made in (clients, expected_clients))
-    assert leaves_equal(cut(held), expected_held, 1e-6)
-    assert leaves_equal(cut(gradients), expected, 1e-5)
+    assert_trees_equal(cut(held), expected_held, 1e-6)
+    assert_trees_equal(cut(gradients), expected, 1e-5)
     np.testing.assert_allclose(objective, expected_objective, rtol=1e-5)

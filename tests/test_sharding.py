@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from collectives import unordered
 from jax.sharding import NamedSharding, PartitionSpec
-from small import leaves_equal, toy_dataset, toy_hparams
+from small import assert_trees_differ, assert_trees_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS
@@ -133,8 +133,8 @@ def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     assert number > 0
     assert not apart
     expected, expected_history = on_one_device(batch_size)(jax.random.key(SEEDS[0]))
-    assert leaves_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
-    assert leaves_equal(history, expected_history, TOLERANCE)
+    assert_trees_equal(simulation.kept(carry).algorithm, expected.algorithm, TOLERANCE)
+    assert_trees_equal(history, expected_history, TOLERANCE)
     assert rows_of_first_device(carry.algorithm) == {-(-N // num_devices)}
     assert rows_of_first_device(carry.clients.held._replace(sample=carry.clients.num_samples)) == {-(-N // num_devices)}
     assert {len(leaf.devices()) for leaf in jax.tree.leaves(carry.algorithm)} == {num_devices}
@@ -158,7 +158,7 @@ def test_simulate_over_a_mesh_equals_one_device():
     assert history.round.tolist() == [0, 2, 4, 6]
     for name in expected:
         if name != "position":  # not recorded
-            assert leaves_equal(history[name][1:], expected[name], TOLERANCE), name
+            assert_trees_equal(history[name][1:], expected[name], TOLERANCE)
 
 
 @pytest.mark.long
@@ -172,7 +172,7 @@ def test_convolutional_gradients_over_a_mesh_equal_one_device():
         task, clients = make(0, num_devices, "cnn"), clients_of(0, mesh_of(num_devices))
         gradient = lambda p, t=task, c=clients: t.gradient(t.data, c, p, jax.random.key(2))  # noqa: E731
         found.append(jax.tree.map(lambda x: x[:N], jax.jit(gradient)(jax.tree.map(lambda x, r=rows: x[:r], params))))
-    assert leaves_equal(*found, 1e-5)
+    assert_trees_equal(*found, 1e-5)
     assert max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(found[0][1])) > 0.1
 
 
@@ -201,9 +201,9 @@ def test_monte_carlo_over_a_mesh_equals_pmap_equals_a_loop(num_devices, columns,
     models, history = of_runs(simulation_of(10, num_devices, 3, columns), at_once)
     runs = [on_one_device(10)(jax.random.key(seed)) for seed in SEEDS]
     for i, (carry, expected) in enumerate(runs):
-        assert leaves_equal(jax.tree.map(lambda x, i=i: x[i], models), carry.algorithm.params, TOLERANCE)
-        assert leaves_equal(jax.tree.map(lambda x, i=i: x[i], history), expected, TOLERANCE)
-    assert not leaves_equal(runs[0][0].algorithm.params, runs[1][0].algorithm.params, 1e-2)
+        assert_trees_equal(jax.tree.map(lambda x, i=i: x[i], models), carry.algorithm.params, TOLERANCE)
+        assert_trees_equal(jax.tree.map(lambda x, i=i: x[i], history), expected, TOLERANCE)
+    assert_trees_differ(runs[0][0].algorithm.params, runs[1][0].algorithm.params, 1e-2)
 
 
 def test_a_mesh_needs_two_devices():
@@ -300,8 +300,8 @@ def test_repeating_is_one_step_after_another(num_devices, num_steps):
     expected = np.arange(3.0)
     for index in range(num_steps):
         expected = 2 * expected + index
-    assert leaves_equal(carry, expected, 0)
-    assert leaves_equal(first, (np.arange(3.0), 0), 0)
+    assert_trees_equal(carry, expected, 0)
+    assert_trees_equal(first, (np.arange(3.0), 0), 0)
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])
@@ -313,7 +313,7 @@ def test_choosing_equals_a_condition(num_devices):
             return choose(flag, lambda x, y: (x + y, y), lambda x, y: (x, x), x, 2 * x)
 
     for flag, expected in ((True, (3 * x, 2 * x)), (False, (x, x))):
-        assert leaves_equal(jax.jit(chosen)(flag), expected, 0)
+        assert_trees_equal(jax.jit(chosen)(flag), expected, 0)
 
 
 def test_a_state_is_divided_by_row_and_client():

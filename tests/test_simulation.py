@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import PATTERNS, leaves_equal, toy_hparams, toy_simulation, toy_task
+from small import PATTERNS, assert_trees_differ, assert_trees_equal, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -47,7 +47,7 @@ def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
     patterns = [0, 1, 2, 3, 3]
     together = histories(mc, simulation, patterns, SEEDS)
     for i, (pattern, seed) in enumerate(zip(patterns, SEEDS)):
-        assert leaves_equal(loop[pattern, seed], jax.tree.map(lambda leaf, i=i: leaf[i], together), 2e-5)
+        assert_trees_equal(loop[pattern, seed], jax.tree.map(lambda leaf, i=i: leaf[i], together), 2e-5)
 
 
 @pytest.mark.long
@@ -91,9 +91,9 @@ def test_two_seeds_differ_in_every_stream():
 def test_two_seeds_differ_in_data_places_model_and_movement(loop):
     simulation = toy_simulation()
     carries = [simulation.init(simulation.data, toy_hparams(1), jax.random.key(s))[0] for s in (3, 11)]
-    assert not leaves_equal(*(c.clients.label_counts for c in carries))
-    assert not leaves_equal(*(c.network.places.position for c in carries))
-    assert not leaves_equal(*(c.algorithm.params for c in carries))
+    assert_trees_differ(*(c.clients.label_counts for c in carries))
+    assert_trees_differ(*(c.network.places.position for c in carries))
+    assert_trees_differ(*(c.algorithm.params for c in carries))
     paths = [np.diff(loop[1, s].position, axis=0)[:, :2] for s in (3, 11)]
     assert not np.array_equal(*paths)
 
@@ -112,10 +112,10 @@ def test_strategies_of_one_seed_share_data_places_and_initial_model():
     starts = [simulation.init(simulation.data, toy_hparams(p), jax.random.key(3)) for p in range(4)]
     for carry, metrics in starts[1:]:
         first, first_metrics = starts[0]
-        assert leaves_equal(first.clients, carry.clients)
-        assert leaves_equal(first.network.places, carry.network.places)
-        assert leaves_equal(first.algorithm.params, carry.algorithm.params)
-        assert leaves_equal(first_metrics, metrics)
+        assert_trees_equal(first.clients, carry.clients)
+        assert_trees_equal(first.network.places, carry.network.places)
+        assert_trees_equal(first.algorithm.params, carry.algorithm.params)
+        assert_trees_equal(first_metrics, metrics)
 
 
 def test_all_clients_start_from_one_model():

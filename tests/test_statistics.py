@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import leaves_equal, toy_dataset, toy_hparams
+from small import assert_trees_differ, assert_trees_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
@@ -106,7 +106,7 @@ def test_local_statistics_stay_where_they_are_and_are_not_sent():
     mixed, sent, *_ = round_of("dpsgd")
     for name, value in moved(WHOLE, clients, before).items():
         np.testing.assert_allclose(running(after)[name], value, rtol=2e-5)
-    assert leaves_equal(trained(after), trained(mixed))
+    assert_trees_equal(trained(after), trained(mixed))
     np.testing.assert_array_equal(stats.messages, sent.messages)
     np.testing.assert_array_equal(sent.bits.low - stats.bits.low, 2 * 8 * 32)  # two messages, eight numbers each
 
@@ -219,7 +219,7 @@ def test_a_mesh_of_devices_gives_the_statistics_of_one():
             carry, _ = jax.jit(made.init)(made.data, hparams, KEY)
             carry, metrics = jax.jit(made.advance)(made.data, hparams, KEY, carry)
             found.append((jax.tree.map(lambda p: p[:11], carry.algorithm.params), metrics.loss))
-        assert leaves_equal(*jax.device_get(found), 2e-5)
+        assert_trees_equal(*jax.device_get(found), 2e-5)
         assert float(jnp.ptp(found[0][0]["batch_stats"]["norm"]["mean"], axis=0).max()) > 0.01
 
 
@@ -248,9 +248,9 @@ def test_a_minibatch_is_one_block_unless_told_otherwise():
     for tiling in (Tiling(), Tiling(tile=4), Tiling(mapping="vmap"), Tiling(block_size=5)):
         task = make(10, tiling)
         found.append(jax.jit(gradient_of(task, start(task)[0]))(params, KEY)[1])
-    assert leaves_equal(found[0], found[1], 1e-5)
-    assert leaves_equal(found[0], found[2], 1e-5)
-    assert not leaves_equal(found[0], found[3], 1e-3)
+    assert_trees_equal(found[0], found[1], 1e-5)
+    assert_trees_equal(found[0], found[2], 1e-5)
+    assert_trees_differ(found[0], found[3], 1e-3)
 
 
 def test_evaluation_takes_the_running_statistics():

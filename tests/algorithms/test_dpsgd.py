@@ -7,7 +7,7 @@ import optax
 import pytest
 from oracles import dpsgd as oracle
 from oracles import mixing as oracle_mixing
-from small import PATTERNS, leaves_equal, toy_dataset, toy_hparams, toy_task
+from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
@@ -106,7 +106,7 @@ def test_convolutional_gradient_of_blocks_is_that_of_each_client_alone():
         own = jax.tree.map(lambda p, i=i: p[i], params)
         value, expected = jax.value_and_grad(mean_loss)(own, data.x_train[mine], data.y_train[mine])
         assert np.isclose(loss[i], value, atol=1e-5)
-        assert leaves_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
+        assert_trees_equal(jax.tree.map(lambda g, i=i: g[i], gradients), expected, 1e-5)
 
 
 @pytest.mark.long
@@ -132,7 +132,7 @@ def test_local_only_ignores_the_network_and_counts_no_message():
     task, hparams, key = toy_task(N), toy_hparams(), jax.random.key(0)
     alone, stats = run(local_only(), task, hparams, key, random_mixes())
     unmixed, _ = run(dpsgd(), task, hparams, key, [np.eye(N)] * ROUNDS)
-    assert leaves_equal(alone, unmixed, 1e-6)
+    assert_trees_equal(alone, unmixed, 1e-6)
     assert all(int(s.messages.sum()) == 0 for s in stats)
 
 
@@ -150,7 +150,7 @@ def test_local_steps_are_rounds_without_mixing():
     mixes = random_mixes()
     in_one, _ = run(dpsgd(Settings(num_local_steps=3)), task, hparams, key, mixes[:1])
     one_by_one, _ = run(dpsgd(), task, hparams, key, [np.eye(N), np.eye(N), mixes[0]])
-    assert leaves_equal(in_one[-1], one_by_one[-1], 1e-6)
+    assert_trees_equal(in_one[-1], one_by_one[-1], 1e-6)
 
 
 def test_optimizer_state_is_of_one_client():

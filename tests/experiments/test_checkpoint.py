@@ -159,7 +159,7 @@ def test_a_study_goes_on_over_another_number_of_devices(tiny, tmp_path, monkeypa
             np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
 
 
-@pytest.mark.parametrize("last", [8, 2])
+@pytest.mark.parametrize("last", [8, pytest.param(2, marks=pytest.mark.long)])
 def test_a_state_saved_on_rows_of_four_goes_on_over_other_rows(tiny, tmp_path, monkeypatch, reference, last):
     """Two more rows are held for six clients on four devices or eight, none on two; the rest is no part of the save."""
     config, folder = tiny(**STUDY), tmp_path / "run"
@@ -265,7 +265,7 @@ def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
 
 def test_a_damaged_checkpoint_is_told(tmp_path):
     checkpoints = Checkpoints(tmp_path)
-    with pytest.raises(UserError, match=r"batch-000: the checkpoint cannot be read; --overwrite starts the study anew"):
+    with pytest.raises(UserError, match=r"batch-000\.npz: the checkpoint cannot be read; --overwrite starts the study anew"):
         checkpoints.load("batch-000")
     checkpoints.save({0: arrays(0.25)}, {})
     whole = (tmp_path / "batch-000.npz").read_bytes()

@@ -1,6 +1,9 @@
 """What processes tell one another, over real sockets, with threads in place of processes."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -53,7 +56,7 @@ def test_an_end_that_closes_or_is_silent_or_speaks_otherwise_is_gone():
     for words in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"mdfl_jax\0\0\0\2" + bytes(8) + b"[]"):
         raw, other = socket.socketpair()
         raw.sendall(words)
-        with pytest.raises(Gone, match="speaks another language"):
+        with pytest.raises(Gone, match="has sent data that is no message of a study"):
             Channel(other, 1.0).receive()
 
 
@@ -246,3 +249,24 @@ def test_alone_there_is_nobody_to_wait_for():
         assert lead.messages() == []
         assert lead.resting()
         assert not lead.ending
+
+
+def test_a_message_to_a_process_that_is_gone_says_only_that_it_is():
+    here, there = ends()
+    with Lead(2, timeout=5.0) as lead:
+        lead.add(1, "there", [], here)
+        there.close()
+        while lead.lost is None:
+            time.sleep(0.01)
+        lead.send(1, "plan", {"numbers": [1]})
+    assert "process 1 (there) is gone" in str(lead.lost)
+
+
+def test_a_process_that_gives_up_ends_also_where_nobody_reads_its_line():
+    program = "import os; os.close(2); from mdfl_jax.experiments.processes.hosts import abandon; abandon('why', 3)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 3
+    read, write = os.pipe()
+    os.close(read)
+    program = "from mdfl_jax.experiments.processes.hosts import abandon; abandon('why', 3)"
+    assert subprocess.run([sys.executable, "-c", program], stderr=write, check=False).returncode == 3
+    os.close(write)

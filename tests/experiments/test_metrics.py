@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import leaves_equal, toy_hparams, toy_simulation, toy_task
+from small import assert_trees_equal, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -200,7 +200,7 @@ def test_a_checkpoint_gives_metrics_back_and_misses_those_that_it_does_not_have(
     arrays = {name: value for name, value in to_arrays(result).items() if value.size}
     assert "position" not in arrays
     back = from_arrays(arrays, simulation.metrics)
-    assert leaves_equal(back.metrics, result.metrics)
+    assert_trees_equal(back.metrics, result.metrics)
     assert list(back.metrics) == list(result.metrics)
     new = (*simulation.metrics, Metric("new", lambda at: at.messages, HOLDS))
     with pytest.raises(UserError, match="knows no metric 'new'"):

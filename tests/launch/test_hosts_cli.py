@@ -136,6 +136,7 @@ def test_two_processes_find_what_one_finds(launch, here, alone):
     assert not (here / "nobody").exists()
 
 
+@pytest.mark.long
 def test_one_killed_ends_the_other_with_a_line_and_one_process_goes_on(launch, here, alone):
     workdir = here / "killed"
     lead, follower = pair(launch, here, "killed")
@@ -159,6 +160,7 @@ def test_one_killed_ends_the_other_with_a_line_and_one_process_goes_on(launch, h
     assert_same(workdir, alone)
 
 
+@pytest.mark.long
 def test_a_signal_to_any_process_saves_all_and_a_cluster_goes_on(launch, here, alone):
     """Gone on with under what SLURM sets, found by jax.distributed."""
     workdir = here / "stopped"
@@ -214,6 +216,7 @@ def told(here, tmp_path, monkeypatch, capfd):
     return call
 
 
+@pytest.mark.long
 def test_clashes_are_told_and_a_study_outlives_them_but_not_its_process_0(launch, here, told):
     port = free_port()
     shared = LONG, f"--coordinator=localhost:{port}", "--num_processes=2"

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small import leaves_equal, toy_dataset, toy_hparams
+from small import assert_trees_equal, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -72,9 +72,9 @@ def test_gradients_and_statistics_are_those_of_flax():
         (wanted, moved), slopes = jax.value_and_grad(mean_loss, has_aux=True)(inner["params"])
         np.testing.assert_allclose(loss[i], wanted, rtol=1e-4)
         mine = jax.tree.map(lambda g, i=i: g[i], found)
-        assert leaves_equal(mine["params"]["inner"], slopes, 1e-4)
+        assert_trees_equal(mine["params"]["inner"], slopes, 1e-4)
         by = jax.tree.map(lambda now, then: now - then, inner["batch_stats"], moved["batch_stats"])
-        assert leaves_equal(mine["batch_stats"]["inner"], by, 1e-4)
+        assert_trees_equal(mine["batch_stats"]["inner"], by, 1e-4)
 
 
 def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike():
@@ -82,12 +82,12 @@ def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike()
     (first, found), _, _ = step(task)
     (again, _), _, _ = step(task)
     (other, _), _, _ = step(task, key=5)
-    assert leaves_equal(first, again)
+    assert_trees_equal(first, again)
     assert not np.allclose(first, other)
     dropped = [np.flatnonzero(np.abs(g).sum(axis=1) == 0) for g in np.asarray(found["inner"]["Dense_0"]["kernel"])]
     assert len({tuple(d) for d in dropped}) == N  # features that no sample of the minibatch let through, by client
     (over_two, same), _, _ = step(task_of(adapt(Net(rate=0.5, norm=False)), devices=2))
-    assert leaves_equal((first, found), (over_two, same), 1e-5)
+    assert_trees_equal((first, found), (over_two, same), 1e-5)
 
 
 def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
@@ -97,7 +97,7 @@ def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
         task = task_of(model)
         (_, _), params, clients = step(task_of(models[0]))
         scores.append(task.evaluate(task.data, clients, params))
-    assert leaves_equal(*scores)
+    assert_trees_equal(*scores)
     task, one = task_of(models[0]), jax.tree.map(lambda p: p[:1], params)
     variables = jax.tree.map(lambda p: p[0], {name: tree["inner"] for name, tree in one.items()})
     images = (task.data.x_test.astype(jnp.float32) - task.data.mean) / task.data.std
@@ -107,6 +107,7 @@ def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
     np.testing.assert_allclose((found.accuracy[0], found.loss[0]), (right.mean(), loss.mean()), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_run_learns():
     task = task_of(adapt(Net(rate=0.1)))
     simulation = build(task, spatial(N, 3, ("random_movement",)), dpsgd(), Schedule(20, 20))
@@ -180,5 +181,5 @@ def test_padding_is_in_no_statistic():
     found, moved = train(images, mask)
     other, moved_too = train(images.at[1::2].set(99.0), mask)
     wanted, moved_alone = train(images[::2], jnp.ones(2, bool))
-    assert leaves_equal((found[::2], moved), (other[::2], moved_too))
-    assert leaves_equal((found[::2], moved), (wanted, moved_alone), 1e-5)
+    assert_trees_equal((found[::2], moved), (other[::2], moved_too))
+    assert_trees_equal((found[::2], moved), (wanted, moved_alone), 1e-5)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import leaves_equal, toy_task
+from small import assert_trees_equal, toy_task
 
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
@@ -37,7 +37,7 @@ def history(pattern, params=MeetingsParams(), slots=SLOTS, num_clients=N, seed=0
 TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 8], N))
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", list(PATTERNS))
 def test_last_and_next_are_those_of_the_meetings(pattern):
     links = history(pattern, TABLE)
     at, last, following = (np.asarray(x) for x in (links.at_server, links.last_server, links.next_server))
@@ -85,7 +85,7 @@ def test_exponential_gaps_are_truncated():
 def test_seeds_differ_and_the_same_seed_does_not():
     a, b, again = (history("exponential", seed=seed) for seed in (0, 1, 0))
     assert (np.asarray(a.at_server) != np.asarray(b.at_server)).any()
-    assert leaves_equal(a, again)
+    assert_trees_equal(a, again)
 
 
 def test_expected_meetings():

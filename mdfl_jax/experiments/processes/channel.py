@@ -92,7 +92,7 @@ class Channel:
         """
         mark, head_size, body_size = _FRAME.unpack(self._read(_FRAME.size))
         if mark != _MARK or head_size > _HEAD_LIMIT:
-            raise Gone("speaks another language")
+            raise Gone("has sent data that is no message of a study")
         try:
             head = json.loads(self._read(head_size))
             arrays: Arrays = {}
@@ -101,7 +101,7 @@ class Channel:
                     arrays = dict(stored)
             return Message(head["kind"], head["fields"], arrays)
         except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            raise Gone("speaks another language") from error
+            raise Gone("has sent data that is no message of a study") from error
 
     def close(self) -> None:
         """Closes the connection. Messages that were sent before still arrive."""

@@ -30,7 +30,8 @@ class HostLost(Exception):  # noqa: N818
 
 def abandon(line: str, status: int = 1) -> None:
     """Prints a line and ends this process at once, since Python cannot interrupt a compiled program."""
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        print(line, file=sys.stderr, flush=True)
     os._exit(status)
 
 
