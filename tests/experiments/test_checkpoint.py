@@ -265,7 +265,7 @@ def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
 
 def test_a_damaged_checkpoint_is_told(tmp_path):
     checkpoints = Checkpoints(tmp_path)
-    with pytest.raises(UserError, match=r"batch-000\.npz: the checkpoint cannot be read; --overwrite starts the study anew"):
+    with pytest.raises(UserError, match=r"batch-000\.npz: the checkpoint cannot be read; --overwrite"):
         checkpoints.load("batch-000")
     checkpoints.save({0: arrays(0.25)}, {})
     whole = (tmp_path / "batch-000.npz").read_bytes()
