@@ -46,14 +46,14 @@ def _cpu() -> str:
 
 
 def main() -> int:
-    """Run the demo once with a cold and then with a warm cache; write results/demo-<platform>.json."""
+    """Run the demo once with a cold and then with a warm cache."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         for i in range(1 + _REPEATS.value):
             row = run_demo(base / "run", base / "cache")
             rows.append({"variant": "warm cache" if i else "cold cache", "cpu": _cpu(), **row})
-    print(measure.report("demo", rows))
+    measure.report("demo", rows)
     return 0
 
 

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from absl import flags
 
 from mdfl_jax import target
 from mdfl_jax.experiments.results.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS = 9
+
+_WRITE = flags.DEFINE_bool("write", False, "Replace the results file of this suite, which the docs quote.")
 
 
 def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
@@ -65,15 +68,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> Path:
-    """Print each row as a JSON object, and write all to results/<suite>[-<variant>]-<platform>.json.
-
-    Returns:
-      The path of the file.
-    """
+def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> None:
+    """Print each row as a JSON object. With --write, write all to results/<suite>[-<variant>]-<platform>.json."""
     for row in rows:
         print(json.dumps({"suite": suite, **row}), flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{suite}{variant and '-'}{variant}-{jax.devices()[0].platform}.json"
-    path.write_text(json.dumps({"suite": suite, **machine(), "rows": rows}, indent=2) + "\n")
-    return path
+    if _WRITE.value:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{suite}{variant and '-'}{variant}-{jax.devices()[0].platform}.json"
+        path.write_text(json.dumps({"suite": suite, **machine(), "rows": rows}, indent=2) + "\n")
+        print(path)

@@ -35,7 +35,7 @@ def main() -> int:
         row |= {"gflop_per_second": useful_flops(setting) / median / 1e9}
         row |= {"temporary_mib_a_device": ours.memory.temp_size_in_bytes / 2**20}
         rows.append(row)
-    print(measure.report("scaling", rows))
+    measure.report("scaling", rows)
     return 0
 
 

@@ -97,7 +97,7 @@ SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 
 
 def main() -> int:
-    """Run the suite that --suite names and write its rows."""
+    """Run the suite that --suite names."""
     known = [*ROUNDS, *SUITES]
     if _SUITE.value not in known:
         raise UserError(f"--suite: {unknown_name('suite', _SUITE.value, known)}")
@@ -111,11 +111,10 @@ def main() -> int:
         print("torch is not installed: the rivals are left out (pip install 'mdfl_jax[bench]')")
         vs_torch = False
     rows = round_suite(ROUNDS[_SUITE.value], vs_torch) if _SUITE.value in ROUNDS else SUITES[_SUITE.value]()
-    path = measure.report(_SUITE.value, rows, "" if _PRECISION.value == "float32" else _PRECISION.value)
+    measure.report(_SUITE.value, rows, "" if _PRECISION.value == "float32" else _PRECISION.value)
     ours = [row for row in rows if row["variant"] == "ours" and "ratio" in row]
     if ours:
         print(f"ratio to the PyTorch loop: {ours[0]['ratio']:.2f}")
-    print(path)
     return 0
 
 

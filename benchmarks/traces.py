@@ -138,7 +138,7 @@ def main() -> int:
             row["bytes_per_sample"] = (row["peak_mb"] - row["baseline_mb"]) * 2**20 / row["samples"]
             size = path.stat().st_size / 2**20
             rows.append({"variant": name, "vehicles": vehicles, "steps": steps, "file_mb": size, **row})
-    print(measure.report("traces", rows))
+    measure.report("traces", rows)
     return 0
 
 

@@ -6,7 +6,7 @@ import jax
 
 from mdfl_jax.exchange.meter import Bits
 from mdfl_jax.metrics.declare import Metric
-from mdfl_jax.stopping import Watch
+from mdfl_jax.stopping import StopState
 from mdfl_jax.types import Algorithm, Array, Network, Task
 
 
@@ -40,7 +40,7 @@ class Carry(NamedTuple):
       algorithm: the algorithm's state.
       messages: [N] int32 messages that each client has sent so far.
       bits: [N] counts of the bits of these messages.
-      watch: the state of the stop rule; None where there is none.
+      stop_state: the state of the stop rule; None where there is none.
     """
 
     round: jax.Array
@@ -49,7 +49,7 @@ class Carry(NamedTuple):
     algorithm: Any
     messages: jax.Array
     bits: Bits
-    watch: Watch | None = None
+    stop_state: StopState | None = None
 
 
 class RunFacts(NamedTuple):

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax import sharding
+from mdfl_jax.client_padding import first, held_by, pad_links
 from mdfl_jax.exchange.meter import add_bits, no_bits
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import global_model, measure
-from mdfl_jax.padding import first, held_by, pad_links
 from mdfl_jax.parts import Carry, Parts, RunFacts
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.stopping import look, start_watch
+from mdfl_jax.stopping import initial_stop_state, update_stop_state
 from mdfl_jax.types import Array, Hparams, of_types
 
 
@@ -91,7 +91,7 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
         algorithm=parts.algorithm.init(hparams.algorithm, client_params),
         messages=jnp.zeros(num_clients, jnp.int32),
         bits=no_bits(num_clients),
-        watch=start_watch(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
+        stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
     )
     start = network.places(carry.network).position[None]
     position = start if schedule.record_positions else start[:0]
@@ -138,16 +138,17 @@ def one_round(
             partial(task.gradient, data, clients),
         )
     stats = first(stats, task.num_clients)
-    watch = carry.watch
-    if watch is not None and task.objective:
+    stop_state = carry.stop_state
+    if stop_state is not None and task.objective:
         before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))
         differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
         value = task.objective(data, clients, after)
-        watch = look(watch, value, parts.schedule.stop_std, jnp.any(jnp.stack(jax.tree.leaves(differ))))
+        moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
+        stop_state = update_stop_state(stop_state, value, parts.schedule.stop_std, moved)
     view = RoundView(links, stats, jnp.where(held.num_samples > 0, stats.loss, jnp.nan))
     sums = add_round(parts.metrics, sums, view)
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
-    carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, watch)
+    carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state)
     return settle(parts, carry)._replace(clients=clients), sums
 
 
@@ -163,12 +164,12 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
         return state[0]._replace(round=state[0].round + 1), state[1]
 
     def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], jax.Array | None]:
-        watch = state[0].watch
-        if watch is None:
+        stop_state = state[0].stop_state
+        if stop_state is None:
             state = go(state)
         else:
             with sharding.tracing_over(parts.task.mesh):
-                state = sharding.choose(watch.stopped, hold, go, state)
+                state = sharding.choose(stop_state.stopped, hold, go, state)
         return state, parts.network.places(state[0].network).position if schedule.record_positions else None
 
     start = (carry._replace(clients=None), no_sums(parts.metrics, parts.task.num_clients))

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from mdfl_jax import rounds
+from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
 from mdfl_jax.metrics.registry import metrics_of
 from mdfl_jax.parts import Carry, Parts, RunFacts, Schedule
-from mdfl_jax.statistics import sent, trained
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 
-class Watch(NamedTuple):
+class StopState(NamedTuple):
     """The state of the stop rule in a run.
 
     Attributes:
@@ -20,25 +20,27 @@ class Watch(NamedTuple):
     stopped: jax.Array
 
 
-def start_watch(dtype: jnp.dtype) -> Watch:
+def initial_stop_state(dtype: jnp.dtype) -> StopState:
     """Returns the state of the stop rule before the first round; ``dtype`` is the type of the objective."""
-    return Watch(jnp.full(2, jnp.nan, dtype), jnp.int32(0), jnp.bool_(False))
+    return StopState(jnp.full(2, jnp.nan, dtype), jnp.int32(0), jnp.bool_(False))
 
 
-def look(watch: Watch, objective: jax.Array, tolerance: float, moved: jax.Array | bool = True) -> Watch:
+def update_stop_state(
+    stop_state: StopState, objective: jax.Array, tolerance: float, moved: jax.Array | bool = True
+) -> StopState:
     """Updates the state of the stop rule after a round.
 
     The run stops if the standard deviation of the last three objectives is below the tolerance (PaME V-B), or if the
     objective is no longer finite.
 
     Args:
-      watch: the state before this round.
+      stop_state: the state before this round.
       objective: [] objective of the mean model after this round.
       tolerance: the bound on the standard deviation, positive.
       moved: [] bool, whether this round changed the mean model. A round without a change, in which an algorithm waits,
         is not one of the three rounds and does not stop the run.
     """
-    three = jnp.append(watch.recent, objective)
+    three = jnp.append(stop_state.recent, objective)
     still = jnp.std(three) < tolerance  # False while there are NaNs
-    recent = jnp.where(moved, three[1:], watch.recent)
-    return Watch(recent, watch.rounds + 1, moved & (still | ~jnp.isfinite(objective)))
+    recent = jnp.where(moved, three[1:], stop_state.recent)
+    return StopState(recent, stop_state.rounds + 1, moved & (still | ~jnp.isfinite(objective)))

@@ -193,7 +193,7 @@ class Algorithm(NamedTuple):
         global model is the mean of the clients' models.
       double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
         counts them; None where PaME's count does not cover the algorithm.
-      local_statistics: whether batch statistics stay with each client (`mdfl_jax.statistics`).
+      local_statistics: whether batch statistics stay with each client (`mdfl_jax.batch_statistics`).
       participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
         is thinned for it.
       metrics: the algorithm's own metrics, which are measured in addition to those of every study.

@@ -16,7 +16,7 @@ from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.sharding import client_mesh, layout, settle
 from mdfl_jax.simulation import build
-from mdfl_jax.stopping import look, start_watch
+from mdfl_jax.stopping import initial_stop_state, update_stop_state
 from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
 
 N, DIM, Q = 4, 12, 7
@@ -130,14 +130,14 @@ def test_minibatches_are_unbiased():
 @pytest.mark.parametrize("rounds_run", [1, 2, 3, 8])
 def test_the_stop_rule_is_numpys_standard_deviation_of_the_last_three(rounds_run):
     values = [9.0, 4.0, 4.1, 4.05, 4.0501, 4.0502, 4.0501, 4.05]
-    watch = start_watch(jnp.float32)
+    watch = initial_stop_state(jnp.float32)
     for value in values[:rounds_run]:
-        watch = look(watch, jnp.float32(value), 1e-3)
+        watch = update_stop_state(watch, jnp.float32(value), 1e-3)
     recent = values[max(rounds_run - 3, 0) : rounds_run]
     assert bool(watch.stopped) == (len(recent) == 3 and np.std(recent) < 1e-3)
     assert int(watch.rounds) == rounds_run
-    assert bool(look(watch, jnp.float32(np.inf), 1e-3).stopped)
-    waited = look(watch, jnp.float32(values[rounds_run - 1]), 1e-3, moved=jnp.bool_(False))
+    assert bool(update_stop_state(watch, jnp.float32(np.inf), 1e-3).stopped)
+    waited = update_stop_state(watch, jnp.float32(values[rounds_run - 1]), 1e-3, moved=jnp.bool_(False))
     assert not bool(waited.stopped)  # a round in which nothing happened says nothing
     assert np.array_equal(waited.recent, watch.recent, equal_nan=True)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import statistics
+from mdfl_jax import batch_statistics
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
@@ -51,10 +51,10 @@ def local_then(
             optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
         )
         local = settings.local_statistics
-        mine = statistics.sent(params, local)
+        mine = batch_statistics.sent(params, local)
         part, sent = exchange(hparams, key, links, mine)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
-        return DPSGDState(statistics.received(params, part, local), opt_state), stats
+        return DPSGDState(batch_statistics.received(params, part, local), opt_state), stats
 
     return Algorithm(
         frozenset(needs),

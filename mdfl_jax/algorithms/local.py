@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from mdfl_jax.batch_statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.numbers import Numbers, Setting, nested, number
-from mdfl_jax.statistics import STATISTICS, each, has_statistics, trained
 from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
@@ -107,7 +107,7 @@ class Settings(NamedTuple):
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
       schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
-      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.statistics`).
+      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.batch_statistics`).
     """
 
     optimizer: OptimizerFactory = sgd()

@@ -2,14 +2,14 @@
 
 Algorithms use these functions and do not need to know whether there is a mesh of devices. On one device each function
 is the plain operation. On a mesh it keeps the devices synchronous (`mdfl_jax.sharding`) and excludes padding rows,
-which are no clients, from every draw (`mdfl_jax.padding`).
+which are no clients, from every draw (`mdfl_jax.client_padding`).
 """
 
 from collections.abc import Callable
 
 import jax
 
-from mdfl_jax import padding, sharding
+from mdfl_jax import client_padding, sharding
 from mdfl_jax.types import Links
 
 
@@ -23,7 +23,7 @@ def draw_pairs(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Arra
     Returns:
       [rows, rows] bool; False where a row or a column is a padding row.
     """
-    return padding.among_clients(draw, links)
+    return client_padding.among_clients(draw, links)
 
 
 # On a mesh each of them keeps the devices synchronous. `mdfl_jax.sharding` documents their arguments and results.

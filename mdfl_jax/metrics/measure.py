@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax import sharding
+from mdfl_jax.client_padding import first
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.meter import words
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import Evaluation, Sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.values import mean_model
-from mdfl_jax.padding import first
 from mdfl_jax.parts import Carry, Parts
 from mdfl_jax.types import ClientParams, Score
 
@@ -91,13 +91,13 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
         network_state=carry.network,
         algorithm_state=_of_clients(parts, carry.algorithm, carry.round >= 0),
         round=carry.round,
-        rounds_done=carry.watch.rounds if carry.watch else carry.round,
+        rounds_done=carry.stop_state.rounds if carry.stop_state else carry.round,
         messages=carry.messages,
         bits=words(carry.bits),
         sums=sums,
         position=position,
     )
-    values = {metric.name: _value(metric, at, may_stop=carry.watch is not None) for metric in parts.metrics}
+    values = {metric.name: _value(metric, at, may_stop=carry.stop_state is not None) for metric in parts.metrics}
     return Metrics(parts.metrics, {"round": carry.round} | values)
 
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.statistics import trained
+from mdfl_jax.batch_statistics import trained
 from mdfl_jax.types import ClientParams, Links
 
 LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU

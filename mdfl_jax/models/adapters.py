@@ -7,8 +7,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.errors import UserError
-from mdfl_jax.statistics import STATISTICS
 
 IN_TRAINING = {
     "train": True,

@@ -8,7 +8,7 @@ from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.participation import ThinnedParams, thinned
+from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.roadside import roadside
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 
@@ -18,14 +18,14 @@ __all__ = [
     "PATTERNS",
     "GraphParams",
     "MeetingsParams",
+    "ParticipationParams",
     "SpatialParams",
-    "ThinnedParams",
     "fixed_graph",
     "given",
     "meetings",
+    "partial_participation",
     "random_graphs",
     "roadside",
     "rule_numbers",
     "spatial",
-    "thinned",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
-from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, Heard
+from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import surviving
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
@@ -56,8 +56,10 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
         if links_fail:
             adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure)
         at_rest, everywhere = jnp.zeros(num_clients), jnp.array(jnp.inf)
-        heard = Heard(adjacency, contact, clients.num_samples, at_rest, everywhere, (params.mixing or own).typed())
-        return state, Links(adjacency, weigh(heard))
+        inputs = MixingInputs(
+            adjacency, contact, clients.num_samples, at_rest, everywhere, (params.mixing or own).typed()
+        )
+        return state, Links(adjacency, weigh(inputs))
 
     return Network(
         num_clients=num_clients,

@@ -1,7 +1,7 @@
 """Mixing rules: they make the mixing matrix, the weights with which a client averages the models that it hears.
 
 ``mix[i, j]`` is the weight that receiver i gives to sender j. Rows sum to one. A client without a neighbour keeps its
-own model. A rule in `MIXINGS` takes a `Heard`; the functions below take the parts of it that they need.
+own model. A rule in `MIXINGS` takes a `MixingInputs`; the functions below take the parts of it that they need.
 
 A link that fails in one direction makes ``adjacency`` asymmetric, but rows still sum to one. fedavg, uniform and the
 speed-aware rules divide the weight among the senders that are heard. metropolis_hastings, max_degree and lazy compute
@@ -20,7 +20,7 @@ from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
 
 
-class Heard(NamedTuple):
+class MixingInputs(NamedTuple):
     """The values that a mixing rule may use.
 
     Attributes:
@@ -40,7 +40,7 @@ class Heard(NamedTuple):
     numbers: Any = None
 
 
-MixingRule = Callable[[Heard], jax.Array]
+MixingRule = Callable[[MixingInputs], jax.Array]
 MIXINGS: Registry[MixingRule] = Registry("mixing")
 SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # symmetric if links are undirected and none fails
 
@@ -196,35 +196,35 @@ def _closed(adjacency: jax.Array) -> jax.Array:
     return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(float)
 
 
-def _arriving(mix: jax.Array, heard: Heard) -> jax.Array:
+def _arriving(mix: jax.Array, inputs: MixingInputs) -> jax.Array:
     """Move the weights of links that fail to the receiver's own model."""
-    lost = jnp.where(heard.contact & ~heard.adjacency, mix, 0.0)
+    lost = jnp.where(inputs.contact & ~inputs.adjacency, mix, 0.0)
     return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
 
 
 @MIXINGS.register("metropolis_hastings")
-def _metropolis_hastings(heard: Heard) -> jax.Array:
-    return _arriving(metropolis_hastings(heard.contact), heard)
+def _metropolis_hastings(inputs: MixingInputs) -> jax.Array:
+    return _arriving(metropolis_hastings(inputs.contact), inputs)
 
 
 @MIXINGS.register("max_degree")
-def _max_degree(heard: Heard) -> jax.Array:
-    return _arriving(max_degree(heard.contact), heard)
+def _max_degree(inputs: MixingInputs) -> jax.Array:
+    return _arriving(max_degree(inputs.contact), inputs)
 
 
 @MIXINGS.register("lazy")
-def _lazy(heard: Heard) -> jax.Array:
-    return _arriving(lazy(metropolis_hastings(heard.contact)), heard)
+def _lazy(inputs: MixingInputs) -> jax.Array:
+    return _arriving(lazy(metropolis_hastings(inputs.contact)), inputs)
 
 
 @MIXINGS.register("fedavg")
-def _fedavg(heard: Heard) -> jax.Array:
-    return fedavg(heard.adjacency, heard.num_samples)
+def _fedavg(inputs: MixingInputs) -> jax.Array:
+    return fedavg(inputs.adjacency, inputs.num_samples)
 
 
 @MIXINGS.register("uniform")
-def _uniform(heard: Heard) -> jax.Array:
-    return uniform(heard.adjacency)
+def _uniform(inputs: MixingInputs) -> jax.Array:
+    return uniform(inputs.adjacency)
 
 
 class SpeedAwareNumbers(Numbers):
@@ -234,12 +234,12 @@ class SpeedAwareNumbers(Numbers):
 
 
 @MIXINGS.register("speed_aware", SpeedAwareNumbers)
-def _speed_aware(heard: Heard) -> jax.Array:
-    return speed_aware(heard.adjacency, heard.speed, heard.numbers.ratio)
+def _speed_aware(inputs: MixingInputs) -> jax.Array:
+    return speed_aware(inputs.adjacency, inputs.speed, inputs.numbers.ratio)
 
 
 @MIXINGS.register("speed_aware_auto")
-def _speed_aware_auto(heard: Heard) -> jax.Array:
+def _speed_aware_auto(inputs: MixingInputs) -> jax.Array:
     """`speed_aware` with the `automatic_ratio`."""
-    ratio = automatic_ratio(heard.adjacency, heard.speed, heard.radius)
-    return speed_aware(heard.adjacency, heard.speed, ratio)
+    ratio = automatic_ratio(inputs.adjacency, inputs.speed, inputs.radius)
+    return speed_aware(inputs.adjacency, inputs.speed, ratio)

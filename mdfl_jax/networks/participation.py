@@ -21,7 +21,7 @@ from mdfl_jax.types import FIXED, Clients, Links, Network
 OWN = zlib.crc32(b"participation") & 0x7FFFFFFF
 
 
-class ThinnedParams(NamedTuple):
+class ParticipationParams(NamedTuple):
     """Traced numbers of a thinned network.
 
     Attributes:
@@ -35,7 +35,7 @@ class ThinnedParams(NamedTuple):
     period: Any = 1
 
 
-class ThinnedState(NamedTuple):
+class ParticipationState(NamedTuple):
     """The state of a thinned network.
 
     Attributes:
@@ -63,7 +63,7 @@ def pick_links(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) ->
     return (picked | picked.T) & adjacency
 
 
-def thinned(network: Network, stay: bool = False) -> Network:
+def partial_participation(network: Network, stay: bool = False) -> Network:
     """Make a network that uses a part of another network's links, as PaME V-D does for all algorithms it compares with.
 
     There are links only in rounds whose index is a multiple of the period; in the others every client keeps its model.
@@ -72,7 +72,7 @@ def thinned(network: Network, stay: bool = False) -> Network:
     inner network.
 
     Args:
-      network: the inner network. ``hparams.network`` becomes a `ThinnedParams` that contains its numbers.
+      network: the inner network. ``hparams.network`` becomes a `ParticipationParams` that contains its numbers.
       stay: if true, the picks are drawn once for each seed and stay. This is for algorithms that keep copies of their
         neighbours' models. They are drawn until they connect the same clients as the inner links, at most 100 times;
         if no draw does, all links stay.
@@ -89,18 +89,18 @@ def thinned(network: Network, stay: bool = False) -> Network:
     if stay and FIXED not in network.gives:
         raise UserError("picks can stay only over the same links in every round, which this network does not give")
 
-    def init(params: ThinnedParams, key: jax.Array, clients: Clients) -> ThinnedState:
+    def init(params: ParticipationParams, key: jax.Array, clients: Clients) -> ParticipationState:
         inner = network.init(params.inner, key, clients)
         if not stay:
-            return ThinnedState(inner, None)
+            return ParticipationState(inner, None)
         whole = network.step(params.inner, key, jnp.int32(0), inner, clients)[1].adjacency
         draw = lambda k: pick_links(k, whole, params.participation)  # noqa: E731
         own = jax.random.fold_in(stream(key, "placement"), OWN)
-        return ThinnedState(inner, until_connected(draw, own, lambda _: whole, like=whole))
+        return ParticipationState(inner, until_connected(draw, own, lambda _: whole, like=whole))
 
     def step(
-        params: ThinnedParams, key: jax.Array, round_index: jax.Array, state: ThinnedState, clients: Clients
-    ) -> tuple[ThinnedState, Links]:
+        params: ParticipationParams, key: jax.Array, round_index: jax.Array, state: ParticipationState, clients: Clients
+    ) -> tuple[ParticipationState, Links]:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         kept = state.links
         if kept is None:
@@ -109,7 +109,7 @@ def thinned(network: Network, stay: bool = False) -> Network:
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
         mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept))
         mix = jnp.where(turn, mix, jnp.eye(network.num_clients, dtype=mix.dtype))
-        return ThinnedState(inner, state.links), links._replace(adjacency=kept & turn, mix=mix)
+        return ParticipationState(inner, state.links), links._replace(adjacency=kept & turn, mix=mix)
 
     return Network(
         num_clients=network.num_clients,

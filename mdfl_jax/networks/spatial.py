@@ -15,7 +15,7 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
 from mdfl_jax.networks.contact_list import links_at
-from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, Heard
+from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.numbers import from_values
@@ -212,8 +212,8 @@ def spatial(
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
         contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may hold one direction only
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
-        heard = Heard(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
-        return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(heard))
+        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
+        return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(inputs))
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax import target
+from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.data.batching import Blocks, ClientIndex, draw_minibatch
 from mdfl_jax.flops import products
 from mdfl_jax.gradients import Cut, Tiling, Work, cut
-from mdfl_jax.statistics import STATISTICS
 
 
 def cut_for(

@@ -11,6 +11,7 @@ import optax
 from jax.sharding import Mesh
 
 from mdfl_jax import sharding
+from mdfl_jax.batch_statistics import STATISTICS, trained, with_trained
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, index_clients
 from mdfl_jax.data.dataset import Dataset
@@ -21,7 +22,6 @@ from mdfl_jax.models.adapters import draws, variables_of
 from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
-from mdfl_jax.statistics import STATISTICS, trained, with_trained
 from mdfl_jax.tasks.blocks import cut_for, minibatch_blocks, seed_of_block
 from mdfl_jax.tasks.evaluation import score_of
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind
@@ -99,8 +99,8 @@ def classification(
 ) -> Task:
     """Make the task of image classification with softmax cross-entropy on partitioned data.
 
-    A model with batch statistics (`mdfl_jax.statistics`) normalises each block separately. A minibatch is one block,
-    unless ``tiling`` says otherwise. In full-batch training each block is weighted by its number of samples.
+    A model with batch statistics (`mdfl_jax.batch_statistics`) normalises each block separately. A minibatch is one
+    block, unless ``tiling`` says otherwise. In full-batch training each block is weighted by its number of samples.
 
     Args:
       dataset: images and labels, see `mdfl_jax.data.sources.load`.

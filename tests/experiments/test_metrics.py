@@ -29,7 +29,7 @@ from mdfl_jax.metrics import (
 )
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.metrics.registry import RESERVED
-from mdfl_jax.networks.participation import ThinnedParams, thinned
+from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import curves, tables
 from mdfl_jax.report.page import write_report
@@ -181,7 +181,10 @@ def test_an_algorithm_and_a_network_bring_their_own(wrapped):
     east = Metric("east", lambda at: at.network_state.places.position[:, 0].max(), HOLDS, ())
     network, hparams = spatial(6, 5, ["static"])._replace(metrics=(east,)), toy_hparams(0)
     if wrapped:
-        network, hparams = thinned(network), hparams._replace(network=ThinnedParams(hparams.network))
+        network, hparams = (
+            partial_participation(network),
+            hparams._replace(network=ParticipationParams(hparams.network)),
+        )
     schedule = Schedule(2, 2, record_positions=True)
     simulation = build(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
     assert [one.name for one in simulation.metrics[-2:]] == ["east", "twice"]

@@ -12,7 +12,7 @@ from oracles import mixing as oracle
 from mdfl_jax.networks.mixing import (
     MIXINGS,
     SYMMETRIC_MIXINGS,
-    Heard,
+    MixingInputs,
     SpeedAwareNumbers,
     automatic_ratio,
     fedavg,
@@ -207,7 +207,7 @@ def test_automatic_ratio_by_hand_and_at_its_ends():
 def heard(adjacency, contact, seed=0):
     rng = np.random.default_rng(seed)
     n = len(adjacency)
-    return Heard(
+    return MixingInputs(
         adjacency,
         contact,
         rng.integers(0, 9, n),

@@ -15,7 +15,7 @@ from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.participation import ThinnedParams, pick_links, thinned
+from mdfl_jax.networks.participation import ParticipationParams, partial_participation, pick_links
 from mdfl_jax.networks.random_graphs import RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.types import FIXED, SYMMETRIC
@@ -44,7 +44,7 @@ def drawer(network, rounds):
 
 
 def numbers(inner, participation=1.0, period=1):
-    return ThinnedParams(inner, np.float32(participation), np.int32(period))
+    return ParticipationParams(inner, np.float32(participation), np.int32(period))
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.75, 0.8, 1.0])
@@ -83,7 +83,7 @@ def test_links_weights_and_periods_of_every_round(inner):
         "space": (spatial(n, 6, ("static", "random_movement")), SPACE),
     }[inner]
     whole = drawer(network, rounds)(params, 3)
-    draw = drawer(thinned(network), rounds)
+    draw = drawer(partial_participation(network), rounds)
     for rate, period in ((0.3, 1), (0.3, 3), (1.0, 4)):
         links = draw(numbers(params, rate, period), 3)
         assert not (links.adjacency & ~whole.adjacency).any()
@@ -107,13 +107,13 @@ def test_links_weights_and_periods_of_every_round(inner):
 
 def test_inner_weights_are_kept_where_all_take_part():
     network = fixed_graph(6, "star", "uniform")
-    links = drawer(thinned(network), 2)(numbers(GraphParams(), 1.0, 2), 1)
+    links = drawer(partial_participation(network), 2)(numbers(GraphParams(), 1.0, 2), 1)
     np.testing.assert_allclose(links.mix[0, 0], oracle_mixing.uniform(oracle.links(6, "star")), atol=1e-6)
 
 
 def test_picks_that_stay_are_connected_and_stay():
     n, seeds = 14, 40
-    network = thinned(fixed_graph(n, "random_regular"), stay=True)
+    network = partial_participation(fixed_graph(n, "random_regular"), stay=True)
     links = drawer(network, 5)(numbers(GraphParams(RegularNumbers(degree=np.int32(6))), 0.17, 2), seeds)
     used = links.adjacency[:, 0]
     assert all(oracle.connected(graph) for graph in used)
@@ -127,7 +127,7 @@ def test_picks_that_stay_are_connected_and_stay():
 
 def test_picks_that_stay_keep_the_components_there_are():
     parts = np.kron(np.eye(2), ~np.eye(5, dtype=bool)).astype(bool)
-    links = drawer(thinned(given(parts), stay=True), 1)(numbers(GraphParams(), 0.25), 30).adjacency[:, 0]
+    links = drawer(partial_participation(given(parts), stay=True), 1)(numbers(GraphParams(), 0.25), 30).adjacency[:, 0]
     assert all(oracle.connected(graph[k : k + 5, k : k + 5]) for graph in links for k in (0, 5))
     assert (links.sum(axis=(1, 2)) < 40).any()  # not just all of them
     assert not links[:, :5, 5:].any()
@@ -136,25 +136,27 @@ def test_picks_that_stay_keep_the_components_there_are():
 def test_whatever_cannot_be_thinned_is_used_whole():
     """A ring of which each takes one of two neighbours rarely is connected; then all of it stays."""
     ring = oracle.links(40, "ring")
-    links = drawer(thinned(given(ring), stay=True), 1)(numbers(GraphParams(), 0.5), 5).adjacency[:, 0]
+    links = drawer(partial_participation(given(ring), stay=True), 1)(numbers(GraphParams(), 0.5), 5).adjacency[:, 0]
     assert all(oracle.connected(graph) for graph in links)
     assert any((graph == ring).all() for graph in links)
 
 
 def test_promises():
     fixed, space = fixed_graph(6), spatial(6, 4, ("random_movement",))
-    assert thinned(fixed, stay=True).gives == fixed.gives
-    assert FIXED not in thinned(fixed).gives
-    assert SYMMETRIC in thinned(space).gives
+    assert partial_participation(fixed, stay=True).gives == fixed.gives
+    assert FIXED not in partial_participation(fixed).gives
+    assert SYMMETRIC in partial_participation(space).gives
     with pytest.raises(UserError, match="the same links in every round"):
-        thinned(space, stay=True)
+        partial_participation(space, stay=True)
 
 
 @pytest.mark.long
 def test_metrics_count_the_links_used():
     """Neighbours and messages of a whole run are those of the rounds with links."""
     n = 6
-    run = simulate(toy_task(n), thinned(fixed_graph(n, "complete")), dpsgd(), Schedule(rounds=6, eval_every=3))
+    run = simulate(
+        toy_task(n), partial_participation(fixed_graph(n, "complete")), dpsgd(), Schedule(rounds=6, eval_every=3)
+    )
     params = Hparams(DirichletNumbers(np.float32(1.0)), numbers(GraphParams(), 1.0, 3), LocalNumbers(lr=0.1))
     history = jax.jit(jax.vmap(run, in_axes=(None, 0)))(params, jax.random.split(jax.random.key(0), 2))
     np.testing.assert_allclose(history.num_neighbours[:, 1:], 5 / 3, rtol=1e-6)

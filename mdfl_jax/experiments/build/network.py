@@ -21,7 +21,7 @@ from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.participation import ThinnedParams
+from mdfl_jax.networks.participation import ParticipationParams
 from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.registry import Registry
@@ -83,13 +83,13 @@ def network_params(experiment: Experiment, rules: list[str], trace: Tracks | Con
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
     if experiment.server.pattern:
         network = server_params(experiment, network)
-    if is_thinned(experiment):
+    if is_partial(experiment):
         participation, period = participation_of(experiment)
-        network = ThinnedParams(network, np.float32(participation), np.int32(period))
+        network = ParticipationParams(network, np.float32(participation), np.int32(period))
     return network
 
 
-def is_thinned(experiment: Experiment) -> bool:
+def is_partial(experiment: Experiment) -> bool:
     """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)
     return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates

@@ -8,13 +8,13 @@ from jax.sharding import Mesh
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.experiments.build.network import described, is_thinned, network_of, network_params
+from mdfl_jax.experiments.build.network import described, is_partial, network_of, network_params
 from mdfl_jax.experiments.build.task import build_task
 from mdfl_jax.experiments.config.families import algorithm_numbers, has_momentum, task_numbers
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
-from mdfl_jax.networks.participation import thinned
+from mdfl_jax.networks.participation import partial_participation
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build, check_needs
 from mdfl_jax.types import FIXED, Hparams
@@ -76,8 +76,8 @@ def build_simulation(
     )
     world = network_of(experiment, rules)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
-    if is_thinned(experiment):
-        world = thinned(world, stay=FIXED in algorithm.needs)
+    if is_partial(experiment):
+        world = partial_participation(world, stay=FIXED in algorithm.needs)
     return build(task, world, algorithm, schedule)
 
 

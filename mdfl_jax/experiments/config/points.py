@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.build.network import is_thinned
+from mdfl_jax.experiments.build.network import is_partial
 from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
 from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
 from mdfl_jax.experiments.config.sections import Experiment
@@ -227,7 +227,7 @@ def static_key(experiment: Experiment) -> Experiment:
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)
     # If the network is not thinned, the program leaves out the thinning.
-    if is_thinned(experiment):
+    if is_partial(experiment):
         key = replace(key, "algorithm.participation", 0.5)
     if experiment.network.graph:  # a graph has no places
         plain = schema()()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.batch_statistics import KEPT
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.gradients import MAPPINGS
@@ -21,7 +22,6 @@ from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.statistics import KEPT
 from mdfl_jax.tasks import PRECISIONS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 

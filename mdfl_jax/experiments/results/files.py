@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from mdfl_jax.exchange.meter import total_bits
-from mdfl_jax.experiments.results.groups import group_line, group_summary
+from mdfl_jax.experiments.results.mobile_static import group_line, group_summary
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import SCHEMA

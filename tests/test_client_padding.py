@@ -15,9 +15,9 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.client_padding import among_clients, pad_links
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
-from mdfl_jax.padding import among_clients, pad_links
 from mdfl_jax.rng import per_client
 from mdfl_jax.sharding import client_mesh, padded
 from mdfl_jax.simulation import build

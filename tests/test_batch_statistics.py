@@ -11,6 +11,7 @@ from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
+from mdfl_jax.batch_statistics import trained
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.gradients import Tiling
@@ -18,7 +19,6 @@ from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
-from mdfl_jax.statistics import trained
 from mdfl_jax.tasks import classification
 from mdfl_jax.types import Links
 

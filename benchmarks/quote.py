@@ -1,0 +1,84 @@
+"""Write the figures of results files into README.md and the pages of docs/: python -m benchmarks.quote [--check]
+
+Comments mark the places in a page. A table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`, a
+number in a sentence between `<!--=NAME-->` and `<!--/-->`. `benchmarks/quoted.py` lists the names. With --check nothing
+is written: the pages that differ are printed, and the exit status is 1 if there are any.
+"""
+
+import re
+from pathlib import Path
+
+from absl import flags
+
+from benchmarks.quoted import NUMBERS, TABLES
+from launch import common
+from mdfl_jax.errors import UserError, unknown_name
+
+_CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")
+
+ROOT = Path(__file__).parents[1]
+MARKER = re.compile(r"<!-- figures: (?P<table>.*?) -->|<!--=(?P<number>.*?)-->|<!-- /figures -->|<!--/-->")
+ENDS = {"table": "<!-- /figures -->", "number": "<!--/-->"}
+BEGINNING = re.compile(r"\s*([-*+]|\d+\.)?\s*")  # of a line, up to its first word
+
+
+def pages() -> list[Path]:
+    """Return the pages whose figures come from results files."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def quoted(kind: str, name: str) -> str:
+    """Return the text that belongs behind an opening marker."""
+    if kind == "number":
+        if name not in NUMBERS:
+            raise UserError(unknown_name("number", name, NUMBERS))
+        return NUMBERS[name]()
+    if name not in TABLES:
+        raise UserError(unknown_name("table", name, TABLES))
+    return "\n".join(["", *TABLES[name](), ""])
+
+
+def rewritten(page: Path) -> str:
+    """Return the text of a page with the figures of the results files.
+
+    Raises:
+      UserError: for a marker without an end or a beginning, for an unknown name, for a missing results file, and for a
+        number at the beginning of a line, where Markdown would take the comment for a block of its own.
+    """
+    text, parts, position = page.read_text(), list[str](), 0
+    markers = list(MARKER.finditer(text))
+    for begin, end in zip(markers[::2], [*markers[1::2], None]):
+        where = f"{page}:{text.count(chr(10), 0, begin.start()) + 1}: {begin[0]}"
+        kind = begin.lastgroup
+        if kind is None:
+            raise UserError(f"{where} ends nothing")
+        if end is None or end[0] != ENDS[kind]:
+            raise UserError(f"{where} must be followed by {ENDS[kind]}")
+        if kind == "number" and BEGINNING.fullmatch(text[: begin.start()].rpartition("\n")[2]):
+            raise UserError(f"{where} is at the beginning of a line; it must be behind a word")
+        try:
+            parts += [text[position : begin.end()], quoted(kind, begin[kind])]
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+        position = end.start()
+    return "".join([*parts, text[position:]])
+
+
+def update(found: list[Path], check: bool) -> int:
+    """Rewrite the pages that differ from the results files, and print their names; with `check` only print them."""
+    texts = {page: rewritten(page) for page in found}  # all of them before the first is written
+    differ = [page for page, text in texts.items() if text != page.read_text()]
+    for page in differ:
+        print(page)
+        if not check:
+            page.write_text(texts[page])
+    return 1 if differ and check else 0
+
+
+def main() -> int:
+    """Rewrite or check all pages; return status 1 if --check finds one that differs."""
+    return update(pages(), _CHECK.value)
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,121 @@
+"""Pages quote the figures of the results files, and the script writes them into the places that a page marks."""
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import quote, quoted
+from launch import common
+from mdfl_jax.errors import UserError
+
+ROWS = ["| a | b |", "| :-- | --: |", "| 1 | 2 |"]
+PAGE = """# A page
+
+<!-- figures: of_page -->
+| a | b |
+<!-- /figures -->
+
+It takes <!--=seconds--><!--/--> s, or <!--=seconds-->44
+45<!--/--> s.
+"""
+WRITTEN = """# A page
+
+<!-- figures: of_page -->
+| a | b |
+| :-- | --: |
+| 1 | 2 |
+<!-- /figures -->
+
+It takes <!--=seconds-->43<!--/--> s, or <!--=seconds-->43<!--/--> s.
+"""
+
+
+WRONG = {
+    "It takes <!--=second-->43<!--/--> s.": "unknown number 'second' (did you mean",
+    "<!-- figures: of_pages -->\n<!-- /figures -->": "unknown table 'of_pages' (did you mean",
+    "It takes <!--=seconds-->43 s.": "must be followed by <!--/-->",
+    "It takes <!--=seconds-->43 to <!--=seconds-->44<!--/--> s.": "must be followed by <!--/-->",
+    "<!-- figures: of_page -->\n| a |<!--/-->": "must be followed by <!-- /figures -->",
+    "It takes 43<!--/--> s.": "<!--/--> ends nothing",
+    "It takes\n<!--=seconds-->43<!--/--> s.": "is at the beginning of a line",
+    "- <!--=seconds-->43<!--/--> s": "is at the beginning of a line",
+}
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    monkeypatch.setattr(quote, "TABLES", {"of_page": lambda: ROWS})
+    monkeypatch.setattr(quote, "NUMBERS", {"seconds": lambda: "43"})
+    return tmp_path / "page.md"
+
+
+def test_every_page_has_the_figures_of_the_results_files():
+    stale = [str(page) for page in quote.pages() if quote.rewritten(page) != page.read_text()]
+    assert not stale, "python -m benchmarks.quote writes them"
+
+
+def test_every_name_is_on_a_page():
+    marked = [marker for page in quote.pages() for marker in quote.MARKER.finditer(page.read_text())]
+    assert {marker["table"] for marker in marked} - {None} == set(quote.TABLES)
+    assert {marker["number"] for marker in marked} - {None} == set(quote.NUMBERS)
+
+
+def test_tables_and_numbers_are_written(page, capsys):
+    page.write_text(PAGE)
+    assert quote.update([page], check=False) == 0
+    assert page.read_text() == WRITTEN
+    assert capsys.readouterr().out == f"{page}\n"
+    for check in (False, True):
+        assert quote.update([page], check) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_check_writes_nothing(page, capsys):
+    page.write_text(PAGE)
+    assert quote.update([page], check=True) == 1
+    assert page.read_text() == PAGE
+    assert capsys.readouterr().out == f"{page}\n"
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_mistake_is_one_line_and_nothing_is_written(text, page, capsys):
+    other = page.with_name("other.md")
+    other.write_text(PAGE)
+    page.write_text(text)
+    with pytest.raises(SystemExit) as stopped:
+        common.call(lambda: quote.update([other, page], check=False))
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {page}:")
+    assert WRONG[text] in line
+    assert other.read_text() == PAGE
+
+
+@pytest.mark.parametrize("name", [*quoted.TABLES, *quoted.NUMBERS])
+def test_a_missing_results_file_is_named(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(quoted, "RESULTS", tmp_path)
+    with pytest.raises(UserError, match=r"\.json: there is no such results file"):
+        (quoted.TABLES | quoted.NUMBERS)[name]()
+
+
+@pytest.mark.parametrize(
+    ("value", "significant", "decimals", "text"),
+    [
+        (209.486, 3, 99, "209"),
+        (157.0, 2, 99, "160"),
+        ("0.045", 3, 2, "0.05"),
+        ("0.4", 4, 2, "0.40"),
+        (0.9996, 3, 99, "1.00"),
+        (99.96, 3, 99, "100"),
+        (0.0, 3, 2, "0.00"),
+        (-2.5, 9, 0, "-3"),
+    ],
+)
+def test_digits(value, significant, decimals, text):
+    assert quoted.digits(value, significant, decimals) == text
+
+
+def test_the_script_does_not_import_jax():
+    command = "import sys, benchmarks.quote; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], cwd=quote.ROOT).returncode == 0
