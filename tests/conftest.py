@@ -8,6 +8,7 @@ same code: `make test` leaves it to `make test-long`.
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,23 @@ def _compile_as_told(request: pytest.FixtureRequest) -> None:
     if jax.config.values["jax_disable_most_optimizations"] != quickly:
         jax.clear_caches()
         jax.config.update("jax_disable_most_optimizations", quickly)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked few(n), n cases are not long: each is the one with the most values that no earlier one has."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for same in cases.values():
+        (few,) = same[0].get_closest_marker("few").args
+        values = {item: set(item.callspec.indices.items()) for item in same}
+        seen: set[tuple[str, int]] = set()
+        for _ in range(few):
+            taken = max(values, key=lambda item: len(values[item] - seen))
+            seen |= values.pop(taken)
+        for item in values:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture

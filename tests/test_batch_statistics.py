@@ -93,6 +93,7 @@ def round_of(name, local=False, optimizer=sgd(), links=None, params=None, **numb
     return algorithm.params(state), stats, before, clients, algorithm, state
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("optimizer", [sgd(), adam()])
 def test_dpsgd_averages_statistics_like_a_running_mean_then_mixes_them(optimizer):
     """No learning rate, decay, momentum or moment comes between."""
@@ -144,6 +145,7 @@ def test_sharpness_aware_steps_see_the_batch_at_the_model_itself():
 RECURSIONS = [n for n in ALGORITHMS if "statistics" in ignored_by(n) and not ALGORITHMS[n](Settings()).global_model]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name):
     """What is learnt of the data is frozen by a gradient of zero; the statistics go on, and end where they should."""
@@ -173,6 +175,7 @@ def test_recursions_bring_everybodys_statistics_to_the_mean_of_the_batches(name)
         np.testing.assert_allclose(mean_of_clients[kind], value.mean(axis=0), rtol=0.02, atol=0.02)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["async_fl", "fedmobile", "fedmobile_local", "virtual_upload", "server_fedavg"])
 def test_a_server_met_now_and_then_has_statistics_between_those_of_its_clients(name):
     """Sums of what they moved by would overshoot when meetings are far apart: variances must never be negative."""

@@ -141,6 +141,7 @@ def test_mesh_equals_one_device(batch_size, num_devices, mixing_bound):
     assert rows_of_first_device(carry.messages) == {N}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch_size", [0, 10])
 def test_those_runs_learn_and_stay_apart(batch_size):
     """What the equality above is worth: models that differ between clients, and from where they started."""

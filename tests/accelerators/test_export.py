@@ -102,6 +102,7 @@ def minibatches():
     return toy_task(N, batch_size=4)
 
 
+@pytest.mark.few(8)
 @for_each_accelerator
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_a_round_of_every_algorithm(name, platform):
@@ -111,6 +112,7 @@ def test_a_round_of_every_algorithm(name, platform):
     assert "stablehlo.dot_general" in lowered_round(platform, full_batches, name, *fitting[0])
 
 
+@pytest.mark.few(2)
 @for_each_accelerator
 @pytest.mark.parametrize("world", MOVING)
 def test_a_round_among_moving_clients(world, platform):
@@ -137,6 +139,7 @@ def outcome_of_the_run():
     return on_cpu(*convolutional_run("cpu", "float32"))  # weights and sums are float32 always
 
 
+@pytest.mark.few(1)
 @for_each_accelerator
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_run_with_convolutions(precision, platform):

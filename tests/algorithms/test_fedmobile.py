@@ -155,6 +155,7 @@ def expected(name, hparams, schedule, graphs=None, noise=None):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_equals_the_paper_read_slot_by_slot(name, several):
@@ -221,6 +222,7 @@ def test_nothing_is_lost(name, compressor, extra):
     holds()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["fedmobile_auto", *VARIANTS])
 def test_no_step_is_delivered_twice(name):
     """Every step has a coordinate of its own: what the server has of it is 0 or 1, and what is missing is held once."""

@@ -167,6 +167,7 @@ def test_heavy_ball_is_what_the_optimiser_does_in_one_round():
     np.testing.assert_allclose(ours, other, **CLOSE)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["epidemic", "epidemic_oracle"])
 @pytest.mark.parametrize("where", ["complete", "small graph"])
 def test_epidemic_equals_the_loop(name, where):
@@ -200,6 +201,7 @@ def test_local_receivers_are_uniform_and_bounded_by_who_hears():
     np.testing.assert_array_equal(few, np.broadcast_to(one_way, few.shape))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("n", "degree"), [(6, 2), (6, 3), (8, 3), (8, 7), (9, 4), (20, 7)])
 def test_oracle_graphs_are_regular_symmetric_and_alike_for_all(n, degree):
     draw = jax.jit(jax.vmap(random_regular_part, in_axes=(0, None, None)))

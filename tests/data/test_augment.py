@@ -21,6 +21,7 @@ def every_view(image, crop, flip):
     return crops + [c[:, ::-1] for c in crops] if flip else crops
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("backend", ["cpu", "tpu"])  # a gather of pixels, and products
 @pytest.mark.parametrize(("crop", "flip"), [(0, False), (0, True), (1, False), (2, True)])
 def test_views_are_the_crops_and_their_mirror_images(crop, flip, backend, monkeypatch):

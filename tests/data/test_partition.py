@@ -44,6 +44,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 class TestEveryRule:
+    @pytest.mark.few(8)
     @pytest.mark.parametrize("num_clients", [1, MANY])
     @pytest.mark.parametrize("labels", [balanced(50), unbalanced()], ids=["balanced", "unbalanced"])
     def test_every_sample_has_one_owner(self, rule, labels, num_clients):
@@ -175,6 +176,7 @@ class TestIid:
 
 
 class TestClassesPerClient:
+    @pytest.mark.few(3)
     @pytest.mark.parametrize("held", [1, 3, 7, 10])
     @pytest.mark.parametrize("num_clients", [1, FEW])
     def test_holdings(self, held, num_clients):

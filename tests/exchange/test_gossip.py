@@ -133,6 +133,7 @@ def test_lists_alone_drop_what_lies_beyond_them():
     assert float(jnp.max(jnp.abs(mixed["a"] - DENSE(weights, params)["a"]))) > 0.1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("bound", [0, 3, 5])
 @pytest.mark.parametrize("degree", [2, 4, 6])
 def test_gradient_through_mix_is_the_transposed_product(degree, bound):

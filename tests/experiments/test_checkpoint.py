@@ -89,6 +89,7 @@ def reference(tiny, tmp_path_factory):
     return {"folder": folder, "summary": summary}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("at", "saved", "writes"),
     [
@@ -159,7 +160,8 @@ def test_a_study_goes_on_over_another_number_of_devices(tiny, tmp_path, monkeypa
             np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
 
 
-@pytest.mark.parametrize("last", [8, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("last", [8, 2])
 def test_a_state_saved_on_rows_of_four_goes_on_over_other_rows(tiny, tmp_path, monkeypatch, reference, last):
     """Two more rows are held for six clients on four devices or eight, none on two; the rest is no part of the save."""
     config, folder = tiny(**STUDY), tmp_path / "run"

@@ -123,6 +123,7 @@ def alone(launch, here):
     return here / "alone"
 
 
+@pytest.mark.long
 def test_two_processes_find_what_one_finds(launch, here, alone):
     lead, follower = pair(launch, here, "two")
     assert ended(follower) == (0, "", "")
@@ -307,6 +308,7 @@ def test_a_machine_outside_any_cluster_is_told(monkeypatch):
         hosts._of_cluster()
 
 
+@pytest.mark.long
 def test_a_cluster_whose_other_process_never_starts_is_told(monkeypatch):
     for name, value in (
         SLURM | {"JAX_COORDINATOR_PORT": str(free_port()), "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}

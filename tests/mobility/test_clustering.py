@@ -44,6 +44,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", WORLDS)
 def test_law_equals_the_oracle(name):
     """Only possible outcomes, all of them, at frequencies that a chi-square test does not tell from the exact law."""

@@ -64,6 +64,7 @@ def known_sets(met):
     return [set((np.flatnonzero(row) - MOBILE).tolist()) for row in np.asarray(met)[:MOBILE]]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tells", [False, True])
 def test_knowledge_is_the_oracles_and_only_grows(name, tells):
@@ -104,6 +105,7 @@ def test_before_the_threshold_it_is_random_movement(name):
     assert parted
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_with_everybody_met_it_is_the_rule_with_an_oracle(name, share):

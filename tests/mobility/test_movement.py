@@ -74,6 +74,7 @@ def test_random_movement_law(max_step):
         assert_law(places[:, i], grid_world.random_movement_law(int(w.start[i]), np.asarray(w.grid), max_step))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["dam", "dcm"])
 @pytest.mark.parametrize(("radius", "max_step"), [(1.5, 2.0), (0.0, 1.0), (2.0, np.inf), (np.inf, 2.0)])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -100,6 +101,7 @@ def test_distribution_aware_law(name, radius, max_step, seed):
         assert_law(places[:, i], law)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", [name for name in MOBILITIES if MOBILITIES[name]().world == "grid"])
 def test_static_clients_stay_and_mobile_ones_keep_the_limit(name):
     w, rule = world(num_mobile=3, max_step=2.0, num_clients=8, name=name), MOBILITIES[name]()
@@ -211,6 +213,7 @@ def test_plans_do_not_draw_the_starting_places():
     assert draws[0][0].tolist() != draws[0][1].tolist()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", [1, 2, 7, 12])
 @pytest.mark.parametrize("max_step", [0.0, 1.0, 2.0**0.5, 2.9, 5.0**0.5, 5.0, 100.0, jnp.inf])
 def test_row_search_equals_the_search_of_the_whole_grid(size, max_step):

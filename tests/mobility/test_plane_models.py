@@ -96,6 +96,7 @@ def test_paths_hang_together_stay_inside_and_leave_the_others_alone(name):
         assert jumped.any() == can_jump
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["random_walk", "random_direction"])
 @pytest.mark.parametrize("boundary", [0, 1])
 def test_walk_and_direction_stay_uniform(name, boundary):
