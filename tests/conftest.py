@@ -46,8 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases[item.nodeid.partition("[")[0]].append(item)
     for same in cases.values():
         (few,) = same[0].get_closest_marker("few").args
-        values = {item: set(item.callspec.indices.items()) for item in same}
-        seen: set[tuple[str, int]] = set()
+        values = {item: {(k, repr(v)) for k, v in item.callspec.params.items()} for item in same}
+        seen: set[tuple[str, str]] = set()
         for _ in range(few):
             taken = max(values, key=lambda item: len(values[item] - seen))
             seen |= values.pop(taken)
