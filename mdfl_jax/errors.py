@@ -4,6 +4,9 @@ import difflib
 from collections.abc import Iterable
 
 
+MOST = 24  # names in a line
+
+
 class UserError(ValueError):
     """A mistake of the user. Its message is one line that names the field, its value and the allowed values.
 
@@ -13,6 +16,8 @@ class UserError(ValueError):
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Returns the error line for an unknown name. The line suggests the most similar known name, if there is one.
+
+    Of more than `MOST` known names, the line gives the most similar ones and how many there are.
 
     Args:
       kind: what the name stands for, for example "mixing".
@@ -25,4 +30,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"
+    if len(names) <= MOST:
+        return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"
+    likeness = {known: difflib.SequenceMatcher(None, name, known).ratio() for known in names}
+    alike = sorted(sorted(names, key=likeness.__getitem__)[-MOST // 2 :])
+    return f"unknown {kind} {name!r}{hint}; among the {len(names)} known: {', '.join(alike)}"

@@ -16,6 +16,7 @@ from mdfl_jax.networks.server import expected_next, observed_mean, pair_links, r
 from mdfl_jax.numbers import Numbers, Setting, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.theory.fedmobile import exponential_gaps, fixed_gaps, uniform_gaps
 from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
@@ -98,9 +99,9 @@ class FixedNumbers(Numbers):
 
     interval: int = _slots(50, "slots between two meetings; client i meets the server at i + interval * n")
 
-    def largest_gap(self) -> int | None:
-        """Return the longest gap between two meetings, in slots; None if it is known only after a run."""
-        return self.interval
+    def gap_law(self) -> np.ndarray:
+        """Return the distribution [Delta + 1] of the gap between two meetings, Delta the longest, in slots."""
+        return fixed_gaps(self.interval)
 
 
 class RandomNumbers(Numbers):
@@ -116,9 +117,9 @@ class RandomNumbers(Numbers):
                 f"server.gap_min is {self.gap_min}; it must be at most server.gap_max, which is {self.gap_max}"
             )
 
-    def largest_gap(self) -> int | None:
-        """Return the longest gap between two meetings, in slots."""
-        return self.gap_max
+    def gap_law(self) -> np.ndarray:
+        """Return the distribution [Delta + 1] of the gap between two meetings."""
+        return uniform_gaps(self.gap_min, self.gap_max)
 
 
 class ExponentialNumbers(Numbers):
@@ -127,9 +128,9 @@ class ExponentialNumbers(Numbers):
     mean_gap: float = number(30.0, "mean of the gaps before they are truncated", above=0, at_most=SLOTS, unit="slots")
     gap_limit: int = _slots(80, "longest gap, at which the exponential is truncated")
 
-    def largest_gap(self) -> int | None:
-        """Return the longest gap between two meetings, in slots."""
-        return self.gap_limit
+    def gap_law(self) -> np.ndarray:
+        """Return the distribution [Delta + 1] of the gap between two meetings."""
+        return exponential_gaps(self.mean_gap, self.gap_limit)
 
 
 PATTERNS: Registry[Pattern] = Registry("server pattern")

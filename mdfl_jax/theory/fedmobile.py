@@ -17,13 +17,13 @@ def fixed_gaps(interval: int) -> Law:
     >>> fixed_gaps(2).tolist()
     [0.0, 0.0, 1.0]
     """
-    return np.eye(interval + 1)[interval]
+    return np.append(np.zeros(interval), 1.0)
 
 
 def uniform_gaps(gap_min: int, gap_max: int) -> Law:
     """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
-    slots = np.arange(gap_max + 1)
-    return np.where(slots >= gap_min, 1.0 / (gap_max - gap_min + 1), 0.0)
+    inside = np.arange(gap_max + 1) >= gap_min
+    return inside / max(inside.sum(), 1)
 
 
 def exponential_gaps(mean: float, limit: int) -> Law:

@@ -13,6 +13,8 @@ CHUNK = 1 << 18
 MOVING = ("vehicle", "person", "container")
 KNOWN = ("fcd-export", "timestep", *MOVING)
 
+_METRES = ("x", "y")
+
 
 class _Reader:
     """The expat handlers for one file. Vehicles, persons and containers all become nodes.
@@ -22,7 +24,7 @@ class _Reader:
     """
 
     def __init__(self, path: str | Path, geographic: bool):
-        self.path, self.geographic = path, geographic
+        self.path, self.geographic, self.axes = path, geographic, _METRES
         self.ids: dict[str, int] = {}
         self.last: list[int] = []  # each node's last instant, to find a second sample in one instant
         self.times, self.offsets = array("d"), array("q")
@@ -50,7 +52,7 @@ class _Reader:
         if tag == "timestep":
             self.timestep(attributes)
             return
-        if attributes[0:5:2] == ["id", "x", "y"]:  # the order in which SUMO writes them
+        if self.axes == _METRES and attributes[0:5:2] == ["id", "x", "y"]:  # the order in which SUMO writes them
             name, x_text, y_text = attributes[1], attributes[3], attributes[5]
         else:
             name, x_text, y_text = self.look_up(tag, attributes)
@@ -90,8 +92,8 @@ class _Reader:
             self.misplaced(tag)
         given = dict(zip(attributes[::2], attributes[1::2]))
         if not self.ids and "lon" in given and "x" not in given:
-            self.geographic = True
-        names = ("id", "lon", "lat") if "lon" in given and "x" not in given else ("id", "x", "y")
+            self.geographic, self.axes = True, ("lon", "lat")
+        names = ("id", *self.axes)  # those of the first sample: degrees and metres are not mixed
         if missing := [name for name in names if name not in given]:
             wrong(self.path, f"<{tag}> has no attribute {missing[0]}", self.line)
         return given[names[0]], given[names[1]], given[names[2]]

@@ -352,7 +352,7 @@ def test_the_setting_of_a_check(tiny):
     }
     assert setting_of(resolve(tiny())).largest_gap is None
     assert setting_of(resolve(tiny(**{"server.pattern": "fixed"}))).largest_gap == 50
-    assert numbers_in(resolve(tiny()), PATTERNS, "exponential").largest_gap() == 80
+    assert len(numbers_in(resolve(tiny()), PATTERNS, "exponential").gap_law()) == 1 + 80
 
 
 def test_numbers_of_one_member_among_those_of_others(tiny):

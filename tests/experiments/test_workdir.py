@@ -48,7 +48,9 @@ def test_the_same_study_goes_on_where_it_left_a_checkpoint(tmp_path, status, che
 
 def test_another_study_is_told_by_its_name(tmp_path):
     folder = held(tmp_path / "run")
-    assert "it holds another study (held); choose another, or add --overwrite" in told(folder, CONFIG | {"seeds": 3})
+    assert "it holds another study (held): seeds is 2 there and 3 here; choose another" in told(
+        folder, CONFIG | {"seeds": 3}
+    )
     assert workdirs.check(folder, CONFIG | {"seeds": 3}, True) is False
 
 

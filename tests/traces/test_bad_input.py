@@ -48,6 +48,14 @@ CASES = {
         "line 4: id 'a' has a second sample at time 0",
     ),
     "q.xml: entity": (ENTITY + STEP + "</fcd-export>", "a document type (DOCTYPE, entities) is refused"),
+    "s.xml: degrees after metres": (
+        STEP + '<vehicle id="b" lon="16.4" lat="48.2"/></timestep></fcd-export>',
+        "<vehicle> has no attribute x",
+    ),
+    "t.xml: metres after degrees": (
+        STEP.replace('x="1" y="2"', 'lon="16.4" lat="48.2"') + '<vehicle id="b" x="1" y="2"/></timestep></fcd-export>',
+        "<vehicle> has no attribute lon",
+    ),
     "r.xml: doctype alone": ('<!DOCTYPE fcd-export SYSTEM "x.dtd">' + STEP + "</fcd-export>", "is refused"),
     "s.xml: no such entity": (STEP.replace('"a"', '"&e;"') + "</fcd-export>", "it is not XML (undefined entity)"),
     "t.xml: no XML": ("time,id,x,y\n", "it is not XML"),

@@ -58,12 +58,20 @@ def build_task(
       mesh: The devices that share each run, if any.
       pretrained: The variables from which the model starts, as `mdfl_jax.models.pretrained.match` returns them; None:
         all are drawn at random.
+
+    Raises:
+      UserError: If a minibatch is larger than the data set, or if the task refuses what it is asked.
     """
-    data, engine = experiment.data, experiment.engine
+    data, engine, batch_size = experiment.data, experiment.engine, experiment.algorithm.batch_size
+    if dataset is not None and batch_size > len(dataset.y_train):
+        raise UserError(
+            f"algorithm.batch_size is {batch_size}; all clients together have {len(dataset.y_train)} training samples "
+            "(0: full batch)"
+        )
     asked = TaskRequest(
         num_clients=experiment.network.num_clients,
         numbers=numbers_in(experiment, TASKS, task_named(data.name)),
-        batch_size=experiment.algorithm.batch_size,
+        batch_size=batch_size,
         precision=engine.precision,
         mesh=mesh,
         tiling=Tiling(engine.block_size, engine.tile, engine.mapping),

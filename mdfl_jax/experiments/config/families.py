@@ -189,7 +189,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
 def setting_of(experiment: Experiment, member: str = "") -> Setting:
     """Returns the values of the configuration that the checks of a member may read."""
     network, motion, pattern = experiment.network, experiment.motion, experiment.server.pattern
-    gap = getattr(numbers_in(experiment, PATTERNS, pattern), "largest_gap", None) if pattern in PATTERNS else None
+    law = getattr(numbers_in(experiment, PATTERNS, pattern), "gap_law", None) if pattern in PATTERNS else None
     return Setting(
         member=member,
         num_clients=network.num_clients,
@@ -198,7 +198,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
         height=motion.height,
         dt=motion.dt,
         allow_disconnected=experiment.graph.allow_disconnected,
-        largest_gap=gap() if gap else None,
+        largest_gap=len(law()) - 1 if law else None,
     )
 
 

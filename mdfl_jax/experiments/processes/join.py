@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.processes.channel import Channel, Gone, Message
 from mdfl_jax.experiments.processes.hosts import Follower, Lead
-from mdfl_jax.experiments.results.provenance import devices
+from mdfl_jax.experiments.results.provenance import devices, difference
 
 Address = tuple[str, int]
 _GREETING = 10.0  # seconds in which a new process must send its hello
@@ -41,20 +41,6 @@ def listen(port: int, loopback: bool) -> socket.socket:
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))
-
-
-def difference(here: Any, there: Any, path: str = "") -> str:
-    """Says in words where two JSON trees first differ, or '' if they are equal.
-
-    >>> difference({"seeds": 2, "network": {"radius": 1.0}}, {"seeds": 2, "network": {"radius": 3.0}})
-    'network.radius is 3.0 there and 1.0 here'
-    """
-    if isinstance(here, dict) and isinstance(there, dict):
-        for key in [*here, *(key for key in there if key not in here)]:
-            if found := difference(here.get(key), there.get(key), f"{path}.{key}" if path else key):
-                return found
-        return ""
-    return "" if here == there else f"{path} is {there!r} there and {here!r} here"
 
 
 def join(rank: Rank, identity: dict[str, Any], patience: float, timeout: float) -> Lead | Follower:

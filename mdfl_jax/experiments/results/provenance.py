@@ -65,3 +65,17 @@ def identity(study: Study) -> dict[str, Any]:
             digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
     shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
     return json.loads(dumps(shared))  # the form in which another process receives it
+
+
+def difference(here: Any, there: Any, path: str = "") -> str:
+    """Says in words where two JSON trees first differ, or '' if they are equal.
+
+    >>> difference({"seeds": 2, "network": {"radius": 1.0}}, {"seeds": 2, "network": {"radius": 3.0}})
+    'network.radius is 3.0 there and 1.0 here'
+    """
+    if isinstance(here, dict) and isinstance(there, dict):
+        for key in [*here, *(key for key in there if key not in here)]:
+            if found := difference(here.get(key), there.get(key), f"{path}.{key}" if path else key):
+                return found
+        return ""
+    return "" if here == there else f"{path} is {there!r} there and {here!r} here"

@@ -8,6 +8,7 @@ from typing import Any
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import plain
+from mdfl_jax.experiments.results.provenance import difference
 
 WRITTEN = (
     "config.json",
@@ -67,8 +68,10 @@ def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
     if held is None:
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
     if held.get("config") != plain(config):
+        differs = difference(plain(config), held.get("config"))
         raise UserError(
-            f"--workdir={workdir}: it holds another study ({held.get('name')}); choose another, or add --overwrite"
+            f"--workdir={workdir}: it holds another study ({held.get('name')}): {differs}; "
+            "choose another, or add --overwrite"
         )
     return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
 
