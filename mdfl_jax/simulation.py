@@ -115,6 +115,9 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     parts = Parts(task, network, algorithm, schedule, metrics)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
+    largest_message = sum(math.prod(leaf.shape) * (8 * leaf.dtype.itemsize + 1) for leaf in jax.tree.leaves(model))
+    if largest_message >= 2**32:  # every coordinate, and the bitmap of a sparse message
+        raise UserError(f"the model has {size(model):,} numbers; messages are counted exactly below 2^32 bits only")
     count = algorithm.double_bits
     one_round = partial(rounds.one_round, parts)
     return Simulation(

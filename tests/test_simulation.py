@@ -14,6 +14,7 @@ from mdfl_jax.metrics.values import consensus_distance, lambda_2
 from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.rng import STREAMS, stream, stream_at
+from mdfl_jax.simulation import build
 
 SEEDS = [3, 11, 5, 8, 2]
 
@@ -187,3 +188,17 @@ def test_schedule_that_does_not_divide_is_refused(rounds, eval_every):
 def test_parts_of_different_size_are_refused():
     with pytest.raises(UserError, match="6 clients and the network 5"):
         simulate(toy_task(6), spatial(5, 5, PATTERNS), dpsgd(), Schedule(2, 1))
+
+
+def test_a_model_whose_messages_cannot_be_counted_is_refused():
+    task = toy_task()
+    for size, refused in ((2**32 // 33 - 1, False), (2**32 // 33 + 1, True)):
+        large = task._replace(init=lambda data, key, n=size: {"kernel": jnp.zeros(n)})
+        parts = large, spatial(6, 5, PATTERNS), dpsgd(), Schedule(2, 2)
+        if refused:
+            with pytest.raises(
+                UserError, match="the model has 130,150,525 numbers; messages are counted exactly below"
+            ):
+                build(*parts)
+        else:
+            build(*parts)
