@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from launch import ahead, common
+from mdfl_jax.commands import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.results.provenance import commit
 

@@ -13,8 +13,8 @@ from typing import Any
 from absl import flags
 
 from benchmarks import measure
-from launch import common
 from mdfl_jax import target
+from mdfl_jax.commands import common
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the one with a cold cache.")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from benchmarks.quoted import NUMBERS, TABLES
-from launch import common
+from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError, unknown_name
 
 _CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")

@@ -23,8 +23,8 @@ from benchmarks.relaying import fedmobile_suite
 from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulation, useful_flops
 from benchmarks.swept import swept_suite
 from benchmarks.torch_rivals import Setting
-from launch import common
 from mdfl_jax import sharding, target
+from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.gradients import MAPPINGS, Tiling
 from mdfl_jax.networks.contact import disc

@@ -1,50 +1,11 @@
-"""Prints versions, devices and folders; with --list, the members of all families, such as algorithms and models.
+"""``python -m launch.info`` is the command ``mdfl info`` of a checkout: `mdfl_jax/commands/info.py`."""
 
-python -m launch.info
-python -m launch.info --list [--of=algorithm | --of=algorithm.pame]
-"""
-
-import os
-import platform
-from importlib.metadata import PackageNotFoundError, version
-
-import jax
-from absl import flags
-
-from launch import common
-from mdfl_jax import target
-
-_LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
-_OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
-
-PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
-OPTIONAL = ("tensorflow-datasets", "array_record")
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def main() -> int:
-    """Prints the facts that a bug report or a paper's appendix needs, or the members of the families."""
-    common.setup_jax("")
-    if _LIST.value or _OF.value:
-        from mdfl_jax.experiments.config.catalogue import listing
-
-        print(listing(_OF.value))
-        return 0
-    print(f"python {platform.python_version()} on {platform.platform()}, {target.num_cores()} cores")
-    for name in (*PACKAGES, *OPTIONAL):
-        print(f"{name} {_version(name)}")
-    for device in jax.devices():
-        print(f"device {device.platform}:{device.id} {device.device_kind}")
-    print(f"compilation cache {common.default_cache()}")
-    print(f"data directory {os.environ.get('MDFL_DATA_DIR') or 'not set (MDFL_DATA_DIR)'}")
-    return 0
-
+import sys
 
 if __name__ == "__main__":
-    common.run(main)
+    if not __package__:
+        print("error: start it in the checkout's folder as python -m launch.info", file=sys.stderr)
+        sys.exit(2)
+    from mdfl_jax.commands import common, info
+
+    common.run(info.main)

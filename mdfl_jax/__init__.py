@@ -6,14 +6,37 @@ from typing import TYPE_CHECKING, Any
 from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:
+    from mdfl_jax.experiments.processes.hosts import Interrupted
+    from mdfl_jax.experiments.run.callback import EvaluationInfo
+    from mdfl_jax.results import Results
     from mdfl_jax.simulation import Schedule, simulate
-    from mdfl_jax.study import Results, run
+    from mdfl_jax.study import run
     from mdfl_jax.types import Algorithm, Hparams, Links, Network, Task
 
-__all__ = ["Algorithm", "Hparams", "Links", "Network", "Results", "Schedule", "Task", "UserError", "run", "simulate"]
+__all__ = [
+    "Algorithm",
+    "EvaluationInfo",
+    "Hparams",
+    "Interrupted",
+    "Links",
+    "Network",
+    "Results",
+    "Schedule",
+    "Task",
+    "UserError",
+    "run",
+    "simulate",
+]
 __version__ = "0.1.0"
 
-_HOMES = {"Schedule": "simulation", "simulate": "simulation", "Results": "study", "run": "study"}
+_HOMES = {
+    "EvaluationInfo": "experiments.run.callback",
+    "Interrupted": "experiments.processes.hosts",
+    "Results": "results",
+    "Schedule": "simulation",
+    "run": "study",
+    "simulate": "simulation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Iterable
 
-
 MOST = 24  # names in a line
 
 

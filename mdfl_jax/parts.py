@@ -21,6 +21,7 @@ class Schedule(NamedTuple):
         value (`mdfl_jax.stopping`); 0: there is no stop rule.
       global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
         clients, the evaluation of all their models may take longer than the rounds between evaluations.
+      metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
     """
 
     rounds: int
@@ -28,6 +29,7 @@ class Schedule(NamedTuple):
     record_positions: bool = False
     stop_std: float = 0.0
     global_only: bool = False
+    metrics: tuple[str, ...] = ()
 
 
 class Carry(NamedTuple):

@@ -21,7 +21,7 @@ def _origin() -> str:
     frame = sys._getframe(1)
     while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
         frame = frame.f_back
-    return "__main__" if frame.f_globals.get("__name__") == "__main__" else frame.f_code.co_filename
+    return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
 
 class Registry(Generic[T]):
@@ -97,6 +97,11 @@ class Registry(Generic[T]):
         """Returns the one-line description of a member."""
         self[name]
         return self._docs[name]
+
+    def origin(self, name: str) -> str:
+        """Returns the absolute path of the file that registered a member; "__main__" for a script or notebook."""
+        self[name]
+        return self._origins[name]
 
     def __contains__(self, name: str) -> bool:
         return name in self._members

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax import sharding
-from mdfl_jax.client_padding import first, held_by, pad_links
+from mdfl_jax import contract, sharding
+from mdfl_jax.client_padding import Held, first, held_by, pad_links
 from mdfl_jax.exchange.meter import add_bits, no_bits
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
@@ -81,7 +81,8 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     """Returns the state before the first round and its evaluation."""
     task, network, schedule = parts.task, parts.network, parts.schedule
     num_clients, rows = task.num_clients, sharding.padded(task.num_clients, task.mesh)
-    clients = task.partition(data, hparams.task, stream(key, "partition"))
+    places = (_first_places(parts, hparams, key),) if task.by_place else ()
+    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
     model = task.init(data, stream(key, "init"))
     client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
     carry = Carry(
@@ -97,6 +98,17 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     position = start if schedule.record_positions else start[:0]
     sums = no_sums(parts.metrics, num_clients)
     return settle(parts, carry), measure(parts, data, carry, sums, position, alike=True)
+
+
+def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
+    """Returns the places before the first round, [N, 2], before the data is divided.
+
+    The network is given clients that all hold one sample of one label. The places do not depend on the data, so they
+    are those of the run.
+    """
+    num_clients, network = parts.task.num_clients, parts.network
+    nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
+    return network.places(network.init(hparams.network, key, nothing_known)).position
 
 
 def facts(parts: Parts, carry: Carry) -> RunFacts:
@@ -129,6 +141,7 @@ def one_round(
     held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
     with jax.named_scope("round"), sharding.tracing_over(task.mesh):
         network_state, links = sharding.everywhere(network.step, hparams.network, key, carry.round, carry.network, held)
+        contract.like(network.step, network_state, carry.network)
         network_state = of_types(network_state, carry.network)
         algorithm_state, stats = parts.algorithm.round(
             hparams.algorithm,
@@ -137,6 +150,9 @@ def one_round(
             pad_links(links, rows),
             partial(task.gradient, data, clients),
         )
+        contract.like(parts.algorithm.round, algorithm_state, carry.algorithm)
+        contract.arrays(parts.algorithm.round, stats.loss, (rows,), float)
+        contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
     stats = first(stats, task.num_clients)
     stop_state = carry.stop_state
     if stop_state is not None and task.objective:

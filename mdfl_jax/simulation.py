@@ -101,6 +101,12 @@ def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedul
         )
 
 
+def _check_metrics(task: Task, metrics: tuple[Metric, ...]) -> None:
+    for metric in metrics:
+        if any(getattr(task, field) is None for field in metric.needs):
+            raise UserError(f"metrics: {metric.name!r} needs test samples with labels, which this task does not have")
+
+
 def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
     """Builds a simulation whose steps can be called one by one; `simulate` does the same for a whole run.
 
@@ -111,7 +117,8 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
       UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
     _check(task, network, algorithm, schedule)
-    metrics = metrics_of(network.metrics, algorithm.metrics)
+    metrics = metrics_of(network.metrics, algorithm.metrics, asked=schedule.metrics)
+    _check_metrics(task, metrics)
     parts = Parts(task, network, algorithm, schedule, metrics)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731

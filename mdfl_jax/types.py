@@ -51,14 +51,18 @@ class Hparams(NamedTuple):
     algorithm: Any
 
 
+Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Task.over_test`
+
+
 class Task(NamedTuple):
     """The learning problem, as pure functions.
 
     Attributes:
       num_clients: the number of clients, N.
       data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
-      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs. Over a mesh, it
-        appends clients without samples until the devices divide the number of clients (`mdfl_jax.sharding.padded`).
+      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs; with ``by_place``
+        it has one more argument. Over a mesh, it appends clients without samples until the devices divide the number of
+        clients (`mdfl_jax.sharding.padded`).
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step.
@@ -71,11 +75,17 @@ class Task(NamedTuple):
         testing, by which step sizes are chosen.
       alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
       in_turn: whether models are evaluated one after another.
+      by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
+        float32. They are then drawn before the data, so they must not depend on it.
+      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
+        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. None if the task has no
+        labels.
     """
 
     num_clients: int
     data: Any
-    partition: Callable[[Any, Any, jax.Array], Any]
+    partition: Callable[..., Any]
     init: Callable[[Any, jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
@@ -85,6 +95,8 @@ class Task(NamedTuple):
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     alone: bool = False
     in_turn: bool = False
+    by_place: bool = False
+    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
 
 
 class Links(NamedTuple):

@@ -17,7 +17,8 @@ from queue import Queue
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("mdfl_jax", "launch", "configs", "benchmarks", "docs", "tests", "pyproject.toml", "README.md", "mkdocs.yml")
+FOLDERS = ("mdfl_jax", "launch", "configs", "benchmarks", "docs", "tests")
+COPIED = (*FOLDERS, "pyproject.toml", "setup.py", "README.md", "mkdocs.yml")
 
 
 class Mutant(NamedTuple):
@@ -71,10 +72,16 @@ MUTANTS = [
     Mutant("exchange/meter.py", "a.low + b.low", "a.low | b.low", "exchange/test_meter.py"),
     Mutant("exchange/coordinates.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
     # What is learnt, from which data.
-    Mutant("data/partition.py", "size[:, None]).astype(jnp.int32)\n", "size[:, None] / 2).astype(jnp.int32)\n", "data"),
-    Mutant("data/partition.py", 'dtype=jnp.int32), side="right")', 'dtype=jnp.int32), side="left")', "data"),
+    Mutant("data/partition/deal.py", "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
+    Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data"),
+    Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0", "data"),
+    Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data"),
+    Mutant("data/heterogeneity.py", "2 * rank - count - 1", "2 * rank - count", "data"),
+    Mutant("metrics/predictions.py", "jnp.where(there, at.label_counts, 0)", "at.label_counts", "metrics"),
+    Mutant("metrics/predictions.py", "jnp.sum(jnp.abs(gap))", "jnp.abs(jnp.sum(gap))", "metrics"),
+    Mutant("data/partition/shards.py", 'dtype=jnp.int32), side="right")', 'dtype=jnp.int32), side="left")', "data"),
     Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data"),
-    Mutant("models/norm.py", "jnp.maximum(count - 1.0, 1.0)", "divisor", "models test_statistics.py"),
+    Mutant("models/norm.py", "jnp.maximum(count - 1.0, 1.0)", "divisor", "models test_batch_statistics.py"),
     Mutant("tasks/regression.py", "jax.random.rademacher(key_sign, (dimension,), dtype)", "1", "test_regression.py"),
     Mutant("batch_statistics.py", 'model["params"] if has_statistics(model) else ', "", "test_batch_statistics.py"),
     # Rounds, seeds, stops.

@@ -10,7 +10,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict
 
-from launch import common
+from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError
 
 _FIGURE = flags.DEFINE_string("figure", "", "The number of the figure in the paper.")

@@ -25,7 +25,7 @@ class DFedAvgMState(NamedTuple):
 class DFedAvgMNumbers(LocalNumbers):
     """The numbers of DFedAvgM."""
 
-    momentum: float = number(0.9, "heavy-ball momentum, theta; without effect at one local step, where the algorithm is dpsgd", at_least=0, below=1)
+    momentum: float = number(0.9, "heavy-ball momentum, theta; at one local step it has no effect", at_least=0, below=1)
 
 
 @register("dfedavgm", DFedAvgMNumbers, ignores=("optimizer", "compressor", "statistics"))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import batch_statistics
+from mdfl_jax import batch_statistics, contract
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
@@ -52,7 +52,9 @@ def local_then(
         )
         local = settings.local_statistics
         mine = batch_statistics.sent(params, local)
-        part, sent = exchange(hparams, key, links, mine)
+        exchanged = exchange(hparams, key, links, mine)
+        contract.like(exchange, exchanged, (mine, contract.of_kind(loss.shape, int)))
+        part, sent = exchanged
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
         return DPSGDState(batch_statistics.received(params, part, local), opt_state), stats
 

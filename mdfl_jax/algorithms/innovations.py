@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, Settings, decayed_gradient
-from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, num_kept
+from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, bits_of, compressed, num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.meter import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
@@ -64,10 +64,10 @@ def send(
     Returns:
       The new estimates, and the messages and bits sent.
     """
-    message = compressor.compress(numbers, key, x - estimate)
+    message = compressed(compressor, numbers, key, x - estimate)
     receivers = jnp.where(speaks, messages_sent(links.adjacency), 0)
     updated = jnp.where((receivers > 0)[:, None], estimate + message.value, estimate)
-    return Sent(updated, receivers, count_bits(receivers, compressor.bits(numbers, message)))
+    return Sent(updated, receivers, count_bits(receivers, bits_of(compressor, numbers, message)))
 
 
 def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:

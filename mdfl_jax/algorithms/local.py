@@ -66,12 +66,13 @@ OptimizerFactory = Callable[[Any], optax.GradientTransformation]
 Schedule = Callable[[jax.Array], jax.Array]
 
 
-def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFactory:
+def sgd(schedule: Schedule | None = None, momentum: bool = True, nesterov: bool = False) -> OptimizerFactory:
     """Make a factory of SGD with momentum and weight decay, as the papers use it.
 
     Args:
       schedule: (step) -> factor of the learning rate, 1 at the first step; None keeps the rate constant.
       momentum: whether momentum is used; False also saves the memory of the velocities.
+      nesterov: whether the momentum is Nesterov's, x <- x - eta (beta m + g), and not that of a heavy ball.
 
     Returns:
       (the algorithm's numbers) -> the optax transformation of one client.
@@ -81,7 +82,7 @@ def sgd(schedule: Schedule | None = None, momentum: bool = True) -> OptimizerFac
     def make(params: Any) -> optax.GradientTransformation:
         return optax.chain(
             optax.add_decayed_weights(params.weight_decay),
-            optax.trace(decay=params.momentum) if momentum else optax.identity(),
+            optax.trace(params.momentum, nesterov) if momentum else optax.identity(),
             optax.scale_by_learning_rate(lambda step: params.lr * factor(step)),
         )
 

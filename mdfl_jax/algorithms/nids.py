@@ -1,31 +1,14 @@
 """NIDS: exact convergence on heterogeneous data, with one gradient a client and one message a link in each round."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waits
+from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
-
-
-class NIDSState(NamedTuple):
-    """The state that one round hands to the next.
-
-    Attributes:
-      params: [N, ...] the models x^k.
-      before: [N, ...] x^(k-1).
-      descent: [N, ...] eta grad f(x^(k-1)).
-      round: [] int32 k, the number of steps that the recursion has taken.
-    """
-
-    params: ClientParams
-    before: ClientParams
-    descent: ClientParams
-    round: jax.Array
+from mdfl_jax.exchange.meter import messages_sent
+from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Links
 
 
 @register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
@@ -40,25 +23,11 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     other results do not apply.
     """
 
-    def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> NIDSState:
-        nothing = jax.tree.map(jnp.zeros_like, client_params)
-        return NIDSState(client_params, client_params, nothing, jnp.int32(0))
-
-    def do_round(
-        hparams: AlgorithmNumbers, key: jax.Array, state: NIDSState, links: Links, gradient: Gradient
-    ) -> tuple[NIDSState, RoundStats]:
-        x, is_first = state.params, state.round == 0
-        step = recursion_step(settings, hparams, state.round)
-        loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
-        descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
-        # In round 0, where x_prev = x and the previous gradient is zero, this is x - eta grad f(x).
-        planned = jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), x, state.before, descent, state.descent)
+    def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+        is_first = state.round == 0
+        planned = extrapolated(state, descent)
         heard = mix(links.mix, planned, settings.mixing_bound)
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
-        messages = jnp.where(is_first, 0, messages_sent(links.adjacency))
-        stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
-        following = NIDSState(params, x, descent, state.round + 1)
-        return jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following), stats
+        return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency)))
 
-    needs = frozenset({"adjacency", "mix", SYMMETRIC})
-    return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+    return corrected(settings, move, ("adjacency", "mix", SYMMETRIC))

@@ -17,6 +17,8 @@ class Dataset(NamedTuple):
       num_classes: C, the number of labels.
       x_validation: [v, H, W, channels] uint8, taken from the training samples by `hold_out`; None if there are none.
       y_validation: [v] int32; None if there are none.
+      client: [n] int32 from 0, the natural owner of each training sample, for example the writer of a digit. It decides
+        nothing but the partition ``by_owner``. None if the source does not say it.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Dataset(NamedTuple):
     num_classes: int
     x_validation: np.ndarray | None = None
     y_validation: np.ndarray | None = None
+    client: np.ndarray | None = None
 
 
 def hold_out(dataset: Dataset, count: int) -> Dataset:
@@ -49,4 +52,5 @@ def hold_out(dataset: Dataset, count: int) -> Dataset:
         y_train=dataset.y_train[~held],
         x_validation=dataset.x_train[held],
         y_validation=dataset.y_train[held],
+        client=None if dataset.client is None else dataset.client[~held],
     )

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
+from mdfl_jax.data.arrays import as_dataset
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.registry import Registry
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
+OPTIONAL_KEYS = ("client",)  # the person or device that each training sample comes from
 TFDS_PREFIX = "tfds:"
 PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
-# Every model has one output per class. So a wrong label such as 10**9 would cause an allocation failure much later.
-MAX_CLASSES = 65_536
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name")
-"""Sources that need no data directory: name -> function that returns the four arrays of `KEYS`, as in an npz file."""
+"""Sources that need no data directory: name -> function that returns the four arrays of `KEYS`, as in an npz file.
+
+The optional array ``client`` [n] of whole numbers says from which person or device each training sample comes.
+"""
 
 
 def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
@@ -35,9 +38,9 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
       limit_test: the same for test samples.
 
     Returns:
-      The data set: images uint8 [n, H, W, channels], labels int32 [n]. `num_classes` is the largest label of the
-      training and test samples plus one, but at least the number that a TensorFlow data set declares. The limits do not
-      change it.
+      The data set: images uint8 [n, H, W, channels], labels int32 [n], and the array ``client`` if the source has it.
+      `num_classes` is the largest label of the training and test samples plus one, but at least the number that a
+      TensorFlow data set declares. The limits do not change it.
 
     Raises:
       UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
@@ -57,7 +60,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
         path = _npz_path(name, directory)
         where += f", file {str(path)!r}"
         arrays = _read_npz(path, where)
-    dataset = _as_dataset(name, where, arrays, declared_classes)
+    dataset = as_dataset(name, where, arrays, declared_classes)
     for field, limit, labels in (("train", limit_train, dataset.y_train), ("test", limit_test, dataset.y_test)):
         if not isinstance(limit, (int, np.integer)) or not 0 <= limit <= len(labels):
             raise UserError(f"data.limit_{field}={limit}: allowed: 1 to {len(labels)}, or 0 for all samples of {name}")
@@ -66,6 +69,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
     return dataset._replace(
         x_train=dataset.x_train[train],
         y_train=dataset.y_train[train],
+        client=None if dataset.client is None else dataset.client[train],
         x_test=dataset.x_test[test],
         y_test=dataset.y_test[test],
     )
@@ -181,14 +185,17 @@ def _npz_path(name: str, directory: str) -> Path:
 
 
 def _read_npz(path: Path, where: str) -> dict[str, np.ndarray]:
-    """Read the four arrays of an npz file. Each is read to its end, so that zipfile compares every checksum."""
+    """Read the four arrays of an npz file, and the optional ones.
+
+    Each array is read to its end, so that zipfile compares every checksum.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.removesuffix(".npy"): member for member in archive.namelist()}
             if not members.keys() >= set(KEYS):
                 found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
                 raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
-            return {key: _read_member(archive, members[key]) for key in KEYS}
+            return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
     except UserError:
         raise
     # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError and
@@ -204,46 +211,3 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
         if stream.read(1):  # this also reads to the end of the stream, where zipfile compares the checksum
             raise ValueError(f"{member} is longer than its header says")
     return array
-
-
-def _as_dataset(name: str, where: str, arrays: dict[str, np.ndarray], declared_classes: int) -> Dataset:
-    """Check the four arrays and convert them to the shapes and types of `Dataset`."""
-    x_train, x_test = (_images(where, key, arrays[key]) for key in ("x_train", "x_test"))
-    if x_train.shape[1:] != x_test.shape[1:]:
-        raise UserError(
-            f"{where}: images of x_train are {list(x_train.shape[1:])} and of x_test {list(x_test.shape[1:])};"
-            " allowed: one shape for both"
-        )
-    y_train = _labels(where, "train", arrays["y_train"], len(x_train))
-    y_test = _labels(where, "test", arrays["y_test"], len(x_test))
-    num_classes = max(declared_classes, int(y_train.max()) + 1, int(y_test.max()) + 1)
-    return Dataset(name, x_train, y_train, x_test, y_test, num_classes)
-
-
-def _images(where: str, key: str, array: np.ndarray) -> np.ndarray:
-    """Check images and return them as uint8 [n, H, W, channels]."""
-    found = f"{where}: {key} is {array.dtype} {list(array.shape)}"
-    if array.dtype != np.uint8:
-        raise UserError(f"{found}; allowed: uint8 (grey levels 0 to 255, not scaled)")
-    if array.ndim not in (3, 4) or 0 in array.shape:
-        raise UserError(f"{found}; allowed: [n, H, W] or [n, H, W, channels], none of them 0")
-    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3] > 4:
-        raise UserError(f"{found}, which looks like channels first; allowed: [n, H, W] or [n, H, W, channels]")
-    return np.ascontiguousarray(array if array.ndim == 4 else array[..., None])
-
-
-def _labels(where: str, split: str, array: np.ndarray, count: int) -> np.ndarray:
-    """Check labels and return them as int32 [count]."""
-    found = f"{where}: y_{split} is {array.dtype} {list(array.shape)}"
-    if array.dtype.kind not in "iu":
-        raise UserError(f"{found}; allowed: whole numbers (an integer dtype)")
-    if array.ndim == 2 and array.shape[1] == 1:  # the CIFAR files of Keras have this shape
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise UserError(f"{found}; allowed: [n] or [n, 1], one label an image, not one-hot")
-    if len(array) != count:
-        raise UserError(f"{found} and x_{split} has {count} images; allowed: one label an image")
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= MAX_CLASSES:
-        raise UserError(f"{where}: y_{split} has labels from {low} to {high}; allowed: 0 to {MAX_CLASSES - 1}")
-    return array.astype(np.int32)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import contract
 from mdfl_jax.exchange.coordinates import in_chunks, share_of, smallest
 from mdfl_jax.exchange.meter import sparse_bits
 from mdfl_jax.exchange.partial import random_coordinates
@@ -44,6 +45,28 @@ class Compressor(NamedTuple):
 
 
 COMPRESSORS: Registry[Compressor] = Registry("compressor")
+
+
+def compressed(compressor: Compressor, numbers: Any, key: jax.Array, x: jax.Array) -> Message:
+    """Compress the rows of x [N, n]. The shape of the messages is checked.
+
+    Raises:
+      UserError: if the compressor returns another shape.
+    """
+    message = compressor.compress(numbers, key, x)
+    contract.arrays(compressor.compress, message.value, x.shape, float)
+    return message
+
+
+def bits_of(compressor: Compressor, numbers: Any, message: Message) -> jax.Array:
+    """Return the bits of each client's message, [N] uint32. Their shape is checked.
+
+    Raises:
+      UserError: if the compressor returns another shape.
+    """
+    bits = compressor.bits(numbers, message)
+    contract.arrays(compressor.bits, bits, message.value.shape[:1], int)
+    return bits
 
 
 def _listed(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.meter import dense_bits
 from mdfl_jax.exchange.relay import Relays
@@ -58,8 +58,8 @@ def manipulate(
 
     def make() -> tuple[ClientParams, jax.Array]:
         rows, unravel = ravel(private.update)
-        message = rule.compress(numbers, key, rows)
-        bits = jnp.where(private.mixed, jnp.uint32(whole), rule.bits(numbers, message))
+        message = compressed(rule, numbers, key, rows)
+        bits = jnp.where(private.mixed, jnp.uint32(whole), bits_of(rule, numbers, message))
         return unravel(message.value - rows), bits
 
     def nothing() -> tuple[ClientParams, jax.Array]:

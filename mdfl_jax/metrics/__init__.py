@@ -13,24 +13,31 @@ a decorated function in any file that the config file imports:
 
 The metric is then in metrics.jsonl, history.npz and summary.json, in the table and in the report. ``at`` is a
 `mdfl_jax.metrics.evaluation.Evaluation`. An algorithm or a network declares its own metrics in its field ``metrics``.
+
+A metric that takes time is declared with ``on_request=True``. Only studies that name it in their field ``metrics``
+measure it.
 """
 
 from mdfl_jax.metrics.builtin import BUILT_IN
-from mdfl_jax.metrics.declare import AXIS, CLIENTS, CURVE, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric
-from mdfl_jax.metrics.registry import METRICS, metric, metrics_of
+from mdfl_jax.metrics.declare import AXIS, CLASSES, CLIENTS, CURVE, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric
+from mdfl_jax.metrics.predictions import ON_REQUEST
+from mdfl_jax.metrics.registry import METRICS, asked_for, metric, metrics_of
 
 __all__ = [
     "AXIS",
     "BUILT_IN",
+    "CLASSES",
     "CLIENTS",
     "CURVE",
     "HOLDS",
     "METRICS",
     "NOTHING",
+    "ON_REQUEST",
     "ROUNDS",
     "TABLE",
     "UNKNOWN",
     "Metric",
+    "asked_for",
     "metric",
     "metrics_of",
 ]

@@ -22,7 +22,7 @@ def _worst_decile(values: np.ndarray) -> Any:
     return np.sort(_double(values))[: max(len(values) // 10, 1)].mean()
 
 
-def _mean_of_known(values: np.ndarray) -> float:
+def mean_of_known(values: np.ndarray) -> float:
     """Compute the mean of the values that are not NaN; NaN if all are NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
@@ -34,11 +34,24 @@ def _total_bits(words: np.ndarray) -> np.ndarray:
     return total_bits(words)
 
 
+def _jain(values: np.ndarray) -> float:
+    """Compute Jain's fairness index (sum x)^2 / (N sum x^2); NaN if all values are 0.
+
+    It is 1 if all clients have the same accuracy and 1/N if one client has all of it (Jain, Chiu and Hawe, "A
+    quantitative measure of fairness and discrimination", DEC-TR-301, 1984).
+    """
+    doubles = _double(values)
+    squares = len(doubles) * (doubles**2).sum()
+    return float(doubles.sum() ** 2 / squares) if squares else float("nan")
+
+
 _SPREAD = {
     "min": lambda values: _double(values).min(),
     "max": lambda values: _double(values).max(),
     "std": lambda values: _double(values).std(),
+    "variance": lambda values: _double(values).var(),
     "worst_decile": _worst_decile,
+    "jain": _jain,
 }
 
 
@@ -67,7 +80,7 @@ def loss(at: "Evaluation") -> Any:
     still=UNKNOWN,
     label="training loss",
     each_round=lambda view: view.loss,
-    over_clients=_mean_of_known,
+    over_clients=mean_of_known,
     summary=False,
 )
 def train_loss(at: "Evaluation") -> Any:

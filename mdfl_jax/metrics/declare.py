@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CLIENTS, ROUNDS = "clients", "rounds"  # axes of a shape: the N clients; the rounds since the last evaluation
+# Axes of a shape: the N clients, the C labels, the rounds since the last evaluation.
+CLIENTS, CLASSES, ROUNDS = "clients", "classes", "rounds"
 SCHEMA = 1  # the version of the format of a study's files
 HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
 TABLE, AXIS, CURVE = "table", "axis", "curve"  # where the report shows a metric
@@ -32,6 +33,8 @@ class Shown(NamedTuple):
       title: the text on an axis and above a column.
       scale: the values are divided by this number before they are shown.
       where: the places in the report, some of `TABLE`, `AXIS` and `CURVE`.
+      unit: the unit of the values, before they are divided.
+      shape: the declared shape. Older files do not have it.
     """
 
     name: str
@@ -39,6 +42,8 @@ class Shown(NamedTuple):
     title: str
     scale: float
     where: tuple[str, ...]
+    unit: str = ""
+    shape: tuple[str | int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +56,9 @@ class Metric:
       still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
         `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
         every declaration must choose.
-      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `ROUNDS` (as the first axis only) or whole
-        numbers; () is a scalar. A metric of shape (ROUNDS, ...) is in history.npz only.
+      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLASSES` (not with ``each_round``),
+        `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape (ROUNDS, ...) is in
+        history.npz only.
       unit: the unit of the values.
       label: the text on an axis and above a column. If it is left out, it is the name with the unit.
       key: the name in files, if it differs from ``name``.
@@ -70,6 +76,9 @@ class Metric:
       shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
         for the x axis of the accuracy; `CURVE`, as a curve over the rounds.
       scale: the values are divided by this number before they are shown.
+      on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
+        take time.
+      needs: the fields of `mdfl_jax.types.Task` that the metric reads and that a task may lack.
     """
 
     name: str
@@ -88,6 +97,8 @@ class Metric:
     summary: bool = True
     shown: frozenset[str] | set[str] = frozenset()
     scale: float = 1.0
+    on_request: bool = False
+    needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # A decorated function has these attributes too. The registry reads from them where the metric comes from.
@@ -115,11 +126,11 @@ class Metric:
         """The description of the metric for the report."""
         spaced = self.name.replace("_", " ")
         title = self.label or (f"{spaced} ({self.unit})" if self.unit else spaced)
-        return Shown(self.name, self.in_files, title, self.scale, tuple(sorted(self.shown)))
+        return Shown(self.name, self.in_files, title, self.scale, tuple(sorted(self.shown)), self.unit, self.shape)
 
-    def dims(self, num_clients: int, num_rounds: int = 0) -> tuple[int, ...]:
-        """Return the shape as numbers, with N clients and the given number of rounds."""
-        axes = {CLIENTS: num_clients, ROUNDS: num_rounds}
+    def dims(self, num_clients: int, num_rounds: int = 0, num_classes: int = 0) -> tuple[int, ...]:
+        """Return the shape as numbers, with N clients, C labels and the given number of rounds."""
+        axes = {CLIENTS: num_clients, CLASSES: num_classes, ROUNDS: num_rounds}
         return tuple(axes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def number(self, values: np.ndarray) -> Any:

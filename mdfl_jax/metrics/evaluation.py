@@ -90,6 +90,16 @@ class Evaluation(NamedTuple):
         return self.task.num_clients
 
     @property
+    def num_classes(self) -> int:
+        """The number of labels, C."""
+        return self.clients.label_counts.shape[-1]
+
+    @property
+    def label_counts(self) -> jax.Array:
+        """[N, C] int32, the number of training samples of each label that each client holds."""
+        return self.clients.label_counts[: self.num_clients]
+
+    @property
     def places(self) -> Places:
         """The places of the clients, and the distance that each has moved."""
         return self.network.places(self.network_state)

@@ -121,8 +121,8 @@ def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     found = metric.measure(at)
     value = found if isinstance(found, jax.Array) else jnp.asarray(found)
     rounds = value.shape[0] if metric.by_round and value.ndim else 0
-    if value.shape != metric.dims(at.num_clients, rounds):
-        wanted = metric.dims(at.num_clients, rounds)
+    wanted = metric.dims(at.num_clients, rounds, at.num_classes)
+    if value.shape != wanted:
         raise UserError(f"the metric {metric.name!r} is declared of shape {wanted} and was measured as {value.shape}")
     if metric.still is None or metric.by_round:
         return value

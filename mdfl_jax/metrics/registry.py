@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import CLIENTS, ROUNDS, Metric
+from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.metrics.declare import CLASSES, CLIENTS, ROUNDS, Metric
 from mdfl_jax.registry import Registry
 
 METRICS: Registry[Metric] = Registry("metric")
@@ -45,19 +45,36 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
     return add
 
 
-def metrics_of(*brought: Sequence[Metric]) -> tuple[Metric, ...]:
+def asked_for(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list of metrics that are measured on request.
+
+    Raises:
+      UserError: if a name is that of no such metric.
+    """
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    known = [name for name in METRICS.as_registered() if METRICS[name].on_request]
+    for name in names:
+        if name in METRICS and name not in known:
+            raise UserError(f"metrics: {name!r} is measured in every study; on request are {', '.join(known)}")
+        if name not in known:
+            raise UserError(f"metrics: {unknown_name('metric on request', name, known)}")
+    return names
+
+
+def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[Metric, ...]:
     """List the metrics of a simulation.
 
     Args:
       *brought: the metrics of the network itself, and those of the algorithm itself.
+      asked: the names of the metrics that are measured on request, as `asked_for` returns them.
 
     Returns:
-      The metrics of every study in the order of their registration, then those in ``brought``.
+      The metrics of every study and those asked for, in the order of their registration, then those in ``brought``.
 
     Raises:
       UserError: if a declaration is wrong, or if two metrics have the same name or the same key.
     """
-    found = [METRICS[name] for name in METRICS.as_registered()]
+    found = [METRICS[name] for name in METRICS.as_registered() if not METRICS[name].on_request or name in asked]
     found += [own for metrics in brought for own in metrics]
     names: set[str] = set()
     keys = set(RESERVED)
@@ -68,8 +85,13 @@ def metrics_of(*brought: Sequence[Metric]) -> tuple[Metric, ...]:
         taken = [one.name] if one.name in names else sorted(keys.intersection(own_keys))
         if taken:
             raise UserError(f"the metric {one.name!r} needs the name {taken[0]!r}, which something else has")
-        if any(axis not in (CLIENTS, ROUNDS) for axis in one.shape if isinstance(axis, str)) or ROUNDS in one.shape[1:]:
-            raise UserError(f"the metric {one.name!r} has the shape {one.shape}; its axes are clients or whole numbers")
+        named = [axis for axis in one.shape if isinstance(axis, str)]
+        if any(axis not in (CLIENTS, CLASSES, ROUNDS) for axis in named) or ROUNDS in one.shape[1:]:
+            raise UserError(
+                f"the metric {one.name!r} has the shape {one.shape}; its axes are clients, classes or whole numbers"
+            )
+        if CLASSES in named and one.each_round:
+            raise UserError(f"the metric {one.name!r} has an axis of classes, so it cannot have each_round")
         if one.by_round and one.still is not None:
             raise UserError(f"the metric {one.name!r} has a value a round; while a run stands still it can only hold")
         names.add(one.name)

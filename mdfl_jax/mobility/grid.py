@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import contract
 from mdfl_jax.geometry import squared_reach, within
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
@@ -216,6 +217,7 @@ def grid_mobility(
         clients, plan = state
         keys = per_client(key, world.start.shape[0])
         moved = _over_clients(lambda k, client: move(k, client, world, plan), world, keys, clients)
+        contract.like(move, moved, clients)
         return only_mobile(world, clients, moved), plan
 
     def position(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import contract
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.rule import Mobility, Path
 from mdfl_jax.numbers import Numbers, Setting, number
@@ -302,6 +303,7 @@ def plane_mobility(
 
         def one(k: jax.Array, client: PlaneClient) -> PlaneClient:
             turned = turn(k, client, world, plan)
+            contract.like(turn, turned, client)
             return turned._replace(time_left=jnp.full_like(client.time_left, jnp.inf)) if each_round else turned
 
         if each_round:

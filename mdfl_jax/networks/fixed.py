@@ -3,12 +3,14 @@
 The graph is the same for all seeds, or drawn once for each seed, or read from a given list.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax import contract
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
@@ -52,6 +54,7 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
         params: GraphParams, key: jax.Array, round_index: jax.Array, state: GraphState, clients: Clients
     ) -> tuple[GraphState, Links]:
         contact = graph.at(state.drawn if params.matrices is None else params.matrices, round_index, num_clients)
+        contract.arrays(graph.draw, contact, (num_clients, num_clients), bool)
         adjacency = contact
         if links_fail:
             adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure)
@@ -59,7 +62,7 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
         inputs = MixingInputs(
             adjacency, contact, clients.num_samples, at_rest, everywhere, (params.mixing or own).typed()
         )
-        return state, Links(adjacency, weigh(inputs))
+        return state, Links(adjacency, contract.arrays(weigh, weigh(inputs), adjacency.shape, float))
 
     return Network(
         num_clients=num_clients,
@@ -92,7 +95,11 @@ def fixed_graph(
     """
     rule, own = GRAPHS[graph], GRAPHS.numbers(graph)()
     rule.check_size(num_clients)
-    draw = lambda params, key, n: rule.draw(params._replace(numbers=(params.numbers or own).typed()), key, n)  # noqa: E731
+
+    @functools.wraps(rule.draw)
+    def draw(params: GraphParams, key: jax.Array, n: int) -> Any:
+        return rule.draw(params._replace(numbers=(params.numbers or own).typed()), key, n)
+
     return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import contract
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.geometry import squared_distance, squared_reach
 from mdfl_jax.mobility.contact_list import ListWorld
@@ -213,7 +214,8 @@ def spatial(
         contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may hold one direction only
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
-        return move(params, stream_at(key, "mobility", round_index), state), Links(adjacency, weigh(inputs))
+        moved = move(params, stream_at(key, "mobility", round_index), state)
+        return moved, Links(adjacency, contract.arrays(weigh, weigh(inputs), adjacency.shape, float))
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"

@@ -1,14 +1,18 @@
 """The figure of the clients' data: the number of samples of each client and class."""
 
+from pathlib import Path
+
 import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import figure
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, first_seed, looks
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks
 
 
 def _counts(run: Run) -> np.ndarray:
@@ -29,7 +33,16 @@ def _caption(run: Run) -> str:
 @figure("label_counts", caption=_caption, applies=lambda run: run.array(0, "label_counts") is not None, place=40)
 def label_counts(run: Run) -> Figure:
     """Draws the number of samples of each class that each client of the first seed holds."""
-    counts, mobile = _counts(run), run.array(0, "is_mobile")
+    return draw_counts(_counts(run), run.array(0, "is_mobile"))
+
+
+def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
+    """Draws the number of samples of each client, and of each client and class.
+
+    Args:
+      counts: [N, C] the number of samples of each client and class.
+      mobile: [N] bool, which clients are mobile; they are dark. None: not known.
+    """
     clients, classes = counts.shape
     size = (float(np.clip(0.6 + 0.36 * clients, 4.5, 9.0)), 1.6 + min(0.27 * classes, 5.0))
     drawn = Figure(figsize=size)
@@ -58,3 +71,32 @@ def label_counts(run: Run) -> Figure:
         handles = [Patch(color=STATIC, label="static client"), Patch(color=MOBILE, label="mobile client")]
         drawn.legend(handles=handles, loc="outside upper right", ncols=2)
     return drawn
+
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def check_picture(path: Path) -> None:
+    """Checks that a picture can be written to a path, without writing it.
+
+    Raises:
+      UserError: if the ending is that of no picture, or if the folder does not exist.
+    """
+    if path.suffix not in PICTURES:
+        raise UserError(f"--picture={path}: it must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}")
+    if not path.parent.is_dir():
+        raise UserError(f"--picture={path}: there is no folder {str(path.parent)!r}")
+
+
+def save_counts(counts: np.ndarray, mobile: np.ndarray | None, path: Path) -> None:
+    """Saves the figure of `draw_counts` as PNG, PDF or SVG, by the ending of the path.
+
+    Raises:
+      UserError: if the file cannot be written.
+    """
+    with matplotlib.style.context(["default", STYLE]):
+        drawn = draw_counts(counts, mobile)
+        try:
+            drawn.savefig(path, dpi=150)
+        except OSError as error:
+            raise UserError(f"--picture={path}: cannot be written ({error.strerror or error})") from error

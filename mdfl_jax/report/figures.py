@@ -8,10 +8,13 @@ import logging
 from pathlib import Path
 
 import matplotlib.style
+from matplotlib.figure import Figure
 
+from mdfl_jax import own_files
+from mdfl_jax.errors import UserError
 from mdfl_jax.report import clients, curves, groups, roadside, world  # noqa: F401  the imports register their figures
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.registry import in_order
+from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import STYLE
 
 DPI = 150
@@ -36,9 +39,28 @@ def write(run: Run) -> dict[str, Path]:
                 png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
-            figure = picture.draw(run)
+            with own_files.told():
+                figure = picture.draw(run)
             figure.savefig(png, dpi=DPI, metadata={"Software": None})
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             figure.savefig(pdf, metadata={"CreationDate": None})
             written[name] = png
     return written
+
+
+def applying(run: Run) -> list[str]:
+    """Returns the names of the figures that apply to a study, in their order on the page."""
+    return [name for name, picture in in_order().items() if picture.applies(run)]
+
+
+def draw(run: Run, name: str) -> Figure:
+    """Draws one figure of a study, without writing it.
+
+    Raises:
+      UserError: if there is no such figure, or if the study has not recorded what it shows.
+    """
+    if not FIGURES[name].applies(run):
+        known = ", ".join(applying(run))
+        raise UserError(f"figure {name!r}: the study has not recorded what it shows; there are {known}")
+    with matplotlib.style.context(["default", STYLE]):
+        return FIGURES[name].draw(run)

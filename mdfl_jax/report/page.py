@@ -65,7 +65,15 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
       UserError: if a file is missing, unreadable or of another schema, if the folder cannot be written to, or if there
         is no such axis.
     """
-    run = read_workdir(Path(workdir), x_axis)
+    return write(read_workdir(Path(workdir), x_axis))
+
+
+def write(run: Run) -> Path:
+    """Writes tables/, figures/ and report.html into the folder of a study, and returns the path of report.html.
+
+    Raises:
+      UserError: if the folder cannot be written to.
+    """
     path = run.workdir / "report.html"
     try:
         tables.write(run)
@@ -97,7 +105,7 @@ def render(run: Run, pictures: Mapping[str, Path]) -> str:
 <h1>{html.escape(title)}</h1>
 <p class="setting">{html.escape(setting(run))}</p>
 <h2>Results</h2>
-{_table(run)}
+{table_html(run)}
 <p class="note">{html.escape(tables.note(run.summary, run.config))}</p>
 <h2>Figures</h2>
 {shown}
@@ -170,7 +178,8 @@ def _figure(name: str, path: Path, caption: str) -> str:
     return f'<figure id="{name}">{image}<figcaption>{text}</figcaption></figure>'
 
 
-def _table(run: Run) -> str:
+def table_html(run: Run) -> str:
+    """Returns the summary table as HTML."""
     header, rows = tables.table(run.summary, run.config)
     names = max(1, len(run.axes))
 

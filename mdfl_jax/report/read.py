@@ -1,9 +1,6 @@
 """Reads the workdir of a finished study and checks it against schema 1."""
 
 import dataclasses
-import json
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,8 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
-from mdfl_jax.metrics.declare import GROUPS, SCHEMA, Shown
+from mdfl_jax.metrics.declare import GROUPS, Shown
+from mdfl_jax.report.files import open_arrays, read_json, read_lines, require
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
 ROUNDS = "rounds"  # the default x axis
@@ -119,23 +117,47 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     """
     if not workdir.is_dir():
         raise UserError(f"{workdir}: no such directory")
-    manifest = _read_json(workdir / "config.json", ("config", "seeds"))
-    summary = _read_json(workdir / "summary.json", ("points", "baseline"))
+    manifest = read_json(workdir / "config.json", ("config", "seeds"))
+    summary = read_json(workdir / "summary.json", ("points", "baseline"))
     if not summary["points"]:
         raise UserError(f"{workdir / 'summary.json'}: has no points")
     for point in summary["points"]:
-        _require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
+        require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
+    lines = read_lines(workdir / "metrics.jsonl")
+    with open_arrays(workdir / "history.npz") as arrays:
+        first = first_seed(arrays, workdir)
+    return make_run(workdir, manifest, summary, lines, first, x_axis)
+
+
+def make_run(
+    workdir: Path,
+    manifest: dict[str, Any],
+    summary: dict[str, Any],
+    lines: Sequence[Mapping[str, Any]],
+    first: Mapping[str, np.ndarray],
+    x_axis: str = "",
+) -> Run:
+    """Makes a `Run` of what the files of a study hold.
+
+    Args:
+      workdir: the folder for the report.
+      manifest, summary, lines: the content of config.json, summary.json and metrics.jsonl.
+      first: the arrays of the first seed, from `first_seed`.
+      x_axis: as in `read_workdir`.
+
+    Raises:
+      UserError: if a line lacks an entry, or if there is no such axis.
+    """
     ids = [point["id"] for point in summary["points"]]
     judged = "mean_model_accuracy" if manifest["config"].get("judged") == "global" else "accuracy"
     x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
     if x_axis not in (ROUNDS, *axes_of(summary)):
         raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = _read_curves(workdir / "metrics.jsonl", ids, judged, shown)
-    arrays = _read_first_seed(workdir / "history.npz")
+    curves = _curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
     best = chosen(summary)
     at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(best["points"])}
-    kept = {f"{at[p]}/{name}": arrays[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in arrays) if p in at}
+    kept = {f"{at[p]}/{name}": first[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in first) if p in at}
     return Run(workdir, manifest, best, {point["id"]: curves[point["id"]] for point in best["points"]}, kept, x_axis)
 
 
@@ -149,54 +171,21 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**summary, "points": points}
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; is the run finished?") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-
-
-def _parse(text: str, where: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not valid JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{where}: not a JSON object")
-    if content.get("schema") != SCHEMA:
-        raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
-    return content
-
-
-def _require(content: Any, keys: Sequence[str], path: Path) -> None:
-    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
-    if missing:
-        raise UserError(f"{path}: lacks {', '.join(map(repr, missing))}")
-
-
-def _read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    content = _parse(_read_text(path), str(path))
-    _require(content, keys, path)
-    return content
-
-
-def _read_curves(path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]) -> dict[str, Curve]:
-    """Reads the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
+def _curves(
+    lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
+) -> dict[str, Curve]:
+    """Makes the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
 
     Args:
-      path: the path of metrics.jsonl.
+      lines: the lines of metrics.jsonl.
+      path: the path of metrics.jsonl, for errors.
       ids: the ids of the sweep points.
       judged: the key of the accuracy.
       shown: key -> name for each further metric to read.
     """
     values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
-    for number, line in enumerate(_read_text(path).splitlines(), start=1):
-        if not line.strip():
-            continue
-        row = _parse(line, f"{path}:{number}")
-        _require(row, ("point", "seed", "round", judged), path)
+    for row in lines:
+        require(row, ("point", "seed", "round", judged), path)
         if row["point"] in values:
             kept = {key: row[key] for key in (judged, *GROUP_KEYS, *shown) if key in row}
             values[row["point"]][row["seed"], row["round"]] = kept
@@ -216,23 +205,23 @@ def _read_curves(path: Path, ids: Sequence[str], judged: str, shown: Mapping[str
     return curves
 
 
-def _read_first_seed(path: Path) -> dict[str, np.ndarray]:
-    """Reads label counts, mobile masks and positions of the first seed; the report needs no other arrays."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; is the run finished?")
-    arrays = {}
-    try:
-        with np.load(path) as history:
-            for key in history.files:
-                axes = _FIRST_SEED_ARRAYS.get(key.rpartition("/")[2])
-                if axes is None:
-                    continue
-                array = history[key]
-                if array.ndim != axes or not len(array):
-                    raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
-                arrays[key] = np.array(array[0])
-    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    return arrays
+def first_seed(arrays: Mapping[str, np.ndarray], workdir: Path) -> dict[str, np.ndarray]:
+    """Returns label counts, mobile masks and positions of the first seed; the report needs no other arrays.
+
+    Args:
+      arrays: the arrays of history.npz.
+      workdir: the folder of the study, for errors.
+
+    Raises:
+      UserError: if an array has a wrong shape.
+    """
+    path, found = workdir / "history.npz", {}
+    for key in arrays:
+        axes = _FIRST_SEED_ARRAYS.get(key.rpartition("/")[2])
+        if axes is None:
+            continue
+        array = arrays[key]
+        if array.ndim != axes or not len(array):
+            raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
+        found[key] = np.array(array[0])
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from mdfl_jax import sharding
+from mdfl_jax import contract, sharding
 from mdfl_jax.batch_statistics import STATISTICS, trained, with_trained
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, ClientIndex, cut_blocks, index_clients
@@ -23,9 +23,9 @@ from mdfl_jax.numbers import Numbers
 from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
 from mdfl_jax.tasks.blocks import cut_for, minibatch_blocks, seed_of_block
-from mdfl_jax.tasks.evaluation import score_of
+from mdfl_jax.tasks.evaluation import over_test, score_of
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind
-from mdfl_jax.types import ClientParams, Params, Score, Task
+from mdfl_jax.types import ClientParams, Params, Score, Tally, Task
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
@@ -36,6 +36,7 @@ class ClassificationData(NamedTuple):
 
     Images are uint8, [samples, H, W, channels]. Each step normalises them with ``mean`` and ``std`` [channels], which
     refer to pixel values 0 .. 255. ``pretrained`` holds the model's initial variables; None means drawn.
+    ``natural_owner`` [n] int32 is the data set's array ``client``, numbered from 0 without gaps.
     """
 
     x_train: jax.Array
@@ -47,6 +48,7 @@ class ClassificationData(NamedTuple):
     x_validation: jax.Array | None = None
     y_validation: jax.Array | None = None
     pretrained: Any = None
+    natural_owner: jax.Array | None = None
 
 
 class ClassificationClients(NamedTuple):
@@ -82,7 +84,12 @@ def device_data(dataset: Dataset) -> ClassificationData:
         std=jnp.asarray(np.where(std > 0, std, 1.0), jnp.float32),
         x_validation=None if dataset.x_validation is None else jnp.asarray(dataset.x_validation),
         y_validation=None if dataset.y_validation is None else jnp.asarray(dataset.y_validation, jnp.int32),
+        natural_owner=None if dataset.client is None else jnp.asarray(_without_gaps(dataset.client), jnp.int32),
     )
+
+
+def _without_gaps(owner: np.ndarray) -> np.ndarray:
+    return np.unique(owner, return_inverse=True)[1]
 
 
 def classification(
@@ -119,7 +126,8 @@ def classification(
       UserError: for an unknown partition, mapping or precision, or for full-batch training of a model that has both
         batch statistics and random draws.
     """
-    divide = PARTITIONS[partition]
+    divide, by_place = PARTITIONS[partition], getattr(PARTITIONS.numbers(partition), "needs_places", False)
+    num_natural_owners = 0 if dataset.client is None else len(np.unique(dataset.client))
     image_shape = dataset.x_train.shape[1:]
     shapes = variables_of(model, image_shape)
     with_statistics, may_draw = STATISTICS in shapes, draws(model)
@@ -166,8 +174,14 @@ def classification(
         by_samples = lambda now, then: jnp.sum(block.mask) * (now - then)  # noqa: E731
         return loss, {"params": found, **jax.tree.map(by_samples, {STATISTICS: model_params[STATISTICS]}, moved)}
 
-    def do_partition(data: ClassificationData, hparams: Numbers, key: jax.Array) -> ClassificationClients:
-        owner = divide(key, data.y_train, PartitionSettings(num_clients, dataset.num_classes, hparams))
+    def do_partition(
+        data: ClassificationData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
+    ) -> ClassificationClients:
+        settings = PartitionSettings(
+            num_clients, dataset.num_classes, hparams, data.natural_owner, num_natural_owners, places
+        )
+        owner = divide(key, data.y_train, settings)
+        contract.arrays(divide, owner, data.y_train.shape, int)
         index = index_clients(owner, data.y_train, sharding.padded(num_clients, mesh), dataset.num_classes)
         blocks = None if batch_size else pad_blocks(cut_blocks(index, block_size), sharding.size(mesh))
         return ClassificationClients(index, blocks)
@@ -204,6 +218,13 @@ def classification(
         with in_precision():
             return score_of(logits, data, client_params, sizes.tile, sizes.chunk, mesh)
 
+    def sums_over_test(
+        data: ClassificationData, clients: ClassificationClients, client_params: ClientParams, tally: Tally
+    ) -> Any:
+        del clients
+        with in_precision():
+            return over_test(logits, data, client_params, tally, sizes.tile, sizes.chunk, mesh)
+
     def validate(data: ClassificationData, clients: ClassificationClients, params: ClientParams) -> jax.Array:
         assert data.x_validation is not None
         assert data.y_validation is not None
@@ -223,6 +244,8 @@ def classification(
         validate=validated,
         alone=sizes.alone,
         in_turn=sizes.chunk > 0,
+        by_place=by_place,
+        over_test=sums_over_test,
     )
 
 

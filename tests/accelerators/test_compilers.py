@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accelerators import stand_ins
-from launch.ahead import in_a_child
 from mdfl_jax import UserError
+from mdfl_jax.commands.ahead import in_a_child
 from mdfl_jax.experiments.ahead.accounts import DEAREST
 from mdfl_jax.experiments.ahead.topology import PLUGINS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from launch import ahead
 from mdfl_jax import UserError, target
+from mdfl_jax.commands import ahead
 from mdfl_jax.experiments.ahead import topology
 from mdfl_jax.target import KINDS, Target, parse
 
@@ -91,7 +91,7 @@ def children(monkeypatch, *ends):
         status, said, found = left.pop(0)
         if found is not None:
             Path(env[ahead.CHILD].split(":", 1)[1]).write_text(json.dumps(found))
-        assert command[:3] == [sys.executable, "-m", "launch.sweep"]
+        assert command[:3] == [sys.executable, "-m", "mdfl_jax.commands.sweep"]
         return subprocess.CompletedProcess(command, status, "", said)
 
     monkeypatch.setattr(ahead.subprocess, "run", run)

@@ -1,11 +1,22 @@
 """The ways to deal samples to clients: who owns what, and with which law."""
 
+import hashlib
+
 import jax
 import numpy as np
 import pytest
 from scipy import stats
 
-from mdfl_jax.data.partition import classes_per_client, dirichlet, iid, shards
+from mdfl_jax.data.partition import (
+    classes_per_client,
+    dirichlet,
+    dirichlet_balanced,
+    dirichlet_per_client,
+    iid,
+    power_law,
+    quantity_skew,
+    shards,
+)
 
 NUM_CLASSES = 10
 MANY, FEW = 20, 5  # the numbers of clients, with 500 samples of ten classes where possible: a new shape compiles
@@ -39,7 +50,28 @@ RULES = {
     "all classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, NUM_CLASSES),
     "shards 1": lambda key, labels, n: shards(key, labels, n, 1),
     "shards 3": lambda key, labels, n: shards(key, labels, n, 3),
+    "per client 0.1": lambda key, labels, n: dirichlet_per_client(key, labels, n, 0.1, NUM_CLASSES),
+    "balanced 0.1": lambda key, labels, n: dirichlet_balanced(key, labels, n, 0.1, NUM_CLASSES),
+    "quantity 0.5": lambda key, labels, n: quantity_skew(key, labels, n, 0.5),
+    "power law 1": lambda key, labels, n: power_law(key, labels, n, 1.0),
 }
+DIGESTS = {
+    "dirichlet 0.05": "0ca5f908e8f6f512",
+    "iid": "3e73f55ced6c76b8",
+    "three classes": "9ce812a087ae7d14",
+    "shards 3": "a9b6e443770aa6ed",
+}
+"""SHA-256 of the owners of the first partitions of version 0.1: studies of the same seed must draw the same data."""
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_the_draws_are_those_of_earlier_versions(name):
+    rules = RULES | {"three classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, 3)}
+    digest = hashlib.sha256()
+    for labels, num_clients in ((unbalanced(), MANY), (balanced(50), FEW)):
+        for seed in range(3):
+            digest.update(np.asarray(rules[name](jax.random.key(seed), labels, num_clients), np.int32).tobytes())
+    assert digest.hexdigest()[:16] == DIGESTS[name]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

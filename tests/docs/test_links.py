@@ -14,9 +14,8 @@ from mdfl_jax.experiments.config.resolve import check_key
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-SOURCES = [
-    path for folder in ("mdfl_jax", "launch", "benchmarks", "configs", "tests") for path in ROOT.glob(f"{folder}/**/*")
-]
+FOLDERS = ("mdfl_jax", "launch", "benchmarks", "configs", "tests")
+SOURCES = [ROOT / "setup.py", *(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*"))]
 FENCE = re.compile(r"^(```+).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 SECTIONS = "algorithm|data|engine|graph|model|motion|network|server|trace"
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks import quote, quoted
-from launch import common
+from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError
 
 ROWS = ["| a | b |", "| :-- | --: |", "| 1 | 2 |"]

@@ -1,5 +1,9 @@
 """FedMobile's theory for the points of a study."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -51,3 +55,19 @@ def test_gaps_are_those_that_the_server_draws():
 def test_a_study_without_relays_is_told():
     with pytest.raises(UserError, match="no point of this study has FedMobile's search intervals"):
         table(points(resolve(default_config())))
+
+
+@pytest.mark.long
+def test_the_command_prints_a_line_a_point_or_one_error():
+    root = Path(__file__).parents[2]
+
+    def command(*args):
+        run = [sys.executable, "-m", "launch.theory", *args]
+        return subprocess.run(run, cwd=root, capture_output=True, text=True, check=False)
+
+    found = command("--config=configs/fedmobile_digits.py", "--config.server.pairs=0.1")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert [line.split()[0] for line in found.stdout.splitlines()] == ["point", "fedmobile"]
+    refused = command("--config=configs/digits.py")
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1

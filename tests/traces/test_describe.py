@@ -125,7 +125,7 @@ def test_the_launcher_prints_aligned_lines():
     ("args", "expected"),
     [
         ([], "--trace=FILE is missing"),
-        (["--trace=launch/data.py"], "its format is not known from its beginning"),
+        (["--trace=Makefile"], "its format is not known from its beginning"),
         ([f"--trace={TOWN}", "--radius=-3"], "radius=-3"),
     ],
 )
@@ -149,5 +149,5 @@ def test_the_town_is_what_its_script_makes():
 
 def test_describing_does_without_jax():
     """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
-    code = "import sys, launch.data; sys.exit('jax' in sys.modules)"
+    code = "import sys, mdfl_jax.commands.data; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0

@@ -1,7 +1,8 @@
 """Compiles a program of a study for a device that is not present, and reports what its compiler says of it.
 
 Each program is compiled in a child process of its own, since a failed check inside the compiler may abort the process.
-The child process runs `account`, and `describe` puts the result in words. `launch/ahead.py` starts the child processes.
+The child process runs `account`, and `describe` puts the result in words. `commands/ahead.py` starts the child
+processes.
 """
 
 import time

@@ -12,6 +12,7 @@ from mdfl_jax.experiments.build.network import described, is_partial, network_of
 from mdfl_jax.experiments.build.task import build_task
 from mdfl_jax.experiments.config.families import algorithm_numbers, has_momentum, task_numbers
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.participation import partial_participation
@@ -73,6 +74,7 @@ def build_simulation(
         engine.record_positions,
         experiment.stop_std,
         experiment.judged == "global",
+        asked_for(experiment.metrics),
     )
     world = network_of(experiment, rules)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))

@@ -7,10 +7,9 @@ from jax.sharding import Mesh
 
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset, hold_out
-from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config.families import numbers_in, task_of
+from mdfl_jax.experiments.config.families import numbers_in, task_numbers, task_of
 from mdfl_jax.experiments.config.sections import DataConfig, Experiment
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import MODELS, ModelSettings
@@ -26,14 +25,11 @@ def load_dataset(config: DataConfig) -> Dataset | None:
       The data set, or None for a task that draws its data from the seed.
 
     Raises:
-      UserError: As `mdfl_jax.data.sources.load`. Also if there are fewer classes than a client should hold, or if the
-        validation samples would leave no training samples.
+      UserError: As `mdfl_jax.data.sources.load`. Also if the validation samples would leave no training samples.
     """
     if not TASKS[task_named(config.name)].of_datasets:
         return None
     dataset = load(config.name, config.dir, config.limit_train, config.limit_test)
-    numbers = from_values(PARTITIONS.numbers(config.partition), vars(config))
-    numbers.check_dataset(dataset.num_classes, dataset.name)
     if config.validation >= len(dataset.y_train):
         raise UserError(f"data.validation is {config.validation}; there are {len(dataset.y_train)} training samples")
     return hold_out(dataset, config.validation)
@@ -60,7 +56,8 @@ def build_task(
         all are drawn at random.
 
     Raises:
-      UserError: If a minibatch is larger than the data set, or if the task refuses what it is asked.
+      UserError: If a minibatch is larger than the data set, if the data set cannot be divided as configured, or if the
+        task refuses what it is asked.
     """
     data, engine, batch_size = experiment.data, experiment.engine, experiment.algorithm.batch_size
     if dataset is not None and batch_size > len(dataset.y_train):
@@ -68,6 +65,8 @@ def build_task(
             f"algorithm.batch_size is {batch_size}; all clients together have {len(dataset.y_train)} training samples "
             "(0: full batch)"
         )
+    if dataset is not None:
+        task_numbers(experiment).check_dataset(dataset, experiment.network.num_clients)
     asked = TaskRequest(
         num_clients=experiment.network.num_clients,
         numbers=numbers_in(experiment, TASKS, task_named(data.name)),

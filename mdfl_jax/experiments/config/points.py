@@ -26,6 +26,7 @@ STUDY_WIDE = (
     "title",
     "target",
     "judged",
+    "metrics",
     "stop_std",
     "select",
     "x_axis",

@@ -17,6 +17,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.config.checks import check_together
 from mdfl_jax.experiments.config.families import check_own, schema
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.use import import_used
 from mdfl_jax.numbers import check_bounds
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
@@ -107,8 +108,11 @@ def resolve(config: ConfigDict) -> Experiment:
     """Checks a configuration and returns it as frozen dataclasses.
 
     Raises:
-      UserError: If a field is unknown, has a wrong type or is out of bounds, or if fields contradict each other.
+      UserError: If a field is unknown, has a wrong type or is out of bounds, or if fields contradict each other;
+        if a file of the field `use` cannot be imported.
     """
+
+    import_used(config)
 
     def section(kind: type, tree: Any, prefix: str) -> Any:
         if not isinstance(tree, ConfigDict | Mapping):

@@ -154,11 +154,7 @@ class ServerConfig:
     pattern: str = _field("", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"))
     file: str = _field("", "pattern table: file of lines client,slot")
     pairs: float = _field(
-        0.5,
-        "share of the clients that are paired in a slot, rho; no effect with roadside",
-        at_least=0,
-        at_most=1,
-        traced=True,
+        0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
     )
     known_next: bool = _field(True, "clients know their next meeting; else they expect it a mean gap after the last")
     units: str = _field("", "roadside: places of the units 'x,y; x,y; ...' in the world's unit")
@@ -218,6 +214,7 @@ class Experiment:
 
     name: str = _field("study", "name of the study and of its default workdir")
     title: str = _field("", "headline of the report")
+    use: str = _field("", "Python files that register members of your own, separated by commas; imported first")
     sweep: str = _field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
     baseline: str = _field("", "setting of the point that others are compared with: 'network.mobility=random_movement'")
     seeds: int = _field(6, "number of seeds", at_least=1, at_most=1_000_000)
@@ -230,6 +227,7 @@ class Experiment:
         "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
         names=("clients", "global"),
     )
+    metrics: str = _field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
     stop_std: float = _field(
         0.0,
         "for tasks with an objective: a run ends when its deviation over three rounds is below this; 0: never",

@@ -46,10 +46,16 @@ def devices() -> list[str]:
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
 
 
+def _started_as() -> list[str]:
+    """Returns the words of the command before its arguments. The command `mdfl` leaves them in ``sys.argv[0]``."""
+    is_installed = sys.argv[0].startswith("mdfl ")
+    return sys.argv[0].split() if is_installed else ["python", "-m", "launch.sweep"]
+
+
 def provenance() -> dict[str, Any]:
     """Returns how a result was made: command, commit, versions and devices."""
     return {
-        "command": shlex.join(["python", "-m", "launch.sweep", *sys.argv[1:]]),
+        "command": shlex.join([*_started_as(), *sys.argv[1:]]),
         "commit": commit(),
         "versions": versions(),
         "devices": devices(),

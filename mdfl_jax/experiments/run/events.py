@@ -22,6 +22,7 @@ class Evaluated(NamedTuple):
       facts: The facts of the runs, NumPy leaves [runs, ...].
       rounds: The rounds of a run since the last evaluation; 0 before the first round, or if computed elsewhere.
       first: Whether these are the first metrics of this batch. False for a finished batch that is read back.
+      earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
 
     batch: Batch
@@ -29,6 +30,7 @@ class Evaluated(NamedTuple):
     facts: RunFacts
     rounds: int = 0
     first: bool = False
+    earlier: int = 0
 
 
 class Ended(NamedTuple):

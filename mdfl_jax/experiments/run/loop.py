@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import PointHistory, history_arrays, summarize, write_json
 from mdfl_jax.experiments.results.provenance import devices, provenance
 from mdfl_jax.experiments.run.batch import BatchResult
+from mdfl_jax.experiments.run.callback import Callback, OnEvaluation
 from mdfl_jax.experiments.run.events import Sink
 from mdfl_jax.experiments.run.runner import Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile, Notes, ProgressBar
@@ -73,7 +75,13 @@ def _manifest(study: Study, lead: Lead) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _signals(lead: Lead, log: Callable[[str], None]) -> Iterator[None]:
-    """On the first SIGINT or SIGTERM, saves the state after the current evaluation. The second stops at once."""
+    """On the first SIGINT or SIGTERM, saves the state after the current evaluation. The second stops at once.
+
+    Only the main thread of a process can handle signals. In another thread, signals are left as they are.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def stop(*_: Any) -> None:
         log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
@@ -97,6 +105,8 @@ def run_study(
     resume: bool = False,
     log: Callable[[str], None] = print,
     lead: Lead | None = None,
+    progress: bool = True,
+    on_evaluation: OnEvaluation | None = None,
 ) -> dict[str, Any]:
     """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
 
@@ -106,23 +116,29 @@ def run_study(
       resume: Whether to continue the unfinished run that the workdir holds.
       log: A function that takes lines for the user.
       lead: This process, from `mdfl_jax.experiments.processes.join.join`, if other processes share the study.
+      progress: Whether to show a progress bar in a terminal or in a notebook.
+      on_evaluation: A function that is called with an `EvaluationInfo` at each evaluation, in process 0 only. If it
+        returns True, the study is stopped.
 
     Returns:
       The content of summary.json.
 
     Raises:
-      Interrupted: On SIGINT or SIGTERM. The state is saved.
+      Interrupted: On SIGINT or SIGTERM, or if ``on_evaluation`` has returned True. The state is saved.
+      Exception: Whatever ``on_evaluation`` raises, unchanged. The state is saved.
       HostLost: If another process is gone. The state is saved.
       UserError: If the workdir cannot be written.
     """
     lead = lead or Lead()
     workdirs.prepare(workdir, resume)
-    experiment = study.experiment
-    set_precision(experiment)
+    set_precision(study.experiment)
     manifest = _manifest(study, lead)
     checkpoints = Checkpoints(workdir / "checkpoints")
-    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ProgressBar(study), Notes(study, log)]
+    metrics_file = MetricsFile(study, workdir / "metrics.jsonl")
+    sinks: list[Sink] = [metrics_file, ProgressBar(study, progress), Notes(study, log)]
     runner = Runner(study, checkpoints, lead, sinks)
+    if on_evaluation:
+        sinks.append(Callback(study, on_evaluation, runner.stop))
     finished = runner.read_back()
     write_json(workdir / "config.json", manifest)
     with _signals(lead, log), contextlib.ExitStack() as stack:
@@ -130,7 +146,16 @@ def run_study(
             stack.enter_context(sink)
         batches = runner.run(finished)
     lead.close()  # the other processes may end
-    histories = _collect(study, batches)
+    summary = _write_results(study, workdir, manifest, _collect(study, batches))
+    checkpoints.remove()
+    return summary
+
+
+def _write_results(
+    study: Study, workdir: Path, manifest: dict[str, Any], histories: list[PointHistory]
+) -> dict[str, Any]:
+    """Writes summary.json, history.npz and at last config.json of a finished study, and returns the summary."""
+    experiment = study.experiment
     summary = summarize(
         study.points,
         histories,
@@ -146,5 +171,4 @@ def run_study(
     manifest["compile_seconds"] = sum(h.compile_seconds for h in histories)
     manifest["run_seconds"] = sum(h.run_seconds for h in histories)
     write_json(workdir / "config.json", manifest | {"status": "finished"})
-    checkpoints.remove()
     return summary

@@ -9,6 +9,7 @@ from typing import Any
 from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.processes.hosts import Lead
 from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.run.callback import OnEvaluation
 from mdfl_jax.experiments.run.loop import run_study
 from mdfl_jax.experiments.run.study import Study
 
@@ -25,6 +26,8 @@ def run_or_resume(
     log: Callable[[str], None] = to_stderr,
     lead: Lead | None = None,
     begins: Callable[[Study, bool], None] = lambda study, resume: None,
+    progress: bool = True,
+    on_evaluation: OnEvaluation | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """Runs a study, continues it if it is unfinished, or reads its summary if it is finished.
 
@@ -34,8 +37,9 @@ def run_or_resume(
       overwrite: Whether to replace the content of the workdir, whatever it is.
       log: A function that takes lines for the user.
       lead: As in `run_study`.
-      begins: A function of (study, whether it continues), called before the first run. This study may have smaller
-        batches than the given one, so that they fit the memory.
+      begins: A function of (study, whether it continues), called before anything is compiled. Batches that would not
+        fit the memory are made smaller afterwards, with a line for the user.
+      progress, on_evaluation: As in `run_study`.
 
     Returns:
       (the summary, whether the study was finished before).
@@ -51,7 +55,7 @@ def run_or_resume(
     if resume:
         sizes = workdirs.batch_sizes(workdir)
         study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
-    else:
-        study = memory.fit(study, log)
     begins(study, resume)
-    return run_study(study, workdir, resume, log, lead), False
+    if not resume:
+        study = memory.fit(study, log)
+    return run_study(study, workdir, resume, log, lead, progress, on_evaluation), False

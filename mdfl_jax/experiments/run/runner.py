@@ -31,6 +31,8 @@ class Runner:
         self.results: dict[int, BatchResult] = {}
         self.unsaved: list[int] = []
         self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not continued yet
+        self.earlier: dict[int, int] = {}  # the evaluations that an earlier run made of a batch, until they are emitted
+        self.error: Exception | None = None
         self.saved_at = time.monotonic()
 
     def read_back(self) -> list[tuple[Batch, BatchResult]]:
@@ -41,6 +43,7 @@ class Runner:
         """
         progress = self.checkpoints.progress()
         self.states = {number_of(name): (done, None) for name, done in progress.states.items()}
+        self.earlier = {number: done + 1 for number, (done, _) in self.states.items()}
         batches = [self.batches[number_of(name)] for name in progress.finished]
         return [
             (batch, from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics))
@@ -57,11 +60,13 @@ class Runner:
           The runs and the result of every batch, in the order of the study.
 
         Raises:
-          Interrupted: On a signal. The state is saved.
+          Interrupted: On a signal, or if a sink has called `stop`. The state is saved.
           HostLost: If another process is gone. The state is saved.
+          Exception: The error with which a sink has called `stop`. The state is saved.
           UserError: If the state of a batch under way cannot be read.
         """
         for batch, result in finished:
+            self.earlier[batch.number] = result.metrics.round.shape[1]
             self._finish(batch, result, whole=True)
         program: Program | None = None
         for batch in self._share_out():
@@ -72,7 +77,19 @@ class Runner:
         while len(self.results) < len(self.batches):
             self._take(wait=0.2)
             self._save_if_due()
+        if self.error:
+            self._save()
         return [(batch.runs, self.results[batch.number]) for batch in self.batches]
+
+    def stop(self, error: Exception | None = None) -> None:
+        """Makes the study save its state after the current evaluation and end. A sink may call this.
+
+        Args:
+          error: The error that ends the study. Without one it ends as by a signal, and not at all if this evaluation
+            is the last one of the study.
+        """
+        self.lead.stopping = True
+        self.error = self.error or error
 
     def _emit(self, event: Event) -> None:
         for sink in self.sinks:
@@ -102,9 +119,10 @@ class Runner:
             if step.rounds:
                 self.lead.patience = max(self.lead.patience, 2 * (time.monotonic() - begin))
             begin = time.monotonic()
-            self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, first=not step.rounds))
+            earlier = self.earlier.pop(batch.number, 0)
+            self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
             self._take()
-            if step.rounds and not step.last and self._save_is_due():
+            if not step.last and (step.rounds or self.lead.ending) and self._save_is_due():
                 self._save(batch.number, step.state(), step.evaluations)
         self.unsaved.append(batch.number)
         self._finish(batch, step.result())
@@ -112,7 +130,8 @@ class Runner:
     def _finish(self, batch: Batch, result: BatchResult, whole: bool = False, first: bool = False) -> None:
         """Records the result of a batch. ``whole``: none of its metrics has been emitted yet."""
         if whole:
-            self._emit(Evaluated(batch, result.metrics, result.facts, first=first))
+            earlier = self.earlier.pop(batch.number, 0)
+            self._emit(Evaluated(batch, result.metrics, result.facts, first=first, earlier=earlier))
         self.results[batch.number] = result
         self.states.pop(batch.number, None)
         self._emit(Ended(batch, result))
@@ -151,4 +170,4 @@ class Runner:
         self.states = {n: (done, None) for n, (done, _) in states.items()}
         self.unsaved, self.saved_at = [], time.monotonic()
         if ending:
-            raise self.lead.lost or Interrupted
+            raise self.error or self.lead.lost or Interrupted

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 import jax
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from mdfl_jax.experiments.results.files import dumps, metric_lines
 from mdfl_jax.experiments.results.ordered_lines import OrderedLines
@@ -50,9 +50,15 @@ class MetricsFile:
 
 
 class ProgressBar:
-    """Shows the rounds done of all runs, in this and in other processes. Without a terminal it shows nothing."""
+    """Shows the rounds done of all runs, in this and in other processes, in a terminal or in a notebook.
 
-    def __init__(self, study: Study):
+    Args:
+      study: The study.
+      shown: Whether to show the bar. Outside of a terminal and a notebook nothing is shown.
+    """
+
+    def __init__(self, study: Study, shown: bool = True):
+        self.shown = shown
         self.rounds = study.experiment.rounds
         self.total = self.rounds * len(study.points) * len(study.seeds)
         self.ended = self.elsewhere = 0
@@ -77,7 +83,7 @@ class ProgressBar:
         self.bar.update(0)
 
     def __enter__(self) -> Self:
-        self.bar = tqdm(total=self.total, unit="round", disable=None, smoothing=0.05)
+        self.bar = tqdm(total=self.total, unit="round", disable=None if self.shown else True, smoothing=0.05)
         return self
 
     def __exit__(self, *error: object) -> None:

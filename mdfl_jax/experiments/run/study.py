@@ -8,7 +8,7 @@ import jax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from mdfl_jax import target
+from mdfl_jax import own_files, target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.pretrained import Pretrained, PretrainedFiles
@@ -21,6 +21,7 @@ from mdfl_jax.experiments.config.families import has_momentum, numbers_in, task_
 from mdfl_jax.experiments.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.experiments.config.sections import DataConfig, Experiment
+from mdfl_jax.experiments.run.traced import check_traced, own_origins, told
 from mdfl_jax.models import MODELS
 from mdfl_jax.sharding import client_mesh, size
 from mdfl_jax.simulation import Simulation
@@ -137,6 +138,7 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
+@own_files.told()
 def make_study(config: ConfigDict, processes: int = 1) -> Study:
     """Checks a configuration, loads its data and builds its simulations. Nothing is compiled or written.
 
@@ -160,7 +162,9 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
     datasets: dict[DataConfig, Dataset | None] = {}
     files, weight_files = TraceFiles(), PretrainedFiles()
     groups = []
-    for indices in group_points(all_points):
+    with told(own_origins(point.experiment for point in all_points)):
+        by_program = group_points(all_points)
+    for indices in by_program:
         members = [all_points[i].experiment for i in indices]
         rules = list(dict.fromkeys(member.network.mobility for member in members))
         source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
@@ -173,8 +177,12 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
         num_runs = runs_per_batch(members[0], len(members), processes)
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
-        simulation = build_simulation(members[0], dataset, rules, mesh, tree)
-        hparams = [hparams_of(member, rules, files.params(member, rules)) for member in members]
+        origins = own_origins(members)
+        with told(origins):
+            simulation = build_simulation(members[0], dataset, rules, mesh, tree)
+            hparams = [hparams_of(member, rules, files.params(member, rules)) for member in members]
+            if origins:
+                check_traced(simulation, hparams)
         groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained))
     seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     return Study(experiment, all_points, baselines, groups, seeds)

@@ -46,7 +46,7 @@ def find(words: str, timeout: float) -> Found:
     """
     # One CPU device is enough for it, and a TPU or a GPU stays free for the study.
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1", "XLA_FLAGS": ""}
-    command = [sys.executable, "-m", "launch.cluster", words, str(int(timeout))]
+    command = [sys.executable, "-m", "mdfl_jax.commands.cluster", words, str(int(timeout))]
     why = f"its processes did not find one another within {timeout:g} s"
     try:
         child = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * timeout + 60)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import cluster
+from mdfl_jax.commands import cluster
 from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from launch import cluster, common, hosts, sweep
+from mdfl_jax.commands import cluster, common, hosts, sweep
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.processes.join import Rank, join, listen
 

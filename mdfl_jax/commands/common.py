@@ -1,6 +1,7 @@
-"""Code that the launchers share: flags with one-line errors, the compilation cache and the host devices."""
+"""Code that the commands share: flags with one-line errors, the compilation cache and the host devices."""
 
 import contextlib
+import functools
 import glob
 import importlib.util
 import logging
@@ -15,7 +16,9 @@ from typing import Any, NoReturn
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
+from mdfl_jax.commands import shipped, words
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.own_files import import_file
 
 
 def fail(error: Exception | str) -> NoReturn:
@@ -25,12 +28,31 @@ def fail(error: Exception | str) -> NoReturn:
     sys.exit(2)
 
 
+@functools.cache  # a process, such as that of the tests, may import several commands
 def config_flag() -> flags.FlagHolder:
     """Defines --config=FILE, whose fields are changed by --config.KEY=VALUE."""
     try:  # ml_collections already reads the files of --flagfile here
-        return config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
+        holder = config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
     except flags.Error as error:
         fail(error)
+    flags.FLAGS["config"].parser = _ConfigParser("config", lock_config=True)
+    return holder
+
+
+class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
+    """Loads a config file, and the files that it uses, so that flags can set the numbers of their members too."""
+
+    def parse(self, path: str) -> Any:
+        """Returns what get_config returns, with these numbers."""
+        from mdfl_jax.experiments.config.use import completed  # imports JAX, as the config file has done
+
+        return completed(super().parse(path))
+
+
+@functools.cache
+def use_flag() -> flags.FlagHolder:
+    """Defines --use=FILE, which may be given several times. `parse_flags` imports the files first of all."""
+    return flags.DEFINE_multi_string("use", [], "Python file that registers members of your own.")
 
 
 def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
@@ -52,6 +74,11 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
             path = given.split(":")[0]
             if not os.path.isfile(path):
                 known = sorted(str(p) for p in Path("configs").glob("*.py") if p.name != "__init__.py")
+                if not known:
+                    raise UserError(
+                        f"--config={given}: there is no such file; a shipped study is named by the first word alone: "
+                        + ", ".join(shipped.names())
+                    )
                 if not path or path.startswith("-"):
                     raise UserError(f"--config needs a file; known: {', '.join(known)}")
                 raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
@@ -69,7 +96,11 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     given, keys = "", list[str]()
     try:
-        given, keys = check_config_flags(flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False))
+        arguments = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
+        given, keys = check_config_flags(arguments)
+        shipped.make_importable(given)
+        for file in words.used_files(arguments) if "use" in flags.FLAGS else ():
+            import_file(file)
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
             raise UserError(f"unexpected argument {rest[1]!r}; settings are given as --name=value")
@@ -100,8 +131,11 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
         trace = traceback.extract_tb(link.__traceback__)
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
             return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
+    for link in chain:  # a file that the config uses
+        if isinstance(link, UserError):
+            return str(link)
     if keys:
-        from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every launcher needs
+        from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every command needs
 
         try:
             [check_key(key) for key in keys]
@@ -117,7 +151,7 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
 
 
 def call(main: Callable[[], int]) -> int:
-    """Calls a launcher's main and returns its exit status.
+    """Calls a command's main and returns its exit status.
 
     A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130.
     """
@@ -125,7 +159,7 @@ def call(main: Callable[[], int]) -> int:
         return main()
     except UserError as error:
         fail(error)
-    except RuntimeError as error:  # the base of JaxRuntimeError; some launchers do not import JAX
+    except RuntimeError as error:  # the base of JaxRuntimeError; some commands do not import JAX
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         fail(f"not enough memory: {str(error).splitlines()[0]}")
@@ -137,10 +171,23 @@ def call(main: Callable[[], int]) -> int:
 
 
 def run(main: Callable[[], int]) -> None:
-    """Runs a launcher's main under absl."""
+    """Runs the main of a command under absl.
+
+    The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it. Its docstring is printed by --help.
+    """
     # These loggers report missing backends, joining processes and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    command, start = sys.modules[main.__module__], sys.modules["__main__"]
+    if command is not start:  # absl looks for the flags and the text of --help in the module that was started
+        start.__doc__ = command.__doc__
+        shared = [flags.FLAGS[name] for name in ("config", "use") if name in flags.FLAGS]
+        for flag in (*flags.FLAGS.get_key_flags_for_module(command.__name__), *shared):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    try:
+        sys.argv[1:] = words.named(sys.argv[1:], getattr(command, "WORDS", {}))
+    except UserError as error:
+        fail(error)
     app.run(lambda argv: call(main), flags_parser=parse_flags)
 
 

@@ -15,7 +15,7 @@ import jax
 import pytest
 from absl import flags
 
-from launch import common, sweep
+from mdfl_jax.commands import common, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def told(tmp_path, monkeypatch, capfd):
             for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
                 delattr(flags.FLAGS, name)
             flags.FLAGS.unparse_flags()
-            for name in ("config", "workdir", "overwrite", "report", "dry_run", "target", "effort"):
+            for name in ("config", "use", "workdir", "overwrite", "report", "dry_run", "target", "effort"):
                 flags.FLAGS[name].unparse()
         out, err = capfd.readouterr()
         assert ended.value.code == 2
@@ -93,11 +93,11 @@ def wrong(told, tiny, tmp_path):
         ("--overwrite=maybe", "flag --overwrite=maybe: it must be true or false"),
         ("--workdir", "Missing value for flag --workdir"),
         ("--flagfile=/nope", "Unable to open flagfile"),
-        ("--config.nope=1", "unknown config key 'nope'; known: algorithm.batch_size,"),
+        ("--config.nope=1", "unknown config key 'nope'; among the "),
         ("--config.=1", "unknown config key ''"),
         ("--config.radius=1", "(did you mean 'network.radius'?)"),
         ("--config.network=3", "--config.network is a section; set its fields, as in --config.network.FIELD=VALUE"),
-        ("--config.network.radis=3", "unknown config key 'network.radis' (did you mean 'network.radius'?); known: "),
+        ("--config.network.radis=3", "unknown config key 'network.radis' (did you mean 'network.radius'?); among the "),
         ("--config.network.radius.x=3", "unknown config key 'network.radius.x'"),
         ("--config.network.radius=abc", "network.radius is 'abc'; it must be a number"),
         ("--config.network.radius=nan", "network.radius is nan; it must be at least 0"),
@@ -118,12 +118,13 @@ def wrong(told, tiny, tmp_path):
         ("--config.engine.client_devices=16", "engine.client_devices is 16; it must divide the 8 devices:"),
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
         (
-            "--config.network.mobility=dcn",
+            "--config.sweep=network.mobility=static,dcn",
             "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met,",
         ),
         ("--config.data.name=digts", "unknown data.name 'digts' (did you mean 'digits'?)"),
         ("--config.sweep=network.mobilty=dcm", "sweep: unknown config key 'network.mobilty' (did you mean"),
         ("--config.baseline=network.mobility=dcn", "baseline: network.mobility: unknown mobility 'dcn'"),
+        ("--config.network.mobility=dam", "--config.network.mobility is given, and the sweep varies this field"),
     ],
 )
 def test_a_wrong_argument_is_one_line(wrong, argument, expected):
@@ -187,6 +188,31 @@ def test_a_wrong_config_file_is_told_with_its_line(told, tmp_path, content, expe
 
 def test_an_argument_for_a_config_that_takes_none_is_told(told, tiny):
     assert "takes 0 positional arguments but 1 was given" in told(f"--config={tiny}:x")
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_used_file_that_is_wrong_is_told_with_its_line(told, tiny, tmp_path):
+    bad, by_config = tmp_path / "bad.py", tmp_path / "by_config.py"
+    bad.write_text("\n1 / 0")
+    by_config.write_text(TINY.replace("return config", f"config.use = {str(bad)!r}; return config"))
+    workdir = f"--workdir={tmp_path / 'run'}"
+    for flag in (f"--use={bad}", f"--config.use={tiny},{bad}"):
+        assert "bad.py:2: ZeroDivisionError: division by zero" in told(f"--config={tiny}", flag, workdir)
+    assert "bad.py:2: ZeroDivisionError: division by zero" in told(f"--config={by_config}", workdir)
+    assert "use is 'nope.py': there is no such file" in told(f"--config={tiny}", "--use=nope.py", workdir)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_rule_that_returns_another_shape_is_told_before_anything_is_written(told, tiny, tmp_path):
+    rule = tmp_path / "rule.py"
+    rule.write_text(
+        "from mdfl_jax.mobility import MOBILITIES, grid_mobility\n\n@MOBILITIES.register('flat')\ndef flat():\n"
+        "    def move(key, client, world, plan):\n        return client._replace(location=world.grid[0])\n"
+        "    return grid_mobility(move)\n"
+    )
+    flags = f"--use={rule}", "--config.sweep=", "--config.baseline=", "--config.network.mobility=flat"
+    line = told(f"--config={tiny}", *flags, f"--workdir={tmp_path / 'run'}")
+    assert "rule.py:5: move returned float32[6, 2] in .location; it must be int32[6]" in line
 
 
 def test_a_workdir_that_cannot_be_is_told(told, tiny, tmp_path):

@@ -1,4 +1,4 @@
-"""`launch.sweep --dry_run --target=NAME`: compiles each program of a study for that device, in separate processes.
+"""`mdfl sweep --dry_run --target=NAME`: compiles each program of a study for that device, in separate processes.
 
 A compiler that aborts ends only its own process. The child process executes the same command again; the environment
 variable `CHILD` tells it the number of its program and the file for its results.
@@ -66,7 +66,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
     Args:
       number: the number of the program, from 0.
-      arguments: the arguments of `launch.sweep`, which include ``--dry_run`` and ``--target``.
+      arguments: the arguments of the command `sweep`, which include ``--dry_run`` and ``--target``.
 
     Returns:
       The child's results (`mdfl_jax.experiments.ahead.accounts.account`). If the program did not compile, they have the
@@ -80,7 +80,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         told = {CHILD: f"{number}:{path}"}
-        command = [sys.executable, "-m", "launch.sweep", *arguments]
+        command = [sys.executable, "-m", "mdfl_jax.commands.sweep", *arguments]
         done = subprocess.run(command, env=os.environ | ENVIRONMENT | told, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(path.read_text())

@@ -1,0 +1,11 @@
+"""``python -m launch.new`` is the command ``mdfl new`` of a checkout: `mdfl_jax/commands/new.py`."""
+
+import sys
+
+if __name__ == "__main__":
+    if not __package__:
+        print("error: start it in the checkout's folder as python -m launch.new", file=sys.stderr)
+        sys.exit(2)
+    from mdfl_jax.commands import common, new
+
+    common.run(new.main)

@@ -1,0 +1,11 @@
+"""``python -m launch.theory`` is the command ``mdfl theory`` of a checkout: `mdfl_jax/commands/theory.py`."""
+
+import sys
+
+if __name__ == "__main__":
+    if not __package__:
+        print("error: start it in the checkout's folder as python -m launch.theory", file=sys.stderr)
+        sys.exit(2)
+    from mdfl_jax.commands import common, theory
+
+    common.run(theory.main)

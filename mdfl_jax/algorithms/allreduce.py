@@ -1,0 +1,68 @@
+"""All-reduce: after every round all clients have the exact mean of all models, as a reference without a network."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.algorithms.dpsgd import DPSGDState, local_then
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.batch_statistics import sent
+from mdfl_jax.exchange.meter import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.metrics.values import mean_model
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+def ring_bits(client_params: ClientParams, num_clients: int) -> Bits:
+    """Count the bits that each client sends in a ring all-reduce of one model: about 2 (N - 1) / N of a model.
+
+    The n coordinates are cut into N chunks. Client i sends all chunks but i + 1 while sums are made, and all chunks but
+    i + 2 while the sums are handed on (indices modulo N). If N does not divide n, the first chunks are one coordinate
+    longer. All clients together send 2 (N - 1) n coordinates.
+
+    Args:
+      client_params: [rows, ...] stacked models.
+      num_clients: N; padding rows send nothing.
+
+    Returns:
+      The counts, [rows].
+    """
+    size, rows = num_coordinates(client_params), jax.tree.leaves(client_params)[0].shape[0]
+    client = np.arange(num_clients)
+    chunk = lambda k: size // num_clients + (k % num_clients < size % num_clients)  # noqa: E731
+    coordinates = np.zeros(rows, np.uint32)
+    coordinates[:num_clients] = 2 * size - chunk(client + 1) - chunk(client + 2)
+    return count_bits(jnp.asarray(coordinates), float_bits(client_params))
+
+
+@register("allreduce")
+def allreduce(settings: Settings = Settings()) -> Algorithm:
+    """Parallel SGD with an exact mean: x <- (1 / N) sum of the x_j after their local steps, for every client.
+
+    It ignores the network. So it shows what exact averaging would reach with the same local steps; it is no algorithm
+    for these links. With one local step all clients together take a step of SGD on the mean objective. With several
+    local steps it is FedAvg in which everybody takes part.
+
+    The counts are those of a ring all-reduce (Patarasuk, Yuan, Journal of Parallel and Distributed Computing 2009) of
+    the models: 2 (N - 1) messages a client, each of about n / N of the n coordinates (`ring_bits`).
+    """
+
+    def exchange(
+        hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
+    ) -> tuple[ClientParams, jax.Array]:
+        mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
+        everybody = jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params)
+        is_client = jnp.arange(links.adjacency.shape[0]) < links.num_clients
+        return everybody, jnp.where(is_client, 2 * (links.num_clients - 1), 0)
+
+    steps = local_then(settings, exchange, ())
+
+    def do_round(
+        hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
+    ) -> tuple[DPSGDState, RoundStats]:
+        state, stats = steps.round(hparams, key, state, links, gradient)
+        exchanged = sent(state.params, settings.local_statistics)
+        return state, stats._replace(bits=ring_bits(exchanged, links.num_clients))
+
+    # PaME's count has one size for all messages and does not know N.
+    return steps._replace(round=do_round, double_bits=None)

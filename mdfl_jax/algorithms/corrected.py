@@ -1,0 +1,85 @@
+"""Shared parts of NIDS, EXTRA and D2, which correct the gradient steps of D-PSGD by the previous round's step.
+
+With eta the step size and g^k the gradients at x^k, every round adds to a model the difference eta g^k - eta g^(k-1),
+and not the whole step eta g^k. At a common minimiser of the mean of all objectives the clients' gradients do not
+vanish, but these differences do. So the models stay there, also with a constant step and unlike clients.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waits
+from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class CorrectedState(NamedTuple):
+    """The state that one round hands to the next.
+
+    Attributes:
+      params: [N, ...] the models x^k.
+      before: [N, ...] what the algorithm keeps of the previous round, in NIDS and D2 the models x^(k-1).
+      descent: [N, ...] eta grad f(x^(k-1)).
+      round: [] int32 k, the number of steps that the recursion has taken.
+    """
+
+    params: ClientParams
+    before: ClientParams
+    descent: ClientParams
+    round: jax.Array
+
+
+class Moved(NamedTuple):
+    """The result of one step of the recursion.
+
+    Attributes:
+      params: [N, ...] the models x^(k+1).
+      before: [N, ...] what the next round needs of this one.
+      messages: [N] int32 messages that each client sent.
+    """
+
+    params: ClientParams
+    before: ClientParams
+    messages: jax.Array
+
+
+# (hparams, links, state, descent [N, ...] = eta grad f(x^k)) -> Moved. In round 0 ``state.before`` holds the models and
+# ``state.descent`` is zero.
+Move = Callable[[Any, Links, CorrectedState, ClientParams], Moved]
+
+
+def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm:
+    """Make an algorithm of one gradient step a round and a recursion over two rounds.
+
+    In a round in which no client has a link the recursion waits (`mdfl_jax.algorithms.local.waits`).
+
+    Args:
+      settings: the schedule of the learning rate.
+      move: the recursion. Every message that it counts is one whole model.
+      needs: the fields of Links that ``move`` reads, and the promises that it relies on.
+    """
+
+    def init(hparams: AlgorithmNumbers, client_params: ClientParams) -> CorrectedState:
+        nothing = jax.tree.map(jnp.zeros_like, client_params)
+        return CorrectedState(client_params, client_params, nothing, jnp.int32(0))
+
+    def do_round(
+        hparams: AlgorithmNumbers, key: jax.Array, state: CorrectedState, links: Links, gradient: Gradient
+    ) -> tuple[CorrectedState, RoundStats]:
+        step = recursion_step(settings, hparams, state.round)
+        loss, found = decayed_gradient(gradient, hparams, step)(state.params, jax.random.fold_in(key, 0))
+        descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
+        moved = move(hparams, links, state, descent)
+        stats = RoundStats(loss, moved.messages, count_bits(moved.messages, dense_bits(state.params)))
+        following = CorrectedState(moved.params, moved.before, descent, state.round + 1)
+        return jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following), stats
+
+    return Algorithm(frozenset(needs), init, do_round, lambda state: state.params, double_bits=double_dense_bits)
+
+
+def extrapolated(state: CorrectedState, descent: ClientParams) -> ClientParams:
+    """Return 2 x^k - x^(k-1) - (eta g^k - eta g^(k-1)), [N, ...]; in round 0 this is x^0 - eta g^0."""
+    return jax.tree.map(lambda x, b, d, e: 2 * x - b - (d - e), state.params, state.before, descent, state.descent)

@@ -1,0 +1,33 @@
+"""EXTRA: exact convergence on heterogeneous data with a constant step; it corrects the models after they are mixed."""
+
+import jax
+
+from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected
+from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
+from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.meter import messages_sent
+from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
+
+
+@register("extra", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
+def extra(settings: Settings = Settings()) -> Algorithm:
+    """EXTRA (Shi, Ling, Wu, Yin, SIAM Journal on Optimization 2015, algorithm 1) with W~ = (I + W) / 2.
+
+    x^1 = W x^0 - eta grad f(x^0);
+    x^(k+2) = (I + W) x^(k+1) - W~ x^k - eta (grad f(x^(k+1)) - grad f(x^k)).
+
+    Every round sends the models, one message a link: a client remembers W~ x^k from the round before, so the links and
+    their weights must stay the same. In a round in which no client has a link the recursion waits
+    (`mdfl_jax.algorithms.local.waits`). If the step size changes, the gradients are multiplied by the step size of
+    their own round. For a constant step below 2 lambda_min(W~) / L, where L is the Lipschitz constant of the gradients,
+    and convex objectives the paper proves that all models converge to the same exact minimiser.
+    """
+
+    def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+        # Here ``before`` is W~ x^(k-1), and x^0 in round 0, where the line for x^1 is a case of the general one.
+        x, heard = state.params, mix(links.mix, state.params, settings.mixing_bound)
+        params = jax.tree.map(lambda x, h, b, d, e: x + h - b - (d - e), x, heard, state.before, descent, state.descent)
+        return Moved(params, jax.tree.map(lambda x, h: (x + h) / 2, x, heard), messages_sent(links.adjacency))
+
+    return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

@@ -1,0 +1,99 @@
+"""SGP: stochastic gradient push, which averages without error over links of one direction."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from mdfl_jax import batch_statistics
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.meter import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.exchange.together import take_steps
+from mdfl_jax.networks.mixing import uniform
+from mdfl_jax.rows import rows_like
+from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+
+
+class SGPState(NamedTuple):
+    """The state that one round hands to the next.
+
+    Attributes:
+      params: [N, ...] the de-biased models z = x / w.
+      weight: [N] the push-sum weights w, which begin at one; their sum stays N.
+      opt_state: [N, ...] the optimiser states, never exchanged.
+    """
+
+    params: ClientParams
+    weight: jax.Array
+    opt_state: Any
+
+
+def push_weights(adjacency: jax.Array) -> jax.Array:
+    """Compute the weights with which clients push: P[i, j] = 1 / (1 + out-degree of j) for all that hear j and j.
+
+    Args:
+      adjacency: [N, N] bool, [i, j] is true where i hears j.
+
+    Returns:
+      [N, N] float32, column-stochastic. A sender needs to know only how many clients hear it.
+
+    >>> push_weights(jnp.array([[False, False], [True, False]])).tolist()
+    [[0.5, 0.0], [0.5, 1.0]]
+    """
+    return uniform(adjacency.T).T
+
+
+@register("sgp")
+def sgp(settings: Settings = Settings()) -> Algorithm:
+    """SGP (Assran, Loizou, Ballas, Rabbat, ICML 2019, algorithm 1): push-sum over directed links, with local steps.
+
+    x <- x - eta grad f(z);  x+ = P x;  w+ = P w;  z+ = x+ / w+, where P is column-stochastic (`push_weights`).
+
+    The links may have one direction and change, and the network's mixing matrix is not used. Over some rounds there
+    must be a path from every client to every other one; otherwise the weight w of a client that nobody sends to falls
+    to zero, and its steps eta / w grow without bound. The local steps are those of the optimiser; the paper takes one,
+    by SGD. Every message holds the model and one more number, w.
+
+    The state keeps z instead of x = w z, so that batch statistics and weight decay act on the models themselves:
+    z+ = A (z - eta grad f(z) / w) with A = diag(1 / w+) P diag(w), whose rows sum to one. This is the same recursion.
+    """
+    optimizer = settings.optimizer
+
+    def init(hparams: LocalNumbers, client_params: ClientParams) -> SGPState:
+        leaf = jax.tree.leaves(client_params)[0]
+        ones = jnp.ones(leaf.shape[0], jnp.promote_types(leaf.dtype, jnp.float32))
+        return SGPState(client_params, ones, init_optimizer(optimizer(hparams), client_params))
+
+    def do_round(
+        hparams: LocalNumbers, key: jax.Array, state: SGPState, links: Links, gradient: Gradient
+    ) -> tuple[SGPState, RoundStats]:
+        longer = lambda u: u / rows_like(state.weight, u).astype(u.dtype)  # noqa: E731
+
+        def step(carry: tuple[ClientParams, Any], index: jax.Array) -> tuple[tuple[ClientParams, Any], jax.Array]:
+            z, opt_state = carry
+            loss, found = gradient(z, jax.random.fold_in(key, index))
+            updates, opt_state = optimizer_updates(optimizer(hparams), found, opt_state, z)
+            updates = batch_statistics.each(longer, lambda u: u, updates)  # a statistic's step is one in z
+            return (optax.apply_updates(z, updates), opt_state), loss
+
+        (z, opt_state), loss = take_steps(step, (state.params, state.opt_state), settings.num_local_steps)
+        local = settings.local_statistics
+        mine = batch_statistics.sent(z, local)
+        pushed = push_weights(links.adjacency).astype(state.weight.dtype) * state.weight[None, :]
+        weight = jnp.sum(pushed, axis=1)
+        heard = mix(pushed / weight[:, None], mine, settings.mixing_bound)
+        sent = messages_sent(links.adjacency)
+        stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine) + float_bits(mine)))
+        return SGPState(batch_statistics.received(z, heard, local), weight, opt_state), stats
+
+    return Algorithm(
+        frozenset({"adjacency"}),
+        init,
+        do_round,
+        lambda state: state.params,
+        double_bits=lambda hparams, num_params: 64.0 * (num_params + 1),
+        local_statistics=settings.local_statistics,
+    )

@@ -1,0 +1,155 @@
+"""Runs a study: every point of a config's sweep under every seed. Then it makes the tables, figures and report.
+
+mdfl sweep digits [--workdir=DIR] [--config.network.radius=2.0] [--overwrite]
+python -m launch.sweep --config=configs/digits.py ...
+
+In place of digits there may be the name of another shipped study or the path of a config file, as in ./my_study.py.
+
+To use several machines, start the same command on each, with --coordinator=HOST:PORT --num_processes=N --process_id=K
+added, or with --coordinator=auto in a cluster.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+from ml_collections import config_flags
+
+from mdfl_jax.commands import ahead, common, hosts, shipped
+
+if TYPE_CHECKING:
+    from mdfl_jax.experiments.processes.hosts import Lead
+    from mdfl_jax.experiments.run.study import Study
+    from mdfl_jax.target import Wanted
+
+WORDS = {"config": shipped.find}
+_CONFIG = common.config_flag()
+_USE = common.use_flag()
+flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
+flags.adopt_module_key_flags(hosts)
+flags.adopt_module_key_flags(ahead)
+_WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
+_CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
+_REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
+
+
+def main() -> int:
+    """Checks, plans, runs and reports a study, or only plans it with --dry_run.
+
+    Returns exit status 130 if the user stopped the study, and 1 if another process was lost. With --target, status 1
+    means that a program does not compile or does not fit.
+    """
+    from mdfl_jax.errors import UserError
+    from mdfl_jax.experiments import Interrupted, make_study, plan
+    from mdfl_jax.experiments.ahead import memory
+    from mdfl_jax.experiments.config.use import with_files
+    from mdfl_jax.experiments.processes.follow import follow_study
+    from mdfl_jax.experiments.processes.hosts import Follower, HostLost
+    from mdfl_jax.experiments.processes.join import join
+    from mdfl_jax.experiments.results.provenance import identity
+
+    if _CONFIG.value is None:
+        raise UserError(
+            "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
+            f"word: {', '.join(shipped.names())}"
+        )
+    with_files(_CONFIG.value, _USE.value)
+    _check_not_swept()
+    wanted = _wanted()
+    # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
+    common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
+    if wanted and wanted.kind != "cpu":
+        return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
+    rank = hosts.rank(meets=not _DRY_RUN.value)
+    study = make_study(_CONFIG.value, rank.num_processes)
+    if _DRY_RUN.value:
+        if rank.process_id == 0:
+            print(plan(study))
+            print(memory.describe(study))
+        return 0
+    same = identity(study) if rank.num_processes > 1 else {}
+    try:
+        with join(rank, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
+            if isinstance(process, Follower):
+                follow_study(study, process)
+                return 0
+            return _lead(study, process)
+    except Interrupted:
+        print(
+            f"stopped; the same command, without --overwrite, goes on where {_workdir(study)} was left", file=sys.stderr
+        )
+        return 130
+    except HostLost as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _check_not_swept() -> None:
+    """Refuses a value for a field that the sweep varies, which would have no effect."""
+    from mdfl_jax.errors import UserError
+    from mdfl_jax.experiments.config.points import parse_axes
+
+    sweep = _CONFIG.value.get("sweep", "")  # a config may be a dictionary without this field
+    swept = {path for paths in parse_axes(sweep) for path in paths}
+    for path in config_flags.get_override_values(flags.FLAGS["config"]):
+        if path in swept:
+            raise UserError(
+                f"--config.{path} is given, and the sweep varies this field; change the sweep, which is "
+                f"--config.sweep={sweep!r}"
+            )
+
+
+def _wanted() -> "Wanted | None":
+    """Returns the target of --dry_run, or None if none is named."""
+    from mdfl_jax import target
+    from mdfl_jax.errors import UserError
+
+    if not ahead.TARGET.value:
+        if ahead.EFFORT.present:
+            raise UserError(f"--effort={ahead.EFFORT.value} is for --dry_run --target; studies are compiled in full")
+        return None
+    if not _DRY_RUN.value:
+        raise UserError(f"--target={ahead.TARGET.value} is for --dry_run; a study runs on the devices that are there")
+    return target.parse(ahead.TARGET.value)
+
+
+def _workdir(study: "Study") -> Path:
+    return Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+
+
+def _lead(study: "Study", process: "Lead") -> int:
+    """Runs the study on process 0, which alone prints and writes files. Returns the exit status."""
+    from mdfl_jax.experiments import plan
+    from mdfl_jax.experiments.run.resume import run_or_resume
+    from mdfl_jax.report import tables
+
+    workdir = _workdir(study)
+
+    def begins(study: "Study", resume: bool) -> None:
+        print(plan(study, process.count), flush=True)
+        if resume:
+            print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
+
+    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, lead=process, begins=begins)
+    if was_finished:
+        print(f"{workdir} holds this study, finished; --overwrite runs it again")
+    print(tables.text(summary, study.config))
+    for point in [] if was_finished else summary["points"]:
+        for seed, round_index in point["diverged"].items():
+            print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
+    return _report(workdir)
+
+
+def _report(workdir: Path) -> int:
+    if _REPORT.value:
+        from mdfl_jax.report.page import write_report
+
+        print(f"report: {write_report(workdir)}")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,46 @@
+"""Command lines before absl parses them: words that stand for flags, and the files of --use."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from absl import flags
+
+
+def used_files(argv: Sequence[str]) -> list[str]:
+    """Returns the files of --use and of --config.use on a command line, in their order."""
+    found: list[str] = []
+    for i, arg in enumerate(argv):
+        if given := re.fullmatch(r"--?(config\.)?use(?:=(.*))?", arg, re.DOTALL):
+            value = given.group(2) if given.group(2) is not None else "".join(argv[i + 1 : i + 2])
+            found += [path.strip() for path in value.split(",") if path.strip()] if given.group(1) else [value]
+    return found
+
+
+def named(argv: Sequence[str], words: Mapping[str, Callable[[str], str]]) -> list[str]:
+    """Replaces the words on a command line by flags: ``digits --overwrite`` by ``--config=.../digits.py --overwrite``.
+
+    Args:
+      argv: the arguments, without the name of the command.
+      words: the flags that the words stand for, in their order, each with the function from a word to its value.
+
+    Returns:
+      The arguments. Words beyond those in ``words`` stay as they are, and so do all if the first flag is given.
+
+    Raises:
+      UserError: from the function of a word.
+    """
+    left = {} if any(re.match(rf"--?{name}(=|$)", arg) for arg in argv for name in list(words)[:1]) else dict(words)
+    found, is_value = list[str](), False
+    for arg in argv:
+        if not arg.startswith("-") and not is_value and left:
+            name = next(iter(left))
+            arg = f"--{name}={left.pop(name)(arg)}"
+        is_value = not is_value and arg.startswith("-") and "=" not in arg and not _is_switch(arg.lstrip("-"))
+        found.append(arg)
+    return found
+
+
+def _is_switch(name: str) -> bool:
+    """Tells whether a flag takes no value of its own: a boolean one, or a request for help."""
+    names = {name, name.removeprefix("no")} & set(flags.FLAGS)
+    return any(flags.FLAGS[known].boolean for known in names) or name in ("help", "helpshort", "helpfull", "?")

@@ -1,0 +1,51 @@
+"""The partition ``by_owner``: the persons or devices that the samples come from are dealt to the clients, whole."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.errors import UserError
+
+
+class OwnerNumbers(PartitionNumbers):
+    """The class of numbers of the partition ``by_owner``, which has none."""
+
+    def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
+        """Check that the data set says where its samples come from, and that there is an owner for each client."""
+        if dataset.client is None:
+            raise UserError(f"data.partition is by_owner; {dataset.name} has no array 'client' (docs/data.md)")
+        owners = len(np.unique(dataset.client))
+        if owners < num_clients:
+            raise UserError(
+                f"data.partition is by_owner; the training samples of {dataset.name} come from {owners} owners, fewer "
+                f"than network.num_clients, which is {num_clients}"
+            )
+
+
+def by_owner(key: jax.Array, natural_owner: jax.Array, num_natural_owners: int, num_clients: int) -> jax.Array:
+    """Deal the natural owners of the samples to the clients, so that all samples of an owner stay together.
+
+    The data sets of Caldas et al., "LEAF: a benchmark for federated settings", 2018, have such owners, for example the
+    writers of FEMNIST. The numbers of owners that two clients get differ by at most one.
+
+    Args:
+      key: typed key.
+      natural_owner: [n] int in 0..K-1.
+      num_natural_owners: K.
+      num_clients: N.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    client_of = jax.random.permutation(key, num_natural_owners) % num_clients
+    return client_of[natural_owner].astype(jnp.int32)
+
+
+@PARTITIONS.register("by_owner", OwnerNumbers, "The natural owners of the samples are dealt to the clients, whole.")
+def _by_owner(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    del labels
+    if settings.natural_owner is None:
+        raise UserError("data.partition is by_owner; the data set has no array 'client' (docs/data.md)")
+    return by_owner(key, settings.natural_owner, settings.num_natural_owners, settings.num_clients)

@@ -1,0 +1,61 @@
+"""The partition ``classes_per_client``: every client holds the same number of classes."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition.deal import shuffled_rank
+from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.errors import UserError
+from mdfl_jax.numbers import number
+
+
+class ClassesNumbers(PartitionNumbers):
+    """The numbers of the partition ``classes_per_client``."""
+
+    classes_per_client: int = number(2, "classes that each client holds", static=True, at_least=1)
+
+    def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
+        """Check that the data set has at least ``classes_per_client`` classes."""
+        held, known = self.classes_per_client, dataset.num_classes
+        if held > known:
+            raise UserError(f"data.classes_per_client is {held}; {dataset.name} has {known} classes")
+
+
+def classes_per_client(
+    key: jax.Array, labels: jax.Array, num_clients: int, num_classes: int, classes_per_client: int
+) -> jax.Array:
+    """Give every client samples of the same number of classes (PAME V, "C classes per node").
+
+    Classes are given to the clients in a random cyclic order, so the numbers of clients that hold a class differ by at
+    most one. If ``classes_per_client`` divides C, there are C / classes_per_client different sets of classes. The
+    samples of a class are divided evenly among the clients that hold it. If N * classes_per_client < C, some classes
+    are held by no client; their samples have owner -1 and are not used.
+
+    Args:
+      key: typed key.
+      labels: [n] int in 0..C-1.
+      num_clients: N.
+      num_classes: C.
+      classes_per_client: between 1 and C.
+
+    Returns:
+      owner: [n] int32 in -1..N-1.
+    """
+    key_classes, key_rank = jax.random.split(key)
+    order = jax.random.permutation(key_classes, num_classes)
+    dealt = (jnp.arange(num_clients)[:, None] * classes_per_client + jnp.arange(classes_per_client)) % num_classes
+    holds = jnp.zeros((num_clients, num_classes), bool).at[jnp.arange(num_clients)[:, None], order[dealt]].set(True)
+    num_holders = jnp.sum(holds, axis=0)
+    rank = shuffled_rank(key_rank, labels)
+    turn = rank % jnp.maximum(num_holders[labels], 1)  # the sample goes to this one of the clients that hold its class
+    nth_holder = jnp.argsort(~holds, axis=0, stable=True)  # [N, C]: each column begins with the holders of its class
+    owner = nth_holder[turn, labels]
+    return jnp.where(num_holders[labels] > 0, owner, -1).astype(jnp.int32)
+
+
+@PARTITIONS.register("classes_per_client", ClassesNumbers, "Every client holds the same number of classes.")
+def _classes_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    return classes_per_client(
+        key, labels, settings.num_clients, settings.num_classes, settings.numbers.classes_per_client
+    )

@@ -1,0 +1,86 @@
+"""What partitions share: the samples of each class are shuffled, and then cut at whole numbers of samples."""
+
+import jax
+import jax.numpy as jnp
+
+
+def shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
+    """Draw a random order within each group, and return each sample's rank in its group: [n] int32, from 0."""
+    n = group.shape[0]
+    shuffled = jax.random.permutation(key, n)
+    order = shuffled[jnp.argsort(group[shuffled], stable=True)]  # grouped, random within the group
+    sorted_group = group[order]
+    first = jnp.searchsorted(sorted_group, sorted_group, side="left")
+    return jnp.zeros(n, jnp.int32).at[order].set((jnp.arange(n) - first).astype(jnp.int32))
+
+
+def cuts_of_shares(shares: jax.Array, size: jax.Array) -> jax.Array:
+    """Turn the clients' shares of groups of samples into whole numbers of samples.
+
+    Args:
+      shares: [C, N] float, the shares of the N clients in each of C groups. Each row sums to one, up to rounding.
+      size: [C] int, the number of samples in each group.
+
+    Returns:
+      cuts: [C, N] int32. In the shuffled group c, client i gets the samples from cuts[c, i - 1] (0 for i = 0) to
+      cuts[c, i] - 1. The last cut is the size of the group, so no sample is lost to rounding.
+    """
+    cuts = jnp.round(jnp.cumsum(shares, axis=1) * size[:, None]).astype(jnp.int32)
+    # cummax is needed since a parallel cumsum of floats may decrease.
+    return jnp.minimum(jax.lax.cummax(cuts, axis=1), size[:, None].astype(jnp.int32)).at[:, -1].set(size)
+
+
+def deal_by_cuts(key: jax.Array, group: jax.Array, cuts: jax.Array) -> jax.Array:
+    """Shuffle the samples of each group, and give each client those between its cuts.
+
+    Args:
+      key: typed key.
+      group: [n] int in 0..C-1, the group of each sample.
+      cuts: [C, N] int, from `cuts_of_shares` or a cumulative sum of counts. Rows do not decrease, and they end at the
+        size of the group or below.
+
+    Returns:
+      owner: [n] int32 in -1..N-1. The samples of a group behind its last cut have the owner -1.
+    """
+    num_clients = cuts.shape[1]
+    group_size = jnp.bincount(group, length=cuts.shape[0])
+    group_end = jnp.cumsum(group_size)
+    # In the order of sorted groups, the samples of group c that client i gets end at ends[c, i]. The column after those
+    # of the clients is for the samples that nobody gets.
+    ends = jnp.column_stack([(group_end - group_size)[:, None] + cuts, group_end])
+    place = (group_end - group_size)[group] + shuffled_rank(key, group)
+    column = jnp.searchsorted(ends.reshape(-1), place, side="right") % (num_clients + 1)
+    return jnp.where(column < num_clients, column, -1).astype(jnp.int32)
+
+
+def deal_by_sizes(key: jax.Array, num_samples: int, sizes: jax.Array) -> jax.Array:
+    """Shuffle all samples, and give each client as many as ``sizes`` says, whatever their labels.
+
+    Args:
+      key: typed key.
+      num_samples: n.
+      sizes: [N] int whose sum is n.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    place = jax.random.permutation(key, num_samples)
+    return jnp.searchsorted(jnp.cumsum(sizes), place, side="right").astype(jnp.int32)
+
+
+def sizes_of_shares(shares: jax.Array, num_samples: int) -> jax.Array:
+    """Turn the clients' shares of all samples into numbers of samples.
+
+    Every client gets one sample first, if there are enough for all. The rest is divided by the shares.
+
+    Args:
+      shares: [N] float, which sum to one, up to rounding.
+      num_samples: n.
+
+    Returns:
+      sizes: [N] int32 whose sum is n; at least 1 each if n >= N.
+    """
+    num_clients = shares.shape[0]
+    least = int(num_samples >= num_clients)
+    (cuts,) = cuts_of_shares(shares[None], jnp.array([num_samples - least * num_clients], jnp.int32))
+    return least + jnp.diff(cuts, prepend=0)

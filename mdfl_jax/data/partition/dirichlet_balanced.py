@@ -1,0 +1,52 @@
+"""The partition ``dirichlet_balanced``: Dirichlet labels, equal numbers of samples, and no client is the last."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.dirichlet import DirichletNumbers
+from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+
+
+def dirichlet_balanced(
+    key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int
+) -> jax.Array:
+    """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and deal one sample at a time.
+
+    The clients take turns, in a random order. In its turn a client draws a label from its own proportions among the
+    classes that have samples left. So the numbers of samples differ by at most one, and all clients share what is left
+    at the end (Acar et al., "Federated learning based on dynamic regularization", ICLR 2021, where the next client is
+    drawn at random). In `dirichlet_per_client` the last clients take all of it.
+
+    Args:
+      key: typed key.
+      labels: [n] int in 0..C-1.
+      num_clients: N.
+      alpha: the concentration, > 0. Smaller values give a client fewer classes.
+      num_classes: C.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    n = labels.shape[0]
+    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
+    turns = jax.random.permutation(key_turns, num_clients)
+    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+
+    def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
+        log_share = jnp.where(left > 0, log_shares[turns[turn % num_clients]], -jnp.inf)
+        label = jax.random.categorical(jax.random.fold_in(key_draws, turn), log_share)
+        return left.at[label].add(-1), label
+
+    _, drawn = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(n), unroll=8)
+    counts = jnp.zeros((num_clients, num_classes), jnp.int32).at[turns[jnp.arange(n) % num_clients], drawn].add(1)
+    return deal_by_cuts(key_rank, labels, jnp.cumsum(counts, axis=0).T)
+
+
+@PARTITIONS.register(
+    "dirichlet_balanced",
+    DirichletNumbers,
+    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, in turns.",
+)
+def _dirichlet_balanced(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    return dirichlet_balanced(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)

@@ -1,0 +1,81 @@
+"""The partition ``dirichlet_per_client``: every client has its own proportions of the labels."""
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.dirichlet import DirichletNumbers
+from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+
+
+def draw_labels(key: jax.Array, log_share: jax.Array, left: jax.Array, count: jax.Array, most: int) -> jax.Array:
+    """Draw labels one after another from a client's proportions, without replacement from what is left of the classes.
+
+    A class that is used up is left out, and the other proportions are scaled up. The draws are made together: if
+    samples of class c arrive at the times of a Poisson process of rate share[c] that ends with the last sample, the
+    next arrival is of class c with the probability share[c] divided by the sum over the classes that are not used up.
+    So the first ``count`` arrivals are the draws.
+
+    Args:
+      key: typed key.
+      log_share: [C] float, the logarithms of the proportions, up to a constant.
+      left: [C] int, the number of samples left of each class; the sum is at least ``count``.
+      count: [] int, the number of draws.
+      most: an upper bound of ``count``, which is static.
+
+    Returns:
+      [C] int32, the number of draws of each class.
+    """
+    gaps = jax.random.exponential(key, (left.shape[0], most))
+    # Times are logarithms, since shares of a small alpha underflow.
+    log_time = jnp.log(jnp.cumsum(gaps, axis=1)) - log_share[:, None]
+    log_time = jnp.where(jnp.arange(most) < left[:, None], log_time, jnp.inf)
+    earliest = jnp.argsort(log_time.reshape(-1))[:most] // most
+    return jnp.zeros(left.shape[0], jnp.int32).at[earliest].add(jnp.arange(most) < count)
+
+
+def dirichlet_per_client(
+    key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int
+) -> jax.Array:
+    """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and then its samples.
+
+    The clients take their samples one after another, in a random order, without replacement (Hsu, Qi and Brown,
+    "Measuring the effects of non-identical data distribution for federated visual classification", 2019). If a class
+    is used up, later clients do without it. So the last clients take what is left, and their labels follow their
+    proportions less closely. The numbers of samples differ by at most one. Hsu et al. write Dir(alpha p) with a
+    distribution p over the classes; their alpha is C times this one if p is uniform.
+
+    Args:
+      key: typed key.
+      labels: [n] int in 0..C-1.
+      num_clients: N.
+      alpha: the concentration, > 0. Smaller values give a client fewer classes.
+      num_classes: C.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    n = labels.shape[0]
+    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
+    turns = jax.random.permutation(key_turns, num_clients)
+    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    share_of_all, rest = divmod(n, num_clients)
+
+    def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
+        client, count = turns[turn], share_of_all + (turn < rest)
+        own_key = jax.random.fold_in(key_draws, client)
+        counts = draw_labels(own_key, log_shares[client], left, count, -(-n // num_clients))
+        return left - counts, counts
+
+    _, taken = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(num_clients))
+    counts = jnp.zeros_like(taken).at[turns].set(taken)
+    return deal_by_cuts(key_rank, labels, jnp.cumsum(counts, axis=0).T)
+
+
+@PARTITIONS.register(
+    "dirichlet_per_client",
+    DirichletNumbers,
+    "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, one client after another.",
+)
+def _dirichlet_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    return dirichlet_per_client(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)

@@ -1,0 +1,143 @@
+"""The partition ``table``: a file says who holds which samples, or how many of each label."""
+
+import re
+import zipfile
+from pathlib import Path
+from typing import NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.errors import UserError
+from mdfl_jax.numbers import Setting, number
+
+LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
+
+
+def read_table(path: str) -> np.ndarray:
+    """Read a table of owners or of counts.
+
+    Args:
+      path: a CSV file with one column, ``owner``, or with one row per client and one column per label; a first line
+        that holds no numbers is a header. Or an npz file with one of the arrays ``owner`` [n] and ``counts`` [N, C].
+
+    Returns:
+      [n] int32 the client of each training sample, -1 for none; or [N, C] int32 the number of samples of each client
+      and label.
+
+    Raises:
+      UserError: if the file cannot be read or holds something else.
+    """
+    where = f"data.table: file {path!r}"
+    if not path:
+        raise UserError("data.table is ''; data.partition table needs a CSV or npz file")
+    try:
+        found = _read_npz(path, where) if path.endswith(".npz") else _read_csv(path, where)
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file may raise anything
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise UserError(f"{where} cannot be read ({reason})") from error
+    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0:
+        _refuse(where, f"it holds {found.dtype} {list(found.shape)}")
+    low, high = int(found.min()), int(found.max())
+    if low < (-1 if found.ndim == 1 else 0) or high >= LARGEST:
+        _refuse(where, f"it holds numbers from {low} to {high}")
+    return found.astype(np.int32)
+
+
+def _refuse(where: str, found: str) -> NoReturn:
+    allowed = "whole numbers, the owner of each sample (-1: nobody), or the counts of each client (row) and label"
+    raise UserError(f"{where}: {found}; allowed: {allowed}")
+
+
+def _read_npz(path: str, where: str) -> np.ndarray:
+    with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
+        keys = [key for key in ("owner", "counts") if key in arrays.files]
+        if len(keys) != 1:
+            names = ", ".join(sorted(arrays.files)[:10]) or "none"
+            raise UserError(f"{where} has the keys {names}; allowed: one of owner [n] and counts [N, C]")
+        if arrays[keys[0]].ndim != 1 + (keys[0] == "counts"):
+            _refuse(where, f"{keys[0]} is {list(arrays[keys[0]].shape)}")
+        return arrays[keys[0]]
+
+
+def _read_csv(path: str, where: str) -> np.ndarray:
+    lines = [(k, line.split(",")) for k, line in enumerate(Path(path).read_text().splitlines(), 1) if line.strip()]
+    if lines and not any(re.fullmatch(r"\s*[-+.\d]+\s*", cell) for cell in lines[0][1]):
+        del lines[0]  # a header
+    rows = []
+    for k, cells in lines:
+        if len(cells) != len(lines[0][1]):
+            _refuse(where, f"line {k} has {len(cells)} columns, and line {lines[0][0]} has {len(lines[0][1])}")
+        try:
+            rows.append([int(cell) for cell in cells])
+        except ValueError:
+            _refuse(where, f"line {k} is {','.join(cells)!r}")
+    table = np.array(rows, np.int64)
+    return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
+
+
+class TableNumbers(PartitionNumbers):
+    """The numbers of the partition ``table``."""
+
+    table: str = number("", "CSV or npz file: the owner of each sample, or counts by client and label", read=read_table)
+
+    def check(self, setting: Setting) -> None:
+        """Check that the file has the clients 0..N-1, and a row for each if it holds counts."""
+        table = read_table(self.table)
+        if table.ndim == 1 and table.max() >= setting.num_clients:
+            raise UserError(
+                f"data.table: file {self.table!r} names the client {table.max()}; network.num_clients is "
+                f"{setting.num_clients}, so the last client is {setting.num_clients - 1}"
+            )
+        if table.ndim == 2 and len(table) != setting.num_clients:
+            raise UserError(
+                f"data.table: file {self.table!r} has counts of {len(table)} clients; network.num_clients is "
+                f"{setting.num_clients}"
+            )
+
+    def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
+        """Check that the file has an owner for each training sample, or counts that the data set has."""
+        table, where = read_table(self.table), f"data.table: file {self.table!r}"
+        if table.ndim == 1:
+            if len(table) != len(dataset.y_train):
+                raise UserError(
+                    f"{where} has {len(table)} owners; {dataset.name} has {len(dataset.y_train)} training samples"
+                )
+            return
+        if table.shape[1] != dataset.num_classes:
+            raise UserError(
+                f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {dataset.num_classes} classes"
+            )
+        asked, there = table.sum(axis=0), np.bincount(dataset.y_train, minlength=dataset.num_classes)
+        if (asked > there).any():
+            label = int(np.argmax(asked > there))
+            raise UserError(
+                f"{where} gives out {asked[label]} samples of label {label}; {dataset.name} has {there[label]}"
+            )
+
+
+def by_table(key: jax.Array, labels: jax.Array, table: jax.Array) -> jax.Array:
+    """Give the samples to the clients as a table says.
+
+    Args:
+      key: typed key. It draws which samples of a label a client gets where the table holds counts; owners need no key.
+      labels: [n] int in 0..C-1.
+      table: [n] the owner of each sample, or [N, C] the number of samples of each client and label. The numbers are
+        whole, whatever their type.
+
+    Returns:
+      owner: [n] int32 in -1..N-1. Where the counts do not use up a label, the rest of its samples have the owner -1.
+    """
+    whole = jnp.asarray(table).astype(jnp.int32)
+    return whole if whole.ndim == 1 else deal_by_cuts(key, labels, jnp.cumsum(whole, axis=0).T)
+
+
+@PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")
+def _by_table(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
+    return by_table(key, labels, settings.numbers.table)

@@ -1,0 +1,85 @@
+"""Reads the files of a study, each with an error that names the file."""
+
+import contextlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.metrics.declare import SCHEMA
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; is the run finished?") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def _parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{where}: not a JSON object")
+    if content.get("schema") != SCHEMA:
+        raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
+    return content
+
+
+def require(content: Any, keys: Sequence[str], path: Path) -> None:
+    """Checks that an object of a file has the given keys.
+
+    Raises:
+      UserError: if it lacks one.
+    """
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise UserError(f"{path}: lacks {', '.join(map(repr, missing))}")
+
+
+def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
+    """Reads a file with one JSON object of schema 1, which must have the given keys.
+
+    Raises:
+      UserError: if the file cannot be read, or if it lacks a key.
+    """
+    content = _parse(_read_text(path), str(path))
+    require(content, keys, path)
+    return content
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Reads a file with one JSON object of schema 1 in each line.
+
+    Raises:
+      UserError: if the file cannot be read; the message names the line.
+    """
+    numbered = enumerate(_read_text(path).splitlines(), start=1)
+    return [_parse(line, f"{path}:{number}") for number, line in numbered if line.strip()]
+
+
+@contextlib.contextmanager
+def open_arrays(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
+    """Opens history.npz, and reads each array when it is asked for.
+
+    Raises:
+      UserError: if the file or an array cannot be read.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; is the run finished?")
+    try:
+        with np.load(path) as history:
+            yield history
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: cannot be read: {error}") from None

@@ -1,0 +1,165 @@
+"""The built package, installed where no checkout is: one command, the shipped studies, nothing else at top level."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[2]
+BUILT_FROM = ("mdfl_jax", "configs", "launch", "tests", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+IMPORTED = """
+import sys
+from mdfl_jax.commands import entry
+sys.argv[0] = "mdfl"
+try:
+    entry.main()
+finally:
+    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    open("imported.txt", "w").write("\\n".join(sorted(files)))
+"""
+
+
+def done(*command, **settings):
+    """Standard output of a command, which must succeed."""
+    finished = subprocess.run([*map(str, command)], capture_output=True, text=True, **settings)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what the package is built from."""
+    if int(version("setuptools").split(".")[0]) < 77:
+        pytest.skip("setuptools 77 or newer is needed to build the wheel")
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in BUILT_FROM:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    """The wheel, built without network."""
+    wheels = tmp_path_factory.mktemp("wheels")
+    done(*PIP, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, checkout)
+    shutil.rmtree(checkout / "build", ignore_errors=True)
+    (found,) = wheels.glob("*.whl")
+    return found
+
+
+def environment(folder, *installed):
+    """Makes an environment with a package and with the packages of this one; returns the folder of its commands."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    site = Path(done(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    # The packages of a folder in a .pth file can be imported; its own .pth files, as of editable packages, do nothing.
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    done(*PIP, "--python", python, "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", *installed)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def scripts(wheel, tmp_path_factory):
+    """The folder of python and mdfl in an environment with the wheel."""
+    return environment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty current folder, and an environment without a path to the checkout."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XLA_FLAGS", "")
+    return tmp_path
+
+
+def from_the_checkout():
+    """The files of the checkout that the last command imported, other than packages of its environment."""
+    files = Path("imported.txt").read_text().splitlines()
+    assert any("shipped" in file or "mdfl_jax" in file for file in files)
+    folders = tuple(f"{ROOT / name}{os.sep}" for name in ("mdfl_jax", "configs", "launch", "tests", "benchmarks"))
+    return [file for file in files if file.startswith(folders)]
+
+
+def test_the_wheel_holds_the_package_alone(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    top = {name.partition("/")[0] for name in names}
+    assert top == {"mdfl_jax", f"mdfl_jax-{version('mdfl_jax')}.dist-info"}
+    below = {name for name in names if name.startswith("mdfl_jax/")}
+    shipped = {f"mdfl_jax/shipped/configs/{path.name}" for path in (ROOT / "configs").glob("*.py")}
+    assert shipped <= below
+    assert "mdfl_jax/shipped/configs/data/town.fcd.xml.gz" in below
+    for path in (ROOT / "mdfl_jax").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in below
+
+
+def test_a_shipped_study_its_report_and_the_list_of_members(scripts, elsewhere):
+    python = [scripts / "python", "-c", IMPORTED]
+    short = ["--config.rounds=20", "--config.seeds=1", "--config.model.name=linear", "--cache="]
+    out = done(*python, "sweep", "digits", *short, "--workdir=out")
+    assert out.startswith("digits: 4 points x 1 seeds = 4 runs of 20 rounds")
+    assert from_the_checkout() == []
+    assert "shipped/configs/digits.py" in json.loads(Path("out/config.json").read_text())["command"]
+    Path("out/report.html").unlink()
+    assert done(scripts / "mdfl", "report", "out") == "out/report.html\n"
+    assert Path("out/report.html").is_file()
+    listed = done(scripts / "mdfl", "info", "--list")
+    assert "\n  pame  " in listed
+    assert "\n  dcm  " in listed
+
+
+def test_a_study_that_imports_another_and_reads_a_shipped_file(scripts, elsewhere):
+    short = ["--config.rounds=2", "--config.eval_every=2", "--config.seeds=1", "--config.model.name=linear"]
+    out = done(scripts / "python", "-c", IMPORTED, "sweep", "trace_digits", *short, "--noreport", "--cache=")
+    assert out.startswith("trace_digits: 3 points x 1 seeds")
+    assert from_the_checkout() == []
+
+
+def test_a_member_of_ones_own_that_imports_a_shipped_study(scripts, elsewhere):
+    assert "wrote mine.py and test_mine.py" in done(scripts / "mdfl", "new", "mobility", "mine")
+    Path("study.py").write_text(
+        "from configs import digits\n\ndef get_config():\n    config = digits.get_config()\n"
+        "    config.use = 'mine.py'\n"
+        "    config.network.mobility, config.sweep, config.baseline = 'mine', '', ''\n    return config\n"
+    )
+    short = ["--config.rounds=2", "--config.eval_every=2", "--config.seeds=1", "--config.model.name=linear"]
+    flags = [*short, "--config.motion.patience=0.3", "--noreport", "--cache=", "--workdir=out"]
+    done(scripts / "python", "-c", IMPORTED, "sweep", "./study.py", *flags)
+    assert from_the_checkout() == []
+    manifest = json.loads(Path("out/config.json").read_text())
+    assert manifest["points"][0]["numbers"]["motion.patience"] == 0.3
+    assert manifest["command"].startswith("mdfl sweep --config=./study.py --config.rounds=2")
+
+
+def test_processes_that_a_command_starts_are_found_too(scripts, elsewhere):
+    """The child that compiles for a device that is not there is a module of the package."""
+    code = (
+        "from mdfl_jax.commands import ahead\nfrom mdfl_jax.errors import UserError\n"
+        "try:\n    ahead.in_a_child(0, ['--config=nowhere.py', '--dry_run'])\n"
+        "except UserError as error:\n    print(error)"
+    )
+    assert "--config=nowhere.py: there is no such file" in done(scripts / "python", "-c", code)
+
+
+def test_an_editable_installation_uses_the_configs_of_its_checkout(checkout, elsewhere, tmp_path_factory):
+    editable = environment(tmp_path_factory.mktemp("editable"), "--editable", checkout)
+    text = (checkout / "configs" / "digits.py").read_text()
+    assert text.count('config.name = "digits"') == 1
+    (checkout / "configs" / "digits.py").write_text(text.replace('config.name = "digits"', 'config.name = "edited"'))
+    short = ["--config.rounds=2", "--config.eval_every=2", "--config.seeds=1", "--config.model.name=linear"]
+    out = done(editable / "mdfl", "sweep", "trace_digits", *short, "--noreport", "--cache=")
+    assert out.startswith("trace_digits: 3 points")
+    assert done(editable / "mdfl", "sweep", "digits", *short, "--noreport", "--cache=").startswith("edited: 4 points")

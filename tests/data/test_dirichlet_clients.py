@@ -1,0 +1,144 @@
+"""Dirichlet laws of the clients' own labels: equal sizes, and draws without replacement."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mdfl_jax.data.partition import dirichlet_balanced, dirichlet_per_client
+from mdfl_jax.data.partition.dirichlet_per_client import draw_labels
+
+RULES = {"per client": dirichlet_per_client, "balanced": dirichlet_balanced}
+LABELS = np.random.default_rng(0).choice(4, 61, p=[0.5, 0.3, 0.2, 0]).astype(np.int32)  # label 3 is absent
+
+
+def counts_of(owner, labels, num_clients, num_classes):
+    table = np.zeros((num_clients, num_classes), int)
+    np.add.at(table, (owner, labels), 1)
+    return table
+
+
+@cache
+def compiled(name, num_clients):
+    rule = RULES[name]
+    return jax.jit(lambda key, labels, alpha: rule(key, labels, num_clients, alpha, 4))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=20, deadline=None)
+@given(
+    num_clients=st.sampled_from([1, 7, 100]),
+    seed=st.integers(0, 2**30),
+    alpha=st.sampled_from([1e-3, 0.05, 1.0, 1e3]),
+    shuffle=st.integers(0, 2**30),
+)
+def test_every_sample_has_one_owner_and_sizes_differ_by_at_most_one(name, num_clients, seed, alpha, shuffle):
+    """Also for an alpha whose shares underflow, and for more clients than samples."""
+    labels = np.random.default_rng(shuffle).permutation(LABELS)
+    owner = np.asarray(compiled(name, num_clients)(jax.random.key(seed), labels, alpha))
+    assert owner.min() >= 0
+    assert owner.max() < num_clients
+    sizes = np.bincount(owner, minlength=num_clients)
+    assert sizes.max() - sizes.min() <= 1
+
+
+def streams(seed, num_clients, alpha):
+    """What both rules draw first: turns [N], the logarithms of the shares [N, C], the key of the draws."""
+    key_turns, key_shares, key_draws, _ = jax.random.split(jax.random.key(seed), 4)
+    turns = np.asarray(jax.random.permutation(key_turns, num_clients))
+    return turns, np.asarray(jax.random.loggamma(key_shares, alpha, (num_clients, 4)), np.float64), key_draws
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_per_client_against_the_events_one_by_one(seed):
+    """Oracle: each client takes the earliest arrival of the classes that have samples left, one after another."""
+    num_clients, alpha = 7, 0.3
+    turns, log_shares, key_draws = streams(seed, num_clients, alpha)
+    left, expected = np.bincount(LABELS, minlength=4), np.zeros((num_clients, 4), int)
+    for turn, client in enumerate(turns):
+        gaps = np.asarray(jax.random.exponential(jax.random.fold_in(key_draws, client), (4, 9)), np.float64)
+        arrivals, at = gaps.cumsum(axis=1), np.zeros(4, int)
+        for _ in range(61 // 7 + (turn < 61 % 7)):
+            times = [np.log(arrivals[c, at[c]]) - log_shares[client, c] if left[c] else np.inf for c in range(4)]
+            label = int(np.argmin(times))
+            at[label] += 1
+            left[label] -= 1
+            expected[client, label] += 1
+    owner = compiled("per client", num_clients)(jax.random.key(seed), LABELS, alpha)
+    np.testing.assert_array_equal(counts_of(np.asarray(owner), LABELS, num_clients, 4), expected)
+    assert left.sum() == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_balanced_against_the_turns_one_by_one(seed):
+    """Oracle: in each turn one client draws one label among the classes that have samples left."""
+    num_clients, alpha = 7, 0.3
+    turns, log_shares, key_draws = streams(seed, num_clients, alpha)
+    left, expected = np.bincount(LABELS, minlength=4), np.zeros((num_clients, 4), int)
+    for turn in range(61):
+        client = turns[turn % num_clients]
+        noise = np.asarray(jax.random.gumbel(jax.random.fold_in(key_draws, turn), (4,)))
+        label = int(np.argmax(np.where(left > 0, log_shares[client] + noise, -np.inf)))
+        left[label] -= 1
+        expected[client, label] += 1
+    owner = compiled("balanced", num_clients)(jax.random.key(seed), LABELS, alpha)
+    np.testing.assert_array_equal(counts_of(np.asarray(owner), LABELS, num_clients, 4), expected)
+
+
+def law_of_draws(share, left, count):
+    """The exact law of the counts of sequential draws: {counts: probability}."""
+    law = {(0,) * len(left): 1.0}
+    for _ in range(count):
+        after = {}
+        for taken, probability in law.items():
+            open_classes = [c for c in range(len(left)) if taken[c] < left[c]]
+            total = sum(share[c] for c in open_classes)
+            for c in open_classes:
+                key = tuple(k + (j == c) for j, k in enumerate(taken))
+                after[key] = after.get(key, 0.0) + probability * share[c] / total
+        law = after
+    return law
+
+
+def test_draws_have_the_law_of_sequential_draws_without_replacement():
+    """The Poisson race is a fast form of: draw a label, leave out classes that are used up, draw again."""
+    share, left, count, draws = np.array([0.6, 0.3, 0.1]), np.array([2, 3, 3]), 5, 8000
+    keys = jax.random.split(jax.random.key(0), draws)
+    found = jax.vmap(lambda key: draw_labels(key, jnp.log(share), jnp.array(left), jnp.int32(count), 6))(keys)
+    law = law_of_draws(share, left, count)
+    seen = dict.fromkeys(law, 0)
+    for taken in np.asarray(found).tolist():
+        seen[tuple(taken)] += 1  # any other key would be impossible under the law
+    observed, expected = np.array([(seen[taken], draws * law[taken]) for taken in law]).T
+    assert expected.min() > 5
+    assert stats.chisquare(observed, expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_alpha_decides_how_many_classes_a_client_holds(name):
+    """Tiny: about one class; huge: the proportions of the data."""
+    labels = np.arange(61, dtype=np.int32) % 4  # as many as LABELS, for which the rules are compiled already
+    of_tiny, of_huge = (
+        counts_of(np.asarray(compiled(name, 7)(jax.random.key(0), labels, alpha)), labels, 7, 4)
+        for alpha in (1e-3, 1e4)
+    )
+    assert (of_tiny.max(axis=1) / of_tiny.sum(axis=1)).mean() > 0.7
+    assert (of_huge.max(axis=1) / of_huge.sum(axis=1)).mean() < 0.55
+
+
+@pytest.mark.long
+def test_who_is_last_takes_what_is_left_only_where_clients_come_one_after_another():
+    """Per client, the last client's labels are those that nobody wanted; in turns, all share them."""
+    labels = np.repeat(np.arange(4, dtype=np.int32), [200, 20, 20, 20])  # 200 of label 0, which few clients prefer
+    spread = {}
+    for name in RULES:
+        owner = [np.asarray(compiled(name, 13)(jax.random.key(seed), labels, 0.1)) for seed in range(10)]
+        held = np.stack([counts_of(one, labels, 13, 4)[:, 0] / 20 for one in owner])
+        spread[name] = ((held > 0) & (held < 1)).mean()
+    assert spread["balanced"] > spread["per client"]

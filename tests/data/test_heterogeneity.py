@@ -1,0 +1,90 @@
+"""Numbers of heterogeneity, against values in closed form and against plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.data.heterogeneity import (
+    coefficient_of_variation,
+    earth_movers_distance,
+    effective_classes,
+    gini,
+    heterogeneity,
+    total_variation,
+)
+
+ALIKE = np.array([[5, 10, 15], [1, 2, 3], [0, 0, 0]])  # a client without samples counts in the sizes only
+ONE_CLASS_EACH = 7 * np.eye(4, dtype=int)
+
+
+def test_alike_clients():
+    found = heterogeneity(ALIKE)
+    assert found.total_variation == pytest.approx(0)
+    assert found.earth_movers == pytest.approx(0)
+    shares = np.array([1, 2, 3]) / 6
+    assert found.effective_classes == pytest.approx(math.exp(-sum(p * math.log(p) for p in shares)))
+    assert (found.smallest, found.largest, found.empty) == (0, 30, 1)
+
+
+def test_one_class_each():
+    """TV is 1 - 1/C, its double in the 1-norm; one effective class; equal sizes."""
+    found = heterogeneity(ONE_CLASS_EACH)
+    assert found.total_variation == pytest.approx(0.75)
+    assert found.earth_movers == pytest.approx(1.5)
+    assert found.effective_classes == pytest.approx(1)
+    assert found.size_gini == pytest.approx(0)
+    assert found.size_variation == pytest.approx(0)
+
+
+def test_k_classes_in_equal_parts_are_k_effective_classes():
+    assert effective_classes(np.array([[4, 4, 0, 0], [0, 0, 9, 9]])) == pytest.approx(2)
+    assert effective_classes(np.array([[3, 3, 3, 3]])) == pytest.approx(4)
+
+
+def test_two_clients_by_hand():
+    """p_1 = (3/4, 1/4), p_2 = (0, 1), p = (3/6, 3/6): the distances are 1/4 and 1/2."""
+    counts = np.array([[3, 1], [0, 2]])
+    assert total_variation(counts) == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert earth_movers_distance(counts) == pytest.approx(1 / 4 + 1 / 2)
+
+
+def test_one_client_holds_everything():
+    assert gini(np.array([0, 0, 0, 12])) == pytest.approx(1 - 1 / 4)
+    assert coefficient_of_variation(np.array([0, 0, 0, 12])) == pytest.approx(math.sqrt(3))
+
+
+COUNTS = st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=6).filter(
+    lambda rows: sum(map(sum, rows)) > 0
+)
+
+
+@settings(deadline=None)
+@given(COUNTS)
+def test_against_loops(rows):
+    counts, n = np.array(rows), sum(map(sum, rows))
+    overall = [sum(row[c] for row in rows) / n for c in range(3)]
+    held = [[x / sum(row) for x in row] for row in rows if sum(row)]
+    tv = [max(sum(p[c] - overall[c] for c in part) for part in SUBSETS) for p in held]  # the largest gap of any event
+    assert total_variation(counts) == pytest.approx(sum(tv) / len(tv), abs=1e-12)
+    entropy = [-sum(x * math.log(x) for x in p if x) for p in held]
+    assert effective_classes(counts) == pytest.approx(sum(map(math.exp, entropy)) / len(held))
+    sizes = [sum(row) for row in rows]
+    pairs = sum(abs(a - b) for a in sizes for b in sizes)
+    assert gini(counts.sum(axis=1)) == pytest.approx(pairs / (2 * len(sizes) * n), abs=1e-12)
+    mean = n / len(sizes)
+    variance = sum((size - mean) ** 2 for size in sizes) / len(sizes)
+    assert coefficient_of_variation(counts.sum(axis=1)) == pytest.approx(math.sqrt(variance) / mean, abs=1e-12)
+
+
+SUBSETS = [[c for c in range(3) if bits >> c & 1] for bits in range(8)]
+
+
+@settings(deadline=None)
+@given(COUNTS, st.permutations(range(3)), st.integers(2, 5))
+def test_names_of_labels_and_the_unit_of_counts_do_not_matter(rows, order, times):
+    counts = np.array(rows)
+    np.testing.assert_allclose(heterogeneity(counts), heterogeneity(counts[:, order]), atol=1e-12)
+    np.testing.assert_allclose(heterogeneity(counts)[:5], heterogeneity(counts * times)[:5], atol=1e-12)

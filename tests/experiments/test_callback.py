@@ -1,0 +1,215 @@
+"""A callback sees each evaluation once and in order, and may stop a study, which then goes on bit for bit."""
+
+import contextlib
+import importlib
+import io
+import signal
+import sys
+import threading
+import warnings
+
+import jax
+import numpy as np
+import pytest
+import tqdm.auto
+
+import mdfl_jax
+from mdfl_jax import Interrupted
+from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.run.batch import batches_of
+from mdfl_jax.experiments.run.callback import Callback
+from mdfl_jax.experiments.run.events import Evaluated
+from mdfl_jax.metrics.history import Metrics
+
+# Two batches, of five runs and of four: the second point has a seed in each of them. Four evaluations a batch.
+STUDY = {
+    "sweep": "network.mobility=static,random_movement,dcm",
+    "seeds": 3,
+    "engine.runs_per_batch": 5,
+    "engine.record_positions": True,
+    "rounds": 6,
+    "algorithm.batch_size": 4,
+}
+PARTS = [("static", [0, 1, 2]), ("random_movement", [0, 1])], [("random_movement", [2]), ("dcm", [0, 1, 2])]
+CALLS = [(point, seeds, r) for parts in PARTS for r in (0, 2, 4, 6) for point, seeds in parts]
+
+
+class OwnError(Exception):
+    pass
+
+
+class Watcher:
+    """Records what it sees, and does something at its n-th call, counted from 1."""
+
+    def __init__(self, at=0, do=lambda: None):
+        self.at, self.do, self.seen = at, do, []
+
+    def __call__(self, info):
+        kept = info._replace(metrics={name: np.copy(values) for name, values in info.metrics.items()})
+        self.seen.append(kept)
+        for values in info.metrics.values():
+            values[...] = 0  # the results must not notice
+        return self.do() if len(self.seen) == self.at else None
+
+    @property
+    def calls(self):
+        return [(info.point, info.seeds, info.round) for info in self.seen]
+
+
+def fail():
+    raise OwnError("of the user")
+
+
+@pytest.fixture(scope="module")
+def reference(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference") / "run"
+    return mdfl_jax.run(tiny(**STUDY), folder)
+
+
+@pytest.fixture(scope="module")
+def watched(tiny, tmp_path_factory):
+    watcher = Watcher()
+    return mdfl_jax.run(tiny(**STUDY), tmp_path_factory.mktemp("watched") / "run", on_evaluation=watcher), watcher
+
+
+def assert_same(results, reference):
+    assert (results.workdir / "metrics.jsonl").read_bytes() == (reference.workdir / "metrics.jsonl").read_bytes()
+    assert results.arrays.keys() == reference.arrays.keys()
+    for name, values in reference.arrays.items():
+        np.testing.assert_array_equal(results.arrays[name], values, err_msg=name)
+    files = {path.name for path in reference.workdir.iterdir()}
+    assert {path.name for path in results.workdir.iterdir()} == files
+
+
+def test_each_evaluation_is_seen_once_and_in_order(watched, reference):
+    results, watcher = watched
+    assert watcher.calls == CALLS
+    assert_same(results, reference)
+    seconds = [info.seconds for info in watcher.seen]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+
+
+def test_the_values_are_those_of_the_history(watched, reference):
+    for info in watched[1].seen:
+        p, s, e = reference.points.index(info.point), np.array(info.seeds), info.round // 2
+        own = {name.partition("/")[2] for name in reference.arrays if name.startswith(f"{p}/")}
+        unmeasured = set(info.metrics) - own
+        assert unmeasured == {"validation_loss", "objective"}
+        assert own - set(info.metrics) == {"label_counts", "is_mobile", "reached"}
+        for name, values in info.metrics.items():
+            if name in unmeasured:
+                assert np.isnan(values).all()
+                assert values.shape == (len(s),)
+            elif name == "position":
+                since = slice(0, 1) if e == 0 else slice(2 * e - 1, 2 * e + 1)
+                np.testing.assert_array_equal(values, reference.array(name, p)[s, since])
+            else:
+                np.testing.assert_array_equal(values, reference.array(name, p)[s, e], err_msg=name)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("do", [lambda: True, fail], ids=["true", "error"])
+@pytest.mark.parametrize("at", [1, 4, 7, 8, 9, 14])
+def test_a_stopped_study_goes_on_bit_for_bit(tiny, tmp_path, reference, at, do):
+    """At the first call, in the middle, at the first and the second point of a batch's end, in the second batch."""
+    first, second, stops = Watcher(at, do), Watcher(), Interrupted if do is not fail else OwnError
+    with pytest.raises(stops):
+        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=first)
+    together = at + at % 2  # both points of an evaluation are seen, but for an error in between
+    assert first.calls == CALLS[: at if do is fail else together]
+    results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=second)
+    assert second.calls == CALLS[together:]
+    assert_same(results, reference)
+
+
+def test_an_error_is_the_users_own(tiny, tmp_path, reference):
+    """Also at the last evaluation of the study, after which only the results are to be written."""
+    error = OwnError("as it was")
+    error.__cause__ = cause = KeyError("why")
+
+    def throw(info):
+        if (info.point, info.round) == ("dcm", 6):
+            raise error
+
+    with pytest.raises(OwnError) as caught:
+        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=throw)
+    assert caught.value is error
+    assert error.__cause__ is cause
+    assert error.__context__ is None
+    watcher = Watcher()
+    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
+    assert not watcher.seen
+
+
+def test_a_stop_at_the_end_stops_nothing_and_a_finished_study_is_only_read(tiny, tmp_path, reference):
+    results = mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=Watcher(len(CALLS), lambda: True))
+    assert_same(results, reference)
+    watcher = Watcher()
+    mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher)
+    assert not watcher.seen
+
+
+def test_without_a_workdir_the_stop_says_what_would_help(tiny):
+    with pytest.raises(Interrupted, match=r"nothing is saved; with a workdir, mdfl_jax\.run\(config, workdir\) could"):
+        mdfl_jax.run(tiny(**STUDY), on_evaluation=lambda info: True)
+
+
+def test_a_batch_of_another_process_is_seen_as_one_that_runs_here(tiny, watched):
+    """Its evaluations come in one event; those that an earlier run has made are left out."""
+    study, results = make_study(tiny(**STUDY)), watched[0]
+    batch = batches_of(study)[0]
+    declared = batch.group.simulation.metrics
+    runs = [(results.points.index(study.points[run.point].id), run.seed) for run in batch.runs]
+
+    def of_runs(name):
+        return np.stack([results.array(name, p)[s] for p, s in runs])
+
+    told = {m.name: of_runs(m.name) for m in declared if f"0/{m.name}" in results.arrays}
+    unknown = {m.name: np.full((5, 4), np.nan) for m in declared if m.optional}
+    words = {"bits": np.stack([np.zeros((5, 4, 6)), of_runs("bits_sent")], axis=-1)}
+    rounds = {"round": np.broadcast_to(results.arrays["rounds"], (5, 4))}
+    metrics = Metrics(declared, told | unknown | words | rounds)
+    for earlier in (0, 3, 4):
+        whole = Watcher()
+        sink = Callback(study, whole, lambda error: None)
+        with sink:
+            sink.take(Evaluated(batch, metrics, None, first=True, earlier=earlier))
+        assert whole.calls == CALLS[2 * earlier : 8]
+        for found, seen in zip(whole.seen, watched[1].seen[2 * earlier : 8]):
+            jax.tree.map(np.testing.assert_array_equal, found.metrics, seen.metrics)
+
+
+def test_a_study_runs_in_a_thread(tiny, tmp_path, reference):
+    handler, found = signal.getsignal(signal.SIGINT), []
+    thread = threading.Thread(target=lambda: found.append(mdfl_jax.run(tiny(**STUDY), tmp_path, progress=False)))
+    thread.start()
+    thread.join()
+    assert_same(found[0], reference)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch, capsys, progress):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with contextlib.redirect_stdout(Terminal()) as out:
+        mdfl_jax.run(tiny(), progress=progress)
+    assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
+    assert bool(terminal.getvalue()) == progress
+    assert out.getvalue() == ""
+
+
+def test_without_a_terminal_nothing_is_printed(tiny, capfd):
+    mdfl_jax.run(tiny())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_bar_of_terminals_and_notebooks_is_imported_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.reload(tqdm.auto)

@@ -1,0 +1,133 @@
+"""The partitions in a study: what is shown without training is what is drawn, and mistakes are told in one line."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax import UserError
+from mdfl_jax.client_padding import Held
+from mdfl_jax.data.heterogeneity import heterogeneity
+from mdfl_jax.data.partition import by_place
+from mdfl_jax.data.sources import load
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.experiments.ahead.partitions import describe, draw
+from mdfl_jax.mobility import MOBILITIES, Motion
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.rng import stream
+
+DRAWN = tuple(name for name in MOBILITIES if name not in ("trace", "static_trace", "contacts"))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("warm_up", [0, 3])
+def test_first_places_do_not_depend_on_the_data(name, warm_up):
+    """So that data may depend on places (`Task.by_place`)."""
+    network = spatial(6, 5, [name])
+    params = SpatialParams(
+        np.int32(2), np.float32(2), np.float32(2), np.int32(0), motion=Motion(warm_up=np.int32(warm_up))
+    )
+    one_label = Held(jnp.ones(6, jnp.int32), jnp.ones((6, 1), jnp.int32))
+    many = Held(jnp.arange(6), jnp.asarray(np.random.default_rng(0).integers(0, 9, (6, 4)), jnp.int32))
+    places = [network.places(network.init(params, jax.random.key(1), held)).position for held in (one_label, many)]
+    np.testing.assert_array_equal(*places)
+
+
+@pytest.mark.parametrize("graph", ["", "ring"])
+def test_by_place_draws_with_the_places_of_the_run(tiny, graph):
+    """Oracle: the partition of the first places that the network itself tells."""
+    config = tiny(**{"data.partition": "by_place", "data.place_spread": 0.15, "network.graph": graph})
+    study = make_study(config)
+    (drawn,), (group,) = draw(study), study.groups
+    labels = jnp.asarray(load("digits", limit_train=120).y_train)
+    init = jax.jit(lambda key: group.simulation.init(group.simulation.data, group.hparams[0], key)[1].position[0])
+    for seed, counts in zip(study.seeds, drawn.counts):
+        key = jax.random.key(seed)
+        owner = by_place(stream(key, "partition"), labels, init(key), jnp.float32(0.15), 10)
+        table = np.zeros((6, 10), int)
+        np.add.at(table, (np.asarray(owner), np.asarray(labels)), 1)
+        np.testing.assert_array_equal(counts, table)
+
+
+@pytest.mark.long
+def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path):
+    """Points of two programs and of two numbers; those that differ in movement alone draw the same."""
+    axes = "data.partition+data.alpha=dirichlet+0.1,dirichlet+1.0,dirichlet_balanced+0.1; network.mobility=static,dcm"
+    study = make_study(tiny(sweep=axes, first_seed=3))
+    shown = draw(study)
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    assert [drawn.points for drawn in shown] == [[0, 1], [2, 3], [4, 5]]
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        for drawn in shown:
+            for point in drawn.points:
+                np.testing.assert_array_equal(history[f"{point}/label_counts"], drawn.counts)
+
+
+def test_a_description_says_the_counts_and_the_numbers(tiny):
+    study = make_study(tiny(**{"data.partition": "shards", "sweep": "network.mobility=static,dcm"}))
+    (drawn,) = draw(study)
+    lines = describe(study, drawn).splitlines()
+    assert lines[0] == "points     all 2"
+    assert "shards, data.shards_per_client=2" in lines[2]
+    assert "6, which hold 120 samples of 10 labels" in lines[3]
+    rows = [line.split() for line in lines if line[:6].strip().isdigit()]
+    np.testing.assert_array_equal([[int(cell) for cell in row[1:11]] for row in rows], drawn.counts[0])
+    assert [int(row[11]) for row in rows] == drawn.counts[0].sum(axis=1).tolist()
+    assert [int(row[12]) for row in rows] == (drawn.counts[0] > 0).sum(axis=1).tolist()
+    of_seeds = [heterogeneity(counts).total_variation for counts in drawn.counts]
+    (line,) = (line for line in lines if line.startswith("total variation"))
+    assert line.split()[-2:] == [f"{np.mean(of_seeds):.4g}", f"{np.std(of_seeds, ddof=1):.4g}"]
+
+
+def test_many_clients_and_labels_are_cut_short(tiny):
+    study = make_study(tiny(**{"network.num_clients": 110}))
+    text = describe(study, draw(study)[0])
+    assert "... and 10 more clients" in text
+    assert len(text.splitlines()) < 130
+
+
+def test_a_table_decides(tiny, tmp_path):
+    owner = np.random.default_rng(0).integers(-1, 6, 120)
+    np.savetxt(tmp_path / "owner.csv", owner, fmt="%d")
+    study = make_study(tiny(**{"data.partition": "table", "data.table": str(tmp_path / "owner.csv")}))
+    (drawn,) = draw(study)
+    labels, expected = load("digits", limit_train=120).y_train, np.zeros((6, 10), int)
+    np.add.at(expected, (owner[owner >= 0], labels[owner >= 0]), 1)
+    np.testing.assert_array_equal(drawn.counts, [expected, expected])
+
+
+def test_natural_owners_decide(tiny, tmp_path):
+    """Also those of a subset, in which one owner has no sample, and without the validation samples."""
+    images = np.zeros((60, 4, 4), np.uint8)
+    images[:, 0, 0] = np.arange(60)
+    labels, client = np.arange(60) % 3, np.arange(60) // 6 * 10
+    np.savez(tmp_path / "owned.npz", x_train=images, y_train=labels, x_test=images, y_test=labels, client=client)
+    changes = {"data.name": "owned", "data.dir": str(tmp_path), "data.limit_train": 45, "data.limit_test": 0}
+    changes |= {"data.validation": 5, "data.partition": "by_owner", "network.num_clients": 4}
+    study = make_study(tiny(**changes))
+    owners = len(np.unique(study.groups[0].dataset.client))
+    (drawn,) = draw(study)
+    assert drawn.counts.sum(axis=(1, 2)).tolist() == [40, 40]
+    assert owners < 10, "an owner is missing in the subset"
+    with pytest.raises(UserError, match=rf"come from {owners} owners, fewer than network\.num_clients, which is 11"):
+        make_study(tiny(**changes | {"network.num_clients": 11}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"data.partition": "by_owner"}, "data.partition is by_owner; digits has no array 'client'"),
+        ({"data.partition": "table"}, "data.table is ''; data.partition table needs a CSV or npz file"),
+        ({"data.partition": "table", "data.table": "no.csv"}, "'no.csv' cannot be read (No such file or directory)"),
+        ({"data.partition": "quantity_skew", "data.beta": 0.0}, "data.beta is 0.0; it must be greater than 0"),
+        ({"data.partition": "power_law", "data.exponent": -1.0}, "data.exponent is -1.0; it must be at least 0"),
+        ({"data.partition": "by_place", "data.place_spread": 0.0}, "data.place_spread is 0.0; it must be greater"),
+        ({"data.partition": "dirichlet_balanced", "data.alpha": 0.0}, "data.alpha is 0.0; it must be greater than 0"),
+    ],
+)
+def test_a_mistake_is_one_line(tiny, changes, says):
+    with pytest.raises(UserError) as error:
+        make_study(tiny(**changes))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,204 @@
+"""Metrics of the predictions, measured on request: against loops in NumPy, over meshes, and in the files of a study."""
+
+import json
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
+
+from mdfl_jax import Schedule, UserError
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
+from mdfl_jax.metrics.builtin import accuracy
+from mdfl_jax.metrics.declare import CLASSES, HOLDS, Metric
+from mdfl_jax.metrics.evaluation import Evaluation
+from mdfl_jax.metrics.predictions import BINS
+from mdfl_jax.models import make_model
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.report.page import write_report
+from mdfl_jax.sharding import client_mesh
+from mdfl_jax.simulation import build
+from mdfl_jax.tasks import classification
+
+N, C = 6, 4  # label 3 has training samples and no test samples
+
+
+@cache
+def dataset():
+    data = toy_dataset(num_train=90, num_test=31, num_classes=3)
+    y_train = data.y_train.copy()
+    y_train[::9] = 3
+    return data._replace(y_train=y_train, num_classes=C)
+
+
+@cache
+def measured():
+    """The models after two rounds, their logits for the test samples, and all metrics on request."""
+    task = toy_task(N, dataset=dataset())
+    schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST))
+    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
+    hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
+    carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
+    carry, metrics = jax.jit(simulation.advance)(simulation.data, hparams, key, carry)
+    counts = np.asarray(carry.clients.label_counts)
+    models = dpsgd().params(carry.algorithm)
+    mean = jax.tree.map(lambda leaf: leaf.mean(axis=0, keepdims=True), models)
+    logits, judged = (np.asarray(logits_of(task, params), np.float64) for params in (models, mean))
+    return jax.device_get(metrics), counts, logits, judged[0]
+
+
+def logits_of(task, models):
+    """[M, samples, C], gathered by a tally: one chunk holds all test samples of the toy data set."""
+    return task.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
+
+
+def test_the_gathered_logits_are_those_of_the_scores():
+    metrics, _, logits, judged = measured()
+    labels = dataset().y_test
+    assert logits.shape[1] >= len(labels)
+    right = logits[:, : len(labels)].argmax(axis=2) == labels
+    np.testing.assert_allclose(metrics.accuracy, right.mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(metrics.mean_model_accuracy, (judged[: len(labels)].argmax(axis=1) == labels).mean())
+
+
+def test_class_accuracy_against_loops():
+    metrics, _, _, judged = measured()
+    labels = dataset().y_test
+    for c in range(3):
+        mine = [judged[k].argmax() == c for k in range(len(labels)) if labels[k] == c]
+        assert metrics.class_accuracy[c] == pytest.approx(np.mean(mine))
+    assert np.isnan(metrics.class_accuracy[3])
+    assert np.nanmin(metrics.class_accuracy) < np.nanmax(metrics.class_accuracy), "a test that can see a mistake"
+
+
+def test_personal_accuracy_against_loops():
+    metrics, counts, logits, _ = measured()
+    labels = dataset().y_test
+    for i in range(N):
+        right = [logits[i, k].argmax() == labels[k] for k in range(len(labels))]
+        of_label = [np.mean([r for r, y in zip(right, labels) if y == c]) for c in range(3)]
+        expected = sum(counts[i, c] * of_label[c] for c in range(3)) / counts[i, :3].sum()
+        assert metrics.personal_accuracy[i] == pytest.approx(expected, rel=1e-5)
+    assert (np.abs(metrics.personal_accuracy - metrics.accuracy) > 0.01).any()
+
+
+def test_calibration_error_against_loops():
+    metrics, _, _, judged = measured()
+    labels, found = dataset().y_test, 0.0
+    of_bin = [[] for _ in range(BINS)]
+    for logits, label in zip(judged, labels):
+        probability = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        place = next(b for b in range(BINS) if probability.max() <= (b + 1) / BINS + 1e-12)
+        of_bin[place].append((logits.argmax() == label, probability.max()))
+    for members in filter(None, of_bin):
+        correct, confidence = np.mean(members, axis=0)
+        found += len(members) / len(labels) * abs(correct - confidence)
+    assert sum(map(bool, of_bin)) > 3
+    assert metrics.calibration_error == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.long
+def test_the_sums_do_not_depend_on_the_devices():
+    """One device, four devices, and models evaluated one after another."""
+
+    def sums(mesh):
+        task = classification(dataset(), make_model("linear", C), N, mesh=mesh)
+        models = jax.vmap(lambda key: task.init(task.data, key))(jax.random.split(jax.random.key(0), N))
+        count = lambda logits, labels, mask: (logits * mask[None, :, None]).sum(axis=1)  # noqa: E731
+        return jax.jit(lambda models: task.over_test(task.data, None, models, count))(models)
+
+    assert_trees_equal(sums(None), sums(client_mesh(jax.devices()[:4], 4)), 1e-4)
+
+
+def test_jain_and_variance_are_those_of_the_accuracies():
+    values = np.array([0.5, 0.25, 0.75, 0.0], np.float32)
+    assert accuracy.more["jain"](values) == pytest.approx(1.5**2 / (4 * (0.25 + 0.0625 + 0.5625)))
+    assert accuracy.more["variance"](values) == pytest.approx(np.var([0.5, 0.25, 0.75, 0.0]))
+    assert accuracy.more["jain"](np.full(7, 0.3)) == pytest.approx(1)
+    assert accuracy.more["jain"](np.eye(5)[0]) == pytest.approx(1 / 5)
+    assert np.isnan(accuracy.more["jain"](np.zeros(3)))
+    assert np.isnan(accuracy.more["jain"](np.full(3, np.nan)))
+
+
+def test_nobody_pays_who_does_not_ask(monkeypatch):
+    assert not {one.name for one in metrics_of()} & {one.name for one in ON_REQUEST}
+    assert not {one.name for one in BUILT_IN} & {one.name for one in ON_REQUEST}
+    assert [one.name for one in metrics_of(asked=("personal_accuracy",))][-1] == "personal_accuracy"
+    task = toy_task(N)._replace(over_test=lambda *_: pytest.fail("measured, and nobody asked"))
+    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
+    jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("personal_acuracy", "did you mean 'personal_accuracy'"),
+        ("loss", "'loss' is measured in every study; on request are"),
+        ("class_accuracy,,lambda_2", "'lambda_2' is measured in every study"),
+    ],
+)
+def test_a_wrong_name_is_told(text, says):
+    with pytest.raises(UserError, match=says) as error:
+        asked_for(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_list_of_names():
+    assert asked_for("") == ()
+    assert asked_for(" class_accuracy, personal_accuracy,class_accuracy") == ("class_accuracy", "personal_accuracy")
+
+
+def test_a_task_without_labels_is_told(tiny_config):
+    config = tiny_config(**{"data.name": "synthetic:linear", "metrics": "calibration_error"})
+    with pytest.raises(UserError, match="'calibration_error' needs test samples with labels"):
+        make_study(config)
+
+
+def test_an_axis_of_classes_has_no_sums_over_rounds():
+    one = Metric("mine", lambda at: 0, HOLDS, (CLASSES,), each_round=lambda view: 0)
+    with pytest.raises(UserError, match="cannot have each_round"):
+        metrics_of((one,))
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_an_own_metric_may_wait_for_a_request():
+    @metric("told", still=HOLDS, shape=(), on_request=True)
+    def told(at: Evaluation):
+        return at.round
+
+    assert "told" not in [one.name for one in metrics_of()]
+    assert asked_for("told") == ("told",)
+    assert [one.name for one in metrics_of(asked=("told",))][-1] == "told"
+
+
+@pytest.mark.long
+def test_they_are_in_every_file_and_nothing_else_changes(tiny_config, tmp_path):
+    names = [one.name for one in ON_REQUEST]
+    for folder, asked in (("without", ""), ("with", ",".join(names))):
+        config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})
+        run_study(make_study(config), tmp_path / folder, log=lambda line: None)
+    lines, summaries, arrays = {}, {}, {}
+    for folder in ("without", "with"):
+        text = (tmp_path / folder / "metrics.jsonl").read_text()
+        lines[folder] = [json.loads(line) for line in text.splitlines()]
+        summaries[folder] = json.loads((tmp_path / folder / "summary.json").read_text())
+        arrays[folder] = dict(np.load(tmp_path / folder / "history.npz"))
+    keys = {"class_accuracy", "class_accuracy_min", "personal_accuracy", "personal_accuracy_min", "calibration_error"}
+    for before, after in zip(lines["without"], lines["with"], strict=True):
+        assert after.keys() - before.keys() == keys
+        same = [key for key, value in before.items() if not isinstance(value, float)]
+        assert {key: after[key] for key in same} == {key: before[key] for key in same}
+    for name, values in arrays["without"].items():  # another program, so rounding may differ
+        np.testing.assert_allclose(arrays["with"][name], values, rtol=1e-4, atol=1e-6)
+    assert arrays["with"]["0/class_accuracy"].shape == (2, 3, 10)
+    assert arrays["with"]["0/personal_accuracy"].shape == (2, 3, 6)
+    assert arrays["with"]["1/calibration_error"].shape == (2, 3)
+    assert [one["name"] for one in summaries["with"]["metrics"]] == names
+    assert "metrics" not in summaries["without"]
+    point = summaries["with"]["points"][0]["personal_accuracy"]
+    last = arrays["with"]["0/personal_accuracy"][:, -1].astype(float)
+    assert point["per_seed"] == [float(np.nanmean(of_seed)) for of_seed in last]
+    assert "personal accuracy (%)" in write_report(tmp_path / "with").read_text()

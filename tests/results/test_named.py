@@ -1,0 +1,111 @@
+"""Arrays with named axes, made of arrays by number: a slow loop gives the same."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdfl_jax import Results
+from mdfl_jax.errors import UserError
+from mdfl_jax.metrics.declare import CLASSES, CLIENTS, ROUNDS, Metric
+
+# The axes of a metric of each kind after the seed: E evaluations, R + 1 rounds, N clients.
+KINDS = {"scalar": "E", "of_clients": "EN", "of_five": "EN5", "matrix": "E34", "places": "RN2", "by_label": "ENCC"}
+SHAPES = {
+    "scalar": (),
+    "of_clients": (CLIENTS,),
+    "of_five": (CLIENTS, 5),
+    "matrix": (3, 4),
+    "places": (ROUNDS, CLIENTS, 2),
+    "by_label": (CLIENTS, CLASSES, CLASSES),
+}
+DIMS = {
+    "scalar": ("round",),
+    "of_clients": ("round", "client"),
+    "of_five": ("round", "client", "of_five_axis"),
+    "matrix": ("round", "matrix_axis", "matrix_axis_2"),
+    "places": ("each_round", "client", "places_axis"),
+    "by_label": ("round", "client", "label", "label_2"),
+}
+
+
+def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
+    """Results with one sweep point for each number of clients; ``kinds`` are the metrics that each of them has."""
+    rng = np.random.default_rng(0)
+    rounds = np.arange(evaluations, dtype=np.int32) * every
+    arrays = {"rounds": rounds}
+    for p, (n, names) in enumerate(zip(clients, kinds)):
+        sizes = {"E": evaluations, "R": rounds[-1] + 1, "N": n, "C": 2 + p}
+        for name in names:
+            size = tuple(sizes.get(axis) or int(axis) for axis in KINDS[name])
+            values = rng.normal(size=(seeds, *size))
+            arrays[f"{p}/{name}"] = (100 * values).astype(np.int32) if name == "scalar" else values.astype(np.float32)
+        arrays[f"{p}/label_counts"] = rng.integers(1, 9, (seeds, n, 2 + p)).astype(np.int32)
+        arrays[f"{p}/is_mobile"] = np.ones((seeds, n), bool)
+    own = [Metric(name, lambda at: None, None, shape=shape, unit="m") for name, shape in shapes.items()]
+    points = [{"id": f"point {p}", "overrides": {}} for p in range(len(clients))]
+    summary = {"points": points, "metrics": [metric.described._asdict() for metric in own]}
+    return Results({"config": {}, "seeds": [3 + s for s in range(seeds)], "name": "made"}, summary, [], arrays, None)
+
+
+@given(
+    points=st.lists(
+        st.tuples(st.integers(1, 6), st.sets(st.sampled_from(sorted(KINDS))).map(sorted)), min_size=1, max_size=4
+    ),
+    seeds=st.integers(1, 3),
+    evaluations=st.integers(1, 4),
+)
+def test_every_array_is_found_by_its_coordinates_and_the_rest_is_missing(points, seeds, evaluations):
+    results = make(*zip(*points), seeds=seeds, evaluations=evaluations)
+    found = results.to_xarray()
+    assert set(found) == {name.partition("/")[2] for name in results.arrays} - {""}
+    assert list(found.seed) == results.seeds
+    for name, array in found.items():
+        missing, fact = 0, name in ("label_counts", "is_mobile")
+        for p, point in enumerate(results.points):
+            of_point = array.sel(point=point)
+            own = results.arrays.get(f"{p}/{name}")
+            if own is None:
+                assert np.isnan(of_point).all()
+                missing += of_point.size
+                continue
+            part = of_point.isel({dim: slice(size) for dim, size in zip(of_point.dims, own.shape)})
+            np.testing.assert_array_equal(part, own)
+            missing += of_point.size - own.size
+        assert int((array == 0).sum() if fact else array.isnull().sum()) == missing
+        if not missing:
+            assert array.dtype == own.dtype  # nothing is converted without need
+
+
+def test_axes_and_coordinates_have_names():
+    results = make([4, 6], [list(KINDS)] * 2)
+    for name, dims in DIMS.items():
+        array = results[name]
+        assert array.dims == ("point", "seed", *dims) == results.metrics[name].dims
+        assert array.shape == results.metrics[name].shape
+        assert array.attrs == {"long_name": name.replace("_", " "), "units": "m"}
+    assert results["label_counts"].dims == ("point", "seed", "client", "label")
+    assert results["places"].sizes["client"] == 6
+    assert list(results["scalar"]["round"]) == [0, 2, 4]
+    assert list(results["places"]["each_round"]) == [0, 1, 2, 3, 4]
+    assert (
+        results["of_clients"].sel(point="point 1", seed=4, round=2, client=5) == results.array("of_clients", 1)[1, 1, 5]
+    )
+    assert set(results.metrics) == set(KINDS)
+
+
+def test_axes_of_older_files_are_those_of_the_sizes():
+    """Files of the first version describe no shape."""
+    results = make([4], [list(KINDS)], shapes={})
+    assert not results.summary["metrics"]
+    for name, dims in DIMS.items():
+        guessed = {"label": "by_label_axis", "label_2": "by_label_axis_2"}
+        assert results[name].dims[2:] == tuple(guessed.get(dim, dim) for dim in dims)
+
+
+def test_a_mistake_is_one_line():
+    results = make([4], [["scalar"]])
+    with pytest.raises(UserError, match=r"unknown metric 'scalr' \(did you mean 'scalar'\?\); known: is_mobile"):
+        results["scalr"]
+    assert "scalar" in results
+    assert "scalr" not in results
