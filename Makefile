@@ -1,5 +1,5 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.
-# make test: lint, types and the tests that take seconds.  make test-long: all tests, as CI runs them.
+# make test: the tests that take seconds.  make test-long: lint, types and all tests, as CI runs them.  make lint.
 # make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/.
 PYTHON ?= python3
@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
-test: lint
+test: $(VENV)/tested
+	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long"
 
 test-long: lint

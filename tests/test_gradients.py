@@ -212,7 +212,7 @@ def by_library(model):
     return jax.jit(whole_model(model, "library"))(models(model, **WHOLE_MODELS[model]))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("model", "form"), [("cnn", "patches"), ("cnn", "filtering"), ("gn_lenet", "filtering")])
 def test_forms_of_convolution_agree_through_whole_models(model, form):
     """Stacked clients, two stages: what reaches the first kernel has gone back through the second convolution."""

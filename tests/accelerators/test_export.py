@@ -102,7 +102,7 @@ def minibatches():
     return toy_task(N, batch_size=4)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @for_each_accelerator
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_a_round_of_every_algorithm(name, platform):

@@ -67,6 +67,7 @@ def check_counts(messages, bits, links, each=BITS):
 # EXTRA and D2.
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("links", [ALWAYS, EVERY_OTHER], ids=["always", "every other round"])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["extra", "d2"])

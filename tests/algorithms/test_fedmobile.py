@@ -155,7 +155,7 @@ def expected(name, hparams, schedule, graphs=None, noise=None):
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_equals_the_paper_read_slot_by_slot(name, several):
@@ -262,6 +262,7 @@ def signs_error(client, private):
     return np.where(private < 0, -1, 1) * abs(private).mean() - private
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("several", [False, True])
 def test_manipulated_updates_equal_the_paper(several):
     """Appendix E with a compressor that draws nothing: private updates, errors kept, and what they do to the server."""
@@ -326,6 +327,7 @@ def test_without_relays_fedmobile_is_asynchronous():
         assert (flat(states.server) == flat(plain.server)).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["fedmobile", "fedmobile_auto"])
 def test_double_precision_loses_nothing_at_all(name):
     """In float64 every model stays float64, over a network of meetings too, and the balance holds to 1e-12."""

@@ -150,6 +150,7 @@ def test_beer_and_anq_nids_converge_to_the_common_solution_of_unlike_clients():
     assert farthest(run_long(ALGORITHMS["anq_nids"](Settings()), nids, problem, links, 2000), problem) < 1e-6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "lr", "numbers"),
     [

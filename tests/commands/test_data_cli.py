@@ -58,6 +58,7 @@ def test_counts_numbers_and_a_picture(call, tmp_path):
     assert (tmp_path / "clients.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_a_picture_for_each_data(call, tmp_path):
     status, out, _ = call("{config}", "--config.sweep=data.partition=iid,shards", "--picture=clients.svg")
     assert status == 0

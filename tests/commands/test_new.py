@@ -83,6 +83,7 @@ def test_no_file_is_overwritten(there, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_every_kind_runs_as_a_study_and_passes_its_own_test(tmp_path, monkeypatch):
     """A study of two rounds of each in this process; then their tests, and the command itself, in other processes."""
     monkeypatch.chdir(tmp_path)

@@ -75,6 +75,7 @@ def test_per_client_against_the_events_one_by_one(seed):
     assert left.sum() == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_balanced_against_the_turns_one_by_one(seed):
     """Oracle: in each turn one client draws one label among the classes that have samples left."""

@@ -64,6 +64,7 @@ DIGESTS = {
 """SHA-256 of the owners of the first partitions of version 0.1: studies of the same seed must draw the same data."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DIGESTS)
 def test_the_draws_are_those_of_earlier_versions(name):
     rules = RULES | {"three classes": lambda key, labels, n: classes_per_client(key, labels, n, NUM_CLASSES, 3)}
@@ -76,7 +77,7 @@ def test_the_draws_are_those_of_earlier_versions(name):
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 class TestEveryRule:
-    @pytest.mark.few(8)
+    @pytest.mark.few(4)
     @pytest.mark.parametrize("num_clients", [1, MANY])
     @pytest.mark.parametrize("labels", [balanced(50), unbalanced()], ids=["balanced", "unbalanced"])
     def test_every_sample_has_one_owner(self, rule, labels, num_clients):

@@ -41,6 +41,7 @@ def test_the_family():
     assert list(COMPRESSORS) == ["anq", "gaussian_noise", "identity", "qsgd", "random_k", "sign", "top_k"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 def test_messages_have_the_shape_and_type_of_what_is_sent(name):
     for kind in (jnp.float32, jnp.bfloat16):

@@ -101,6 +101,7 @@ def marked(monkeypatch):
     return lambda adjacency, bound: float(mix(metropolis_hastings(adjacency), jnp.zeros(len(adjacency)), bound)[0])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("bound", "taken"), [(1, 2.0), (4, 2.0), (5, 1.0), (6, 1.0), (11, 1.0), (12, 2.0), (99, 2.0)])
 def test_lists_are_taken_where_a_round_fits_them(marked, bound, taken):
     """Twelve clients of degree four: five senders each, the receiver included; from N on the product is no larger."""

@@ -21,6 +21,8 @@ from mdfl_jax.experiments.run.callback import Callback
 from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.metrics.history import Metrics
 
+pytestmark = pytest.mark.long  # studies of several seconds
+
 # Two batches, of five runs and of four: the second point has a seed in each of them. Four evaluations a batch.
 STUDY = {
     "sweep": "network.mobility=static,random_movement,dcm",

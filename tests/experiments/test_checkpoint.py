@@ -141,6 +141,7 @@ def test_a_study_killed_before_any_checkpoint_starts_anew(tiny, tmp_path, monkey
     assert_same(folder, go(config, folder), reference)
 
 
+@pytest.mark.long
 def test_a_study_goes_on_over_another_number_of_devices(tiny, tmp_path, monkeypatch, reference):
     """Three devices of one run each, then two devices of two, the last of which is padding."""
     config, folder, devices = tiny(**STUDY), tmp_path / "run", jax.local_devices()

@@ -262,6 +262,7 @@ def test_a_message_to_a_process_that_is_gone_says_only_that_it_is():
     assert "process 1 (there) is gone" in str(lead.lost)
 
 
+@pytest.mark.long
 def test_a_process_that_gives_up_ends_also_where_nobody_reads_its_line():
     program = "import os; os.close(2); from mdfl_jax.experiments.processes.hosts import abandon; abandon('why', 3)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 3

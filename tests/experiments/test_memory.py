@@ -54,6 +54,7 @@ def test_flops_of_a_gradient_are_the_same_in_every_form(stride, side):
         assert count_flops(jax.make_jaxpr(jax.vmap(both))(*stacked)) == 4 * 3 * forward
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "engine",
     [

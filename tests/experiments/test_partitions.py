@@ -19,7 +19,7 @@ from mdfl_jax.rng import stream
 DRAWN = tuple(name for name in MOBILITIES if name not in ("trace", "static_trace", "contacts"))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("warm_up", [0, 3])
 def test_first_places_do_not_depend_on_the_data(name, warm_up):
@@ -34,6 +34,7 @@ def test_first_places_do_not_depend_on_the_data(name, warm_up):
     np.testing.assert_array_equal(*places)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("graph", ["", "ring"])
 def test_by_place_draws_with_the_places_of_the_run(tiny, graph):
     """Oracle: the partition of the first places that the network itself tells."""

@@ -29,6 +29,7 @@ def file(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_task_starts_from_its_data_and_draws_the_head(tiny, file):
     experiment = resolve(tiny(**RESNET, **{"model.pretrained": file}))
     dataset = load_dataset(experiment.data)

@@ -213,7 +213,7 @@ def test_plans_do_not_draw_the_starting_places():
     assert draws[0][0].tolist() != draws[0][1].tolist()
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("size", [1, 2, 7, 12])
 @pytest.mark.parametrize("max_step", [0.0, 1.0, 2.0**0.5, 2.9, 5.0**0.5, 5.0, 100.0, jnp.inf])
 def test_row_search_equals_the_search_of_the_whole_grid(size, max_step):

@@ -58,6 +58,7 @@ def test_sizes():
     assert sizes("resnet9", norm="group") == {"params": table_4}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", RESNETS)
 def test_without_a_normalisation_there_are_biases_and_nothing_else(name):
     plain, batch = sizes(name, norm="none", base_width=8), sizes(name, base_width=8)

@@ -45,7 +45,7 @@ def links_of(network, params, seeds, rounds=(0,)):
     return drawer(network, rounds)(params, seeds)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 12, 16])
 def test_plain_graphs_are_those_of_the_loops(name, n):

@@ -37,6 +37,7 @@ def history(pattern, params=MeetingsParams(), slots=SLOTS, num_clients=N, seed=0
 TABLE = MeetingsParams(table=meeting_table([0, 0, 3, 5, 5, 5], [9, 4, 0, 7, 30, 8], N))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pattern", list(PATTERNS))
 def test_last_and_next_are_those_of_the_meetings(pattern):
     links = history(pattern, TABLE)

@@ -217,6 +217,7 @@ def heard(adjacency, contact, seed=0):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(MIXINGS))
 @given(graphs(), st.integers(0, 1000))
 @settings(deadline=None, max_examples=15, derandomize=True)

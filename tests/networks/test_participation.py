@@ -74,6 +74,7 @@ def test_an_exchange_goes_both_ways():
     assert abs(links.sum() / (400 * 72) - expected) < 4.5 * np.sqrt(expected * (1 - expected) / (400 * 36))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("inner", ["graph", "space"])
 def test_links_weights_and_periods_of_every_round(inner):
     """Over a graph and over moving clients: no link outside the inner ones, none between periods, MH weights."""

@@ -12,6 +12,8 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import CLIENTS, HOLDS, METRICS, metric
 from mdfl_jax.report.page import write_report
 
+pytestmark = pytest.mark.long  # studies of several seconds
+
 STUDY = {
     "name": "small",
     "sweep": "network.num_clients=4,6; network.mobility=static,random_movement",

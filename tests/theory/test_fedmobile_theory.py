@@ -37,6 +37,7 @@ def frequency(finds, intervals):
     return np.mean(found), 5 * np.sqrt(0.25 / len(found))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pattern", LAWS)
 def test_relays_are_met_as_often_as_proposition_2_says(pattern):
     """Every interval of every client after the first 300 slots: is a semi-qualified relay met in it?"""
