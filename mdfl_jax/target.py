@@ -6,6 +6,8 @@ blocks, mappings, mixing) calls `backend` here. Therefore a program can be compi
 """
 
 import contextlib
+import glob
+import importlib.util
 import math
 import os
 import re
@@ -128,11 +130,25 @@ def num_cores() -> int:
 
 
 def use_all_cores() -> None:
-    """Makes one JAX host device for each core, unless the environment sets a number or JAX is already initialised."""
+    """Makes one JAX host device for each core, unless the environment sets a number or JAX is already initialised.
+
+    JAX does not look for a TPU where there is none but its compiler is installed.
+    """
+    if not os.environ.get("JAX_PLATFORMS") and _is_without_device():
+        jax.config.update("jax_platforms", "cpu")
     said = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if not said and not os.environ.get("JAX_NUM_CPU_DEVICES"):
         with contextlib.suppress(RuntimeError):  # JAX refuses a new number once its backends exist
             jax.config.update("jax_num_cpu_devices", num_cores())
+
+
+def _is_without_device() -> bool:
+    """Tells whether the TPU's compiler is installed on a machine without an accelerator.
+
+    If JAX looked for a TPU there, the compiler would print five lines of warnings.
+    """
+    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
+    return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, nodes))
 
 
 def _at_hand() -> Target:

@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import glob
-import importlib.util
 import logging
 import os
 import re
@@ -208,21 +206,12 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
     if os.path.exists(cache) and not os.path.isdir(cache):
         raise UserError(f"--cache={cache}: it is not a directory")
     target.use_all_cores()
-    if only_cpu or (not os.environ.get("JAX_PLATFORMS") and _is_without_device()):
+    if only_cpu:
         jax.config.update("jax_platforms", "cpu")
     if cache:
         jax.config.update("jax_compilation_cache_dir", cache)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def _is_without_device() -> bool:
-    """Tells whether the TPU's compiler is installed on a machine without an accelerator.
-
-    If JAX looked for a TPU there, the compiler would print five lines of warnings.
-    """
-    nodes = ("/dev/accel*", "/dev/vfio/[0-9]*", "/dev/nvidia[0-9]*", "/dev/kfd")  # TPUs, NVIDIA's and AMD's GPUs
-    return importlib.util.find_spec("libtpu") is not None and not any(map(glob.glob, nodes))
 
 
 def default_cache() -> str:
