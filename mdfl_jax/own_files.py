@@ -5,6 +5,7 @@ A user's file is one outside of this package, of Python and of the installed pac
 
 import contextlib
 import functools
+import hashlib
 import importlib.machinery
 import importlib.util
 import os
@@ -12,7 +13,7 @@ import sys
 import sysconfig
 import traceback
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mdfl_jax.errors import UserError
@@ -40,6 +41,12 @@ def shown(file: str) -> str:
     """Returns the name of a file for a message: relative to the current folder if it is below this folder."""
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir) else relative
+
+
+def digests(files: Iterable[str]) -> dict[str, str]:
+    """Returns the first 16 hexadecimal digits of the SHA-256 of each file that exists, by its name for messages."""
+    found = [file for file in files if os.path.isfile(file)]
+    return {shown(file): hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in found}
 
 
 def place(error: BaseException | None) -> str:

@@ -26,6 +26,7 @@ def as_config(config: Config) -> ConfigDict:
     Raises:
       UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
     """
+    from mdfl_jax.commands import shipped
     from mdfl_jax.experiments.config.resolve import check_value, default_config
     from mdfl_jax.experiments.config.use import completed, import_used
 
@@ -33,6 +34,7 @@ def as_config(config: Config) -> ConfigDict:
         return config
     if isinstance(config, str | Path):
         path, _, argument = str(config).partition(":")
+        shipped.make_importable(path)
         if not os.path.isfile(path):
             raise UserError(f"config {path!r}: there is no such file")
         sys.path.insert(0, os.getcwd())  # as python -m does
@@ -97,6 +99,8 @@ def run(
     >>> results.array("accuracy").shape
     (1, 3, 20)
     """
+    if on_evaluation is not None and not callable(on_evaluation):
+        raise UserError(f"on_evaluation is {on_evaluation!r}; it must be a function of an mdfl_jax.EvaluationInfo")
     from mdfl_jax import target
 
     target.use_all_cores()

@@ -1,5 +1,6 @@
 """Batch statistics as model state: they follow the batches, and travel, mix or stay as they are told to."""
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -261,3 +262,10 @@ def test_evaluation_takes_the_running_statistics():
     shifted = {**params, "batch_stats": jax.tree.map(lambda s: s + 1.0, params["batch_stats"])}
     plain, other = (WHOLE.evaluate(WHOLE.data, clients, p).loss for p in (params, shifted))
     assert not np.allclose(plain, other)
+
+
+@pytest.mark.parametrize("name", ["nids", "extra", "qg_dsgdm"])
+def test_a_step_of_size_zero_leaves_the_statistics_finite(name):
+    """As at the end of a cosine schedule: the step, by which the statistics' gradient is divided, is zero."""
+    after, *_ = round_of(name, lr=0.0)
+    chex.assert_tree_all_finite(after)

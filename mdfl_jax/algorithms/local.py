@@ -152,7 +152,8 @@ def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Ar
     def decayed(client_params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         loss, found = gradient(client_params, key)
         add = lambda g, p: g + jnp.asarray(hparams.weight_decay, p.dtype) * p  # noqa: E731
-        return loss, each(add, lambda g, s: g / step.astype(g.dtype), found, client_params)
+        divided = lambda g, s: jnp.where(step > 0, g / step.astype(g.dtype), 0)  # noqa: E731 -- no step moves nothing
+        return loss, each(add, divided, found, client_params)
 
     return decayed
 

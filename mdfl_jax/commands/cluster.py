@@ -55,7 +55,7 @@ def find(words: str, timeout: float) -> Found:
     lines = child.stdout.splitlines()
     if child.returncode == _NO_CLUSTER:
         raise UserError(
-            f"--coordinator=auto: JAX finds no cluster here ({lines[-1]}); "
+            f"--coordinator=auto: JAX finds no cluster here ({lines[-1] if lines else 'no reason given'}); "
             "give HOST:PORT, --num_processes and --process_id"
         )
     if child.returncode:

@@ -6,6 +6,7 @@ KIND: mobility, algorithm, compressor, graph, mixing, metric, model, partition, 
 
 import importlib.util
 import keyword
+import re
 import sys
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def check(kind: str, name: str) -> None:
         raise UserError(f"the name is {name!r}; there is a {kind} of this name already, choose another one")
     if not Path(f"{name}.py").exists() and importlib.util.find_spec(name):
         raise UserError(f"the name is {name!r}; a file {name}.py would hide a module of this name, choose another one")
+    if re.search(rf"\b{name}\b", (TEMPLATES / f"{kind}.py").read_text(encoding="utf-8")):
+        raise UserError(f"the name is {name!r}; the file of a {kind} uses this word already, choose another one")
 
 
 def write(kind: str, name: str, folder: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
 
     Raises:
       UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
-        those above, a TensorFlow data set that is not prepared, or a limit below 0 or above the samples there are.
+        those above, a TensorFlow data set that is not prepared, or a negative limit.
 
     >>> load("digits", limit_train=100).x_train.shape
     (100, 8, 8, 1)
@@ -52,6 +52,8 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
     where, declared_classes = f"data.name={name!r}", 0
     if name in SOURCES:
         arrays = SOURCES[name]()
+        if not isinstance(arrays, Mapping) or not set(KEYS) <= set(arrays):
+            raise UserError(f"{where}: the function must return a dictionary with {', '.join(KEYS)}")
     elif name.startswith(TFDS_PREFIX):
         from mdfl_jax.data import tfds
 
@@ -61,9 +63,9 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
         where += f", file {str(path)!r}"
         arrays = _read_npz(path, where)
     dataset = as_dataset(name, where, arrays, declared_classes)
-    for field, limit, labels in (("train", limit_train, dataset.y_train), ("test", limit_test, dataset.y_test)):
-        if not isinstance(limit, (int, np.integer)) or not 0 <= limit <= len(labels):
-            raise UserError(f"data.limit_{field}={limit}: allowed: 1 to {len(labels)}, or 0 for all samples of {name}")
+    for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
+        if not isinstance(limit, (int, np.integer)) or limit < 0:
+            raise UserError(f"{field}={limit}: allowed: a whole number, 0 (all samples) or more")
     train = balanced_subset(dataset.y_train, limit_train)
     test = balanced_subset(dataset.y_test, limit_test)
     return dataset._replace(

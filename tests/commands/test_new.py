@@ -64,6 +64,7 @@ def test_the_name_stands_everywhere(tmp_path):
         ("dataset", "digits", "there is a dataset of this name already"),
         ("metric", "accuracy", "there is a metric of this name already"),
         ("figure", "random", "a file random.py would hide a module of this name"),
+        ("mobility", "jnp", "the file of a mobility uses this word already"),
         ("model", "flax", "a file flax.py would hide a module of this name"),
     ],
 )

@@ -194,6 +194,9 @@ class TestTable:
         dataset = owned(None)
         with pytest.raises(UserError, match=r"names the client 3; network\.num_clients is 3"):
             numbers("3\n" * 12).check(Setting(num_clients=3))
+        for nobody in ("-1\n" * 12, "0,0,0\n" * 3):
+            with pytest.raises(UserError, match="gives no client a sample"):
+                numbers(nobody).check(Setting(num_clients=3))
         with pytest.raises(UserError, match=r"has counts of 2 clients; network\.num_clients is 3"):
             numbers("1,1,1\n1,1,1\n").check(Setting(num_clients=3))
         with pytest.raises(UserError, match="has 11 owners; owned has 12 training samples"):

@@ -460,3 +460,11 @@ def test_tfds_in_a_fresh_process_with_and_without_array_record(prepared):
     assert refused.stdout.startswith("UserError data.name='tfds:tiny_images': ModuleNotFoundError: ")
     assert refused.stdout.endswith("install the extra: pip install 'mdfl_jax[tfds]'\n")
     assert refused.stderr == ""
+
+
+@pytest.mark.parametrize("returned", [None, {}, {"x_train": np.zeros((2, 1, 1, 1), np.uint8)}, 3])
+def test_a_registered_source_that_returns_something_else_is_one_line(monkeypatch, returned):
+    monkeypatch.setitem(sources.SOURCES._members, "mine", lambda: returned)
+    assert (
+        told("mine") == "data.name='mine': the function must return a dictionary with x_train, y_train, x_test, y_test"
+    )

@@ -14,7 +14,7 @@ import pytest
 import tqdm.auto
 
 import mdfl_jax
-from mdfl_jax import Interrupted
+from mdfl_jax import Interrupted, UserError
 from mdfl_jax.experiments import make_study
 from mdfl_jax.experiments.run.batch import batches_of
 from mdfl_jax.experiments.run.callback import Callback
@@ -142,6 +142,20 @@ def test_an_error_is_the_users_own(tiny, tmp_path, reference):
     watcher = Watcher()
     assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
     assert not watcher.seen
+
+
+def test_an_exit_of_python_saves_the_state_too(tiny, tmp_path, reference):
+    with pytest.raises(SystemExit):
+        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=Watcher(5, lambda: sys.exit(4)))
+    watcher = Watcher()
+    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
+    assert watcher.calls == CALLS[6:]
+
+
+def test_what_is_no_function_is_refused_before_anything_is_written(tiny, tmp_path):
+    with pytest.raises(UserError, match="on_evaluation is 5; it must be a function"):
+        mdfl_jax.run(tiny(**STUDY), tmp_path / "run", on_evaluation=5)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_stop_at_the_end_stops_nothing_and_a_finished_study_is_only_read(tiny, tmp_path, reference):

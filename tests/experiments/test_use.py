@@ -126,6 +126,16 @@ def test_a_study_with_a_used_file_runs_and_records_it(rule, tmp_path):
     assert ((index[1:, :2] - index[:-1, :2]) % 25 == 2).all()
 
 
+@pytest.mark.long
+def test_a_study_does_not_go_on_with_another_file(rule, tmp_path):
+    config = rule()
+    mdfl_jax.run(config, tmp_path / "run")
+    mdfl_jax.run(config, tmp_path / "run")  # finished: read
+    rule("client")
+    with pytest.raises(UserError, match=r"it holds another study \(.*\): own_files\.stroll\.py is '\w{16}' there and"):
+        mdfl_jax.run(config, tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

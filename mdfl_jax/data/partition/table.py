@@ -90,6 +90,8 @@ class TableNumbers(PartitionNumbers):
     def check(self, setting: Setting) -> None:
         """Check that the file has the clients 0..N-1, and a row for each if it holds counts."""
         table = read_table(self.table)
+        if (table.max() if table.ndim == 1 else table.sum() - 1) < 0:
+            raise UserError(f"data.table: file {self.table!r} gives no client a sample")
         if table.ndim == 1 and table.max() >= setting.num_clients:
             raise UserError(
                 f"data.table: file {self.table!r} names the client {table.max()}; network.num_clients is "

@@ -75,7 +75,7 @@ class Callback:
       stop: A function that ends the study after the current evaluation, with an error or with None (`Runner.stop`).
     """
 
-    def __init__(self, study: Study, function: OnEvaluation, stop: Callable[[Exception | None], None]):
+    def __init__(self, study: Study, function: OnEvaluation, stop: Callable[[BaseException | None], None]):
         self.study, self.function, self.stop = study, function, stop
         self.failed = False
 
@@ -102,7 +102,7 @@ class Callback:
         try:
             if self.function(info):
                 self.stop(None)
-        except Exception as error:
+        except BaseException as error:  # also sys.exit() and Ctrl-C
             self.failed = True
             self.stop(error)  # the runner saves the state first, and then raises the error
 

@@ -32,7 +32,7 @@ class Runner:
         self.unsaved: list[int] = []
         self.states: dict[int, tuple[int, Arrays | None]] = {}  # of batches under way elsewhere, or not continued yet
         self.earlier: dict[int, int] = {}  # the evaluations that an earlier run made of a batch, until they are emitted
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.saved_at = time.monotonic()
 
     def read_back(self) -> list[tuple[Batch, BatchResult]]:
@@ -81,7 +81,7 @@ class Runner:
             self._save()
         return [(batch.runs, self.results[batch.number]) for batch in self.batches]
 
-    def stop(self, error: Exception | None = None) -> None:
+    def stop(self, error: BaseException | None = None) -> None:
         """Makes the study save its state after the current evaluation and end. A sink may call this.
 
         Args:

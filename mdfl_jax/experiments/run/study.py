@@ -87,8 +87,12 @@ class Study(NamedTuple):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration, as it is written to config.json."""
-        return dataclasses.asdict(self.experiment)
+        """The resolved configuration, as it is written to config.json.
+
+        With members of the user's own it has the digests of their files, so that a study does not go on with others.
+        """
+        files = own_files.digests(own_origins(point.experiment for point in self.points))
+        return dataclasses.asdict(self.experiment) | ({"own_files": files} if files else {})
 
     @property
     def pretrained(self) -> list[str]:
@@ -208,7 +212,7 @@ def plan(study: Study, processes: int = 1) -> str:
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
-    lines += [f"  note: {line}" for line in (*told, *study.pretrained)]
+    lines += [f"  note: {line}" for line in (*told, *_beyond_the_data(study), *study.pretrained)]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     hosts = f" in each of {processes} processes" if processes > 1 else ""
@@ -216,6 +220,18 @@ def plan(study: Study, processes: int = 1) -> str:
         f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
     )
     return "\n".join(lines)
+
+
+def _beyond_the_data(study: Study) -> list[str]:
+    """Returns a line for each limit of a data set that is larger than the data set."""
+    lines = []
+    for group in study.groups:
+        data, dataset = study.points[group.points[0]].experiment.data, group.dataset
+        held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
+        for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
+            if limit > count:
+                lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
+    return lines
 
 
 def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
