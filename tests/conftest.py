@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compile_as_told(request: pytest.FixtureRequest) -> None:
-    """Programs are kept from module to module, but for those compiled in the other manner."""
+def _compile_as_told(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Programs are dropped after each module: thousands of them take gigabytes, and were compiled in two manners."""
     import jax  # not before the environment is set
 
-    quickly = not getattr(request.module, "COMPILE_FULLY", False)
-    if jax.config.values["jax_disable_most_optimizations"] != quickly:
-        jax.clear_caches()
-        jax.config.update("jax_disable_most_optimizations", quickly)
+    jax.config.update("jax_disable_most_optimizations", not getattr(request.module, "COMPILE_FULLY", False))
+    yield
+    jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
