@@ -115,7 +115,7 @@ def test_a_bound_splits_the_seeds_with_a_line_and_the_results_stay(tiny, tmp_pat
 
 @pytest.mark.long
 def test_a_bound_below_one_run_says_what_one_client_needs(tiny):
-    study = make_study(tiny(**{"engine.memory_mib": 1, "algorithm.batch_size": 4096, "engine.tile": 65536}))
+    study = make_study(tiny(**{"engine.memory_mib": 1, "model.name": "mlp", "model.widths": (8192,)}))
     with pytest.raises(UserError, match=r"engine.memory_mib is 1; one run of 6 clients needs .* one client alone \d"):
         memory.fit(study, print)
 
