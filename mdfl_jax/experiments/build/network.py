@@ -12,7 +12,8 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.checks import parse_units
 from mdfl_jax.experiments.config.families import algorithm_numbers, numbers_in
-from mdfl_jax.experiments.config.sections import Experiment, MotionConfig
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.world import MotionConfig
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList

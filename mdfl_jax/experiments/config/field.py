@@ -1,0 +1,10 @@
+"""Declares a field of a configuration section."""
+
+import dataclasses
+from typing import Any
+
+
+def field(default: Any, doc: str, **rules: Any) -> Any:
+    """Declares a field with its rules: at_least, above, at_most, below, odd, finite, traced, and names (the allowed
+    names, or a function that returns them)."""
+    return dataclasses.field(default=default, metadata={"doc": doc, **rules})
