@@ -6,6 +6,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.errors import UserError
 from mdfl_jax.target import backend
 
 
@@ -25,6 +27,18 @@ class Augmentation(NamedTuple):
     def num_views(self) -> int:
         """The number of views of an image, that is of combinations of shift and flip. All are equally likely."""
         return (2 * self.crop + 1) ** 2 * (2 if self.flip else 1)
+
+
+def check_augmentation(augmentation: Augmentation, dataset: Dataset) -> None:
+    """Check that a data set has images if they are to be changed.
+
+    Raises:
+      UserError: if it has none.
+    """
+    if augmentation.num_views > 1 and not dataset.are_images:
+        field = f"data.crop is {augmentation.crop}" if augmentation.crop else "data.flip is true"
+        shown = f"{list(dataset.x_train.shape[1:])} of {dataset.x_train.dtype}"
+        raise UserError(f"{field}; {dataset.name} has samples {shown}, and images of uint8 only can be changed")
 
 
 def draw_views(augmentation: Augmentation, key: jax.Array, client: jax.Array, place: jax.Array) -> jax.Array:

@@ -19,7 +19,19 @@ measure it.
 """
 
 from mdfl_jax.metrics.builtin import BUILT_IN
-from mdfl_jax.metrics.declare import AXIS, CLASSES, CLIENTS, CURVE, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN, Metric
+from mdfl_jax.metrics.declare import (
+    AXIS,
+    CLASSES,
+    CLIENTS,
+    CURVE,
+    HOLDS,
+    NOTHING,
+    ROUNDS,
+    TABLE,
+    TARGET,
+    UNKNOWN,
+    Metric,
+)
 from mdfl_jax.metrics.predictions import ON_REQUEST
 from mdfl_jax.metrics.registry import METRICS, asked_for, metric, metrics_of
 
@@ -35,6 +47,7 @@ __all__ = [
     "ON_REQUEST",
     "ROUNDS",
     "TABLE",
+    "TARGET",
     "UNKNOWN",
     "Metric",
     "asked_for",

@@ -29,7 +29,7 @@ def mean_of_known(values: np.ndarray) -> float:
 
 
 def _total_bits(words: np.ndarray) -> np.ndarray:
-    from mdfl_jax.exchange.meter import total_bits
+    from mdfl_jax.exchange.message_bits import total_bits
 
     return total_bits(words)
 
@@ -150,7 +150,7 @@ def messages(at: "Evaluation") -> Any:
     scale=1e6,
 )
 def bits(at: "Evaluation") -> Any:
-    """[N, 2] uint32, the number of bits that each client has sent since the start, in two words (`exchange.meter`)."""
+    """[N, 2] uint32, the bits that each client has sent since the start, in two words (`exchange.message_bits`)."""
     return at.bits
 
 

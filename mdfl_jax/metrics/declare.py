@@ -11,7 +11,7 @@ import numpy as np
 CLIENTS, CLASSES, ROUNDS = "clients", "classes", "rounds"
 SCHEMA = 1  # the version of the format of a study's files
 HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
-TABLE, AXIS, CURVE = "table", "axis", "curve"  # where the report shows a metric
+TABLE, AXIS, CURVE, TARGET = "table", "axis", "curve", "target"  # where the report shows a metric
 GROUPS = ("mobile", "other")
 
 
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
       key: the metric's key in metrics.jsonl and summary.json.
       title: the text on an axis and above a column.
       scale: the values are divided by this number before they are shown.
-      where: the places in the report, some of `TABLE`, `AXIS` and `CURVE`.
+      where: the places in the report, some of `TABLE`, `AXIS`, `CURVE` and `TARGET`.
       unit: the unit of the values, before they are divided.
       shape: the declared shape. Older files do not have it.
     """
@@ -74,7 +74,8 @@ class Metric:
         of history.npz, and is null in summary.json.
       summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
       shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
-        for the x axis of the accuracy; `CURVE`, as a curve over the rounds.
+        for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
+        the first evaluation whose accuracy reaches the target. summary.json has this value as 'key_to_target'.
       scale: the values are divided by this number before they are shown.
       on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
         take time.
@@ -120,6 +121,11 @@ class Metric:
         """The metric's keys in a line of metrics.jsonl; none if the metric has one value per round."""
         further = [*self.more, *(GROUPS if self.by_group else ())]
         return [] if self.by_round else [self.in_files, *(f"{self.in_files}_{name}" for name in further)]
+
+    @property
+    def summary_keys(self) -> list[str]:
+        """The metric's keys in summary.json besides ``in_files``; none unless it is shown at the target."""
+        return [f"{self.in_files}_to_target", f"{self.in_files}_to_target_per_seed"] if TARGET in self.shown else []
 
     @property
     def described(self) -> Shown:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax import own_files
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
@@ -60,7 +61,7 @@ class Evaluation(NamedTuple):
       round: [] int32, the number of rounds since the start.
       rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule has ended the run.
       messages: [N] int32, the number of messages sent since the start.
-      bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.meter.words`).
+      bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.message_bits.words`).
       sums: sums over the rounds since the last evaluation.
       position: [rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if they are not
         recorded.
@@ -147,6 +148,7 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
             value, total = jnp.asarray(metric.each_round(view)), sums.totals[metric.name]
             if value.shape != total.shape:
                 said = f"is declared of shape {total.shape} and each_round gives {value.shape}"
-                raise UserError(f"the metric {metric.name!r} {said}")
+                place = own_files.code_place(metric.each_round)
+                raise UserError(f"{place}: the metric {metric.name!r} {said}".removeprefix(": "))
             totals[metric.name] = total + value
     return Sums(sums.rounds + 1, view.links.mix[:size, :size].astype(sums.mix.dtype), totals)

@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import sharding
+from mdfl_jax import own_files, sharding
 from mdfl_jax.client_padding import first
 from mdfl_jax.errors import UserError
-from mdfl_jax.exchange.meter import words
+from mdfl_jax.exchange.message_bits import words
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import Evaluation, Sums
 from mdfl_jax.metrics.history import Metrics
@@ -116,6 +116,12 @@ def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
     return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
 
 
+def _place(metric: Metric) -> str:
+    """Return the file and the line of a metric of the user's own, for the beginning of a message."""
+    place = own_files.code_place(metric.measure)
+    return f"{place}: " if place else ""
+
+
 def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     """Measure a metric, check the value against the declaration, and apply ``still`` if the stop rule ended the run."""
     found = metric.measure(at)
@@ -123,13 +129,13 @@ def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     rounds = value.shape[0] if metric.by_round and value.ndim else 0
     wanted = metric.dims(at.num_clients, rounds, at.num_classes)
     if value.shape != wanted:
-        raise UserError(f"the metric {metric.name!r} is declared of shape {wanted} and was measured as {value.shape}")
+        said = f"is declared of shape {wanted} and was measured as {value.shape}"
+        raise UserError(f"{_place(metric)}the metric {metric.name!r} {said}")
     if metric.still is None or metric.by_round:
         return value
     if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
-        raise UserError(
-            f"the metric {metric.name!r} is {value.dtype}, which cannot be UNKNOWN while a run stands still"
-        )
+        said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
+        raise UserError(f"{_place(metric)}the metric {metric.name!r} {said}")
     if not may_stop:
         return value
     still = (at.sums.rounds == 0) & (at.round > 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mdfl_jax.types import ClientParams
 
 BINS = 15  # of the confidence, as Guo et al. use
-NEEDS = ("over_test",)
+NEEDS = ("over_test", "num_labels")
 
 
 def _least_known(values: np.ndarray) -> float:
@@ -92,6 +92,28 @@ def personal_accuracy(at: "Evaluation") -> Any:
     weight = jnp.where(there, at.label_counts, 0).astype(jnp.float32)
     total = jnp.sum(weight, axis=1)
     return jnp.where(total > 0, jnp.sum(weight * accuracy, axis=1) / jnp.maximum(total, 1), jnp.nan)
+
+
+@metric(
+    "local_accuracy",
+    still=HOLDS,
+    label="accuracy on own test samples (%)",
+    over_clients=mean_of_known,
+    more={"min": _least_known},
+    shown={TABLE, CURVE},
+    scale=0.01,
+    on_request=True,
+    needs=("local_accuracy",),
+)
+def local_accuracy(at: "Evaluation") -> Any:
+    """[N] float32, the accuracy of each client's model on the test samples of its own natural owners.
+
+    A natural owner (the data set's array ``client``) belongs to the client that holds most of its training samples; of
+    several such clients, to the first. Its test samples (the array ``client_test``) are those of this client. It is NaN
+    for a client without such test samples.
+    """
+    assert at.task.local_accuracy is not None
+    return at.task.local_accuracy(at.data, at.clients, at.models)
 
 
 @metric(

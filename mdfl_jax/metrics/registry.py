@@ -12,7 +12,7 @@ METRICS: Registry[Metric] = Registry("metric")
 
 RESERVED = frozenset(
     (
-        *("schema", "point", "seed", "round", "rounds", "seconds", "double_bits"),
+        *("schema", "point", "seed", "round", "rounds", "double_bits"),
         *("is_mobile", "label_counts", "reached"),
         *("id", "overrides", "baseline", "diverged", "compile_seconds", "run_seconds", "difference_to_baseline"),
         *("final_accuracy", "best_accuracy", "worst_client_accuracy", "group_accuracy", "group_gap"),
@@ -81,7 +81,7 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
     for one in found:
         if not one.name.isidentifier() or one.name.startswith("_"):
             raise UserError(f"a metric is called {one.name!r}; its name must be letters, digits and underscores")
-        own_keys = one.line_keys or [one.in_files]
+        own_keys = [*(one.line_keys or [one.in_files]), *one.summary_keys]
         taken = [one.name] if one.name in names else sorted(keys.intersection(own_keys))
         if taken:
             raise UserError(f"the metric {one.name!r} needs the name {taken[0]!r}, which something else has")

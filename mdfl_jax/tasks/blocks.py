@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -11,12 +10,13 @@ from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.data.batching import Blocks, ClientIndex, draw_minibatch
 from mdfl_jax.flops import products
 from mdfl_jax.gradients import Cut, Tiling, Work, cut
+from mdfl_jax.models.registry import SampleSpec
 
 
 def cut_for(
-    model: nn.Module,
+    model: Any,
     shapes: Any,
-    image_shape: tuple[int, ...],
+    sample: SampleSpec,
     batch_size: int,
     num_samples: int,
     num_clients: int,
@@ -28,21 +28,22 @@ def cut_for(
     Under batch normalisation a minibatch is one block, unless ``tiling`` sets the block size.
 
     Args:
-      model: a flax module that takes images [B, H, W, channels].
+      model: a client model (`mdfl_jax.models.client_model`).
       shapes: the shapes of its variables.
-      image_shape, batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.gradients.cut`.
+      sample: what a sample is.
+      batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.gradients.cut`.
       dtype: the type of the activations.
     """
     if STATISTICS in shapes and batch_size and not tiling.block_size:
         tiling = tiling._replace(block_size=batch_size)
-    work = None if target.backend() == "cpu" else _work(model, shapes, image_shape, dtype)
-    return cut(tiling, image_shape, batch_size, num_samples, num_clients, work)
+    work = None if target.backend() == "cpu" else _work(model, shapes, sample, dtype)
+    return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)
 
 
-def _work(model: nn.Module, shapes: Any, image_shape: tuple[int, ...], dtype: Any) -> Work:
+def _work(model: Any, shapes: Any, sample: SampleSpec, dtype: Any) -> Work:
     """Estimate one sample's work: three times the FLOPs of the forward pass, and twice the bytes of its outputs."""
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    forward = products(jax.make_jaxpr(model.apply)(shapes, image))
+    one = jax.ShapeDtypeStruct((1, *sample.shape), sample.dtype)
+    forward = products(jax.make_jaxpr(model.apply)(shapes, one))
     return Work(3 * forward.flops, 2 * forward.outputs * jnp.dtype(dtype).itemsize)
 
 

@@ -1,6 +1,6 @@
 """The registry of tasks, which learn from a data set or from data that each seed draws.
 
-The field `data.name` of a study names its task. A name that is no task names a data set, whose images are classified.
+The field `data.name` of a study names its task. A name that is no task names a data set, whose targets are learnt.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,13 @@ class TaskRequest(NamedTuple):
       precision: the precision of the models' arithmetic, one of the task's ``precisions``.
       mesh: devices that share one simulation; None for one device.
       tiling: how samples are divided into blocks and tiles.
-      dataset: images and labels; None for a task that draws its data.
-      model: a flax module for the images; None without a data set.
+      dataset: samples and targets; None for a task that draws its data.
+      model: a model of the samples, as `mdfl_jax.models.client_model` takes it; None without a data set.
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
       augmentation: how training images are augmented.
       pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`.
+      loss: a name of `mdfl_jax.losses.LOSSES`; empty: the natural one of the data set's targets.
+      loss_numbers: the numbers of the loss; None: its defaults.
     """
 
     num_clients: int
@@ -46,6 +48,8 @@ class TaskRequest(NamedTuple):
     partition: str = "dirichlet"
     augmentation: Augmentation = Augmentation()
     pretrained: Any = None
+    loss: str = ""
+    loss_numbers: Any = None
 
 
 class TaskKind(NamedTuple):

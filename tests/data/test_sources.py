@@ -187,9 +187,17 @@ def test_an_unlistable_directory(tmp_path, monkeypatch):
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
     for name in ("mnist", "fashion_mnist"):
         np.savez(tmp_path / f"{name}.npz", **arrays())
-    assert names(str(tmp_path)) == ["digits", "fashion_mnist", "mnist", "tfds:<name>"]
+    assert names(str(tmp_path)) == [
+        "digits",
+        "fashion_mnist",
+        "mnist",
+        "python_topics",
+        "hf:<folder>",
+        "tfds:<name>",
+    ]
     assert told("mnits", str(tmp_path)) == (
-        "unknown data.name 'mnits' (did you mean 'mnist'?); known: digits, fashion_mnist, mnist, tfds:<name>;"
+        "unknown data.name 'mnits' (did you mean 'mnist'?); known: digits, fashion_mnist, hf:<folder>, mnist, "
+        "python_topics, tfds:<name>;"
         f" no file {str(tmp_path / 'mnits.npz')!r}"
     )
     for name in ("", "mnist.npz", "../mnist", "a\nb"):
@@ -204,22 +212,41 @@ def complain(tmp_path, **members):
 
 
 WRONG = [
-    ({"x_train": np.zeros((30, 7, 6))}, "x_train is float64 [30, 7, 6]; allowed: uint8"),
+    ({"x_train": np.zeros((30, 7, 6))}, "samples of x_train are [7, 6] of float32 and of x_test [7, 6, 1] of uint8"),
+    ({"x_train": np.full((30, 4), np.nan)}, "x_train[0, 0] is nan; allowed: finite numbers"),
+    ({"x_train": np.full((30, 4), 1e300)}, "x_train[0, 0] is inf; allowed: finite numbers in single precision"),
+    ({"x_train": np.zeros((30, 7, 6), int)}, "x_train is int64 [30, 7, 6]; allowed: uint8 grey levels, floats, or tok"),
+    ({"x_train": np.zeros((30, 7), int) - 1}, "x_train has tokens from -1 to -1; allowed: 0 to 1048575"),
     ({"x_test": np.zeros((10, 7, 6), bool)}, "x_test is bool [10, 7, 6]; allowed: uint8"),
-    ({"x_train": np.zeros((30, 42), np.uint8)}, "x_train is uint8 [30, 42]; allowed: [n, H, W]"),
-    ({"x_train": np.zeros((30, 7, 6, 1, 1), np.uint8)}, "allowed: [n, H, W] or [n, H, W, channels]"),
+    ({"x_train": np.uint8(1)}, "x_train is uint8 []; allowed: [n, ...]"),
+    ({"x_test": np.zeros((10, 42), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [42] of uint8"),
     ({"x_train": np.zeros((0, 7, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train is uint8 [0, 7, 6]; allowed"),
     ({"x_test": np.zeros((10, 7, 0), np.uint8)}, "x_test is uint8 [10, 7, 0]; allowed"),
     ({"x_train": np.zeros((30, 3, 8, 8), np.uint8)}, "looks like channels first"),
-    ({"x_test": np.zeros((10, 7, 7), np.uint8)}, "images of x_train are [7, 6, 1] and of x_test [7, 7, 1]"),
-    ({"y_train": np.zeros(29, int)}, "y_train is int64 [29] and x_train has 30 images"),
-    ({"y_test": np.zeros(0, int)}, "y_test is int64 [0] and x_test has 10 images"),
+    ({"x_test": np.zeros((10, 7, 7), np.uint8)}, "samples of x_train are [7, 6, 1] of uint8 and of x_test [7, 7, 1]"),
+    ({"y_train": np.zeros(29, int)}, "y_train is int64 [29] and x_train has 30 samples"),
+    ({"y_test": np.zeros(0, int)}, "y_test is int64 [0] and x_test has 10 samples"),
     ({"y_train": np.zeros((30, 3), int)}, "y_train is int64 [30, 3]; allowed: [n] or [n, 1]"),
     ({"y_train": np.array(3)}, "y_train is int64 []; allowed: [n]"),
-    ({"y_train": np.zeros(30)}, "y_train is float64 [30]; allowed: whole numbers"),
+    ({"y_train": np.zeros((30, 7), int)}, "y_train is int64 [30, 7]; allowed: [n] or [n, 1], one label a sample, not"),
+    ({"y_train": np.zeros(30, bool)}, "y_train is bool [30]; allowed: [n, K], whether each of K labels applies"),
+    ({"y_train": np.zeros((30, 2, 2))}, "y_train is float64 [30, 2, 2]; allowed: [n] or [n, K], the targets of a regr"),
+    ({"y_train": np.zeros((30, 0))}, "y_train is float64 [30, 0]; allowed: [n] or [n, K]"),
+    (
+        {"y_train": np.zeros(30)},
+        "y_train has regression targets (floats [n] or [n, K]) of the shape [1] and y_test one",
+    ),
+    ({"y_test": np.full((10, 2), np.inf)}, "y_test[0, 0] is inf; allowed: finite numbers"),
     ({"y_test": np.array(["cat"] * 10)}, "y_test is <U3 [10]; allowed: whole numbers"),
     ({"y_test": np.arange(10) - 1}, "y_test has labels from -1 to 8; allowed: 0 to 65535"),
     ({"y_test": np.arange(10, dtype=np.uint64) + 2**63}, "allowed: 0 to 65535"),
+    ({"x_validation": np.zeros((5, 7, 6), np.uint8)}, "one of x_validation and y_validation is missing"),
+    ({"client_test": np.zeros(10, int)}, "client_test is given and client is not; allowed: both, or client alone"),
+    (
+        {"client": np.zeros(30, int), "client_test": np.zeros(9, int)},
+        "client_test is int64 [9]; allowed: whole numbers",
+    ),
+    ({"stratum": np.zeros(30, int)}, "stratum is given and y_train has labels, by which partitions divide"),
     ({"y_train": np.array([None] * 30)}, "cannot be read (ValueError: Object arrays cannot be loaded"),
 ]
 

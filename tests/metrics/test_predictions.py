@@ -31,7 +31,7 @@ def dataset():
     data = toy_dataset(num_train=90, num_test=31, num_classes=3)
     y_train = data.y_train.copy()
     y_train[::9] = 3
-    return data._replace(y_train=y_train, num_classes=C)
+    return data._replace(y_train=y_train, num_classes=C, client=np.arange(90) % 7, client_test=np.arange(31) % 7)
 
 
 @cache
@@ -176,7 +176,7 @@ def test_an_own_metric_may_wait_for_a_request():
 
 @pytest.mark.long
 def test_they_are_in_every_file_and_nothing_else_changes(tiny_config, tmp_path):
-    names = [one.name for one in ON_REQUEST]
+    names = [one.name for one in ON_REQUEST if one.name != "local_accuracy"]  # digits have no owners
     for folder, asked in (("without", ""), ("with", ",".join(names))):
         config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})
         run_study(make_study(config), tmp_path / folder, log=lambda line: None)

@@ -17,7 +17,7 @@ class ClassesNumbers(PartitionNumbers):
 
     def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
         """Check that the data set has at least ``classes_per_client`` classes."""
-        held, known = self.classes_per_client, dataset.num_classes
+        held, known = self.classes_per_client, dataset.num_strata
         if held > known:
             raise UserError(f"data.classes_per_client is {held}; {dataset.name} has {known} classes")
 

@@ -1,5 +1,7 @@
 """What partitions share: the samples of each class are shuffled, and then cut at whole numbers of samples."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -51,6 +53,43 @@ def deal_by_cuts(key: jax.Array, group: jax.Array, cuts: jax.Array) -> jax.Array
     place = (group_end - group_size)[group] + shuffled_rank(key, group)
     column = jnp.searchsorted(ends.reshape(-1), place, side="right") % (num_clients + 1)
     return jnp.where(column < num_clients, column, -1).astype(jnp.int32)
+
+
+class Turns(NamedTuple):
+    """The draws of partitions in which the clients take their samples in turns, by proportions of their own.
+
+    Attributes:
+      order: [N] int, the clients in a random order.
+      log_shares: [N, C] float, the logarithms of each client's proportions of the labels, up to a constant for each
+        client.
+      key_draws: typed key for the labels that the clients draw.
+      key_rank: typed key for the order of the samples of a label.
+    """
+
+    order: jax.Array
+    log_shares: jax.Array
+    key_draws: jax.Array
+    key_rank: jax.Array
+
+
+def draw_turns(key: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int) -> Turns:
+    """Draw the order of N clients and the proportions of each from Dir(alpha, ..., alpha).
+
+    Args:
+      key: typed key.
+      num_clients: N.
+      alpha: the concentration, > 0.
+      num_classes: C.
+    """
+    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
+    order = jax.random.permutation(key_turns, num_clients)
+    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    return Turns(order, log_shares, key_draws, key_rank)
+
+
+def deal_by_counts(key: jax.Array, group: jax.Array, counts: jax.Array) -> jax.Array:
+    """Shuffle the samples of each group, and give each client as many of it as ``counts`` [N, C] says."""
+    return deal_by_cuts(key, group, jnp.cumsum(counts, axis=0).T)
 
 
 def deal_by_sizes(key: jax.Array, num_samples: int, sizes: jax.Array) -> jax.Array:

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.deal import deal_by_counts, draw_turns
 from mdfl_jax.data.partition.dirichlet import DirichletNumbers
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
 
@@ -29,9 +29,7 @@ def dirichlet_balanced(
       owner: [n] int32 in 0..N-1.
     """
     n = labels.shape[0]
-    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
-    turns = jax.random.permutation(key_turns, num_clients)
-    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    turns, log_shares, key_draws, key_rank = draw_turns(key, num_clients, alpha, num_classes)
 
     def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
         log_share = jnp.where(left > 0, log_shares[turns[turn % num_clients]], -jnp.inf)
@@ -40,7 +38,7 @@ def dirichlet_balanced(
 
     _, drawn = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(n), unroll=8)
     counts = jnp.zeros((num_clients, num_classes), jnp.int32).at[turns[jnp.arange(n) % num_clients], drawn].add(1)
-    return deal_by_cuts(key_rank, labels, jnp.cumsum(counts, axis=0).T)
+    return deal_by_counts(key_rank, labels, counts)
 
 
 @PARTITIONS.register(

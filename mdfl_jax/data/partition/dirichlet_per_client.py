@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.deal import deal_by_counts, draw_turns
 from mdfl_jax.data.partition.dirichlet import DirichletNumbers
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
 
@@ -56,9 +56,7 @@ def dirichlet_per_client(
       owner: [n] int32 in 0..N-1.
     """
     n = labels.shape[0]
-    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
-    turns = jax.random.permutation(key_turns, num_clients)
-    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    turns, log_shares, key_draws, key_rank = draw_turns(key, num_clients, alpha, num_classes)
     share_of_all, rest = divmod(n, num_clients)
 
     def take(left: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -69,7 +67,7 @@ def dirichlet_per_client(
 
     _, taken = jax.lax.scan(take, jnp.bincount(labels, length=num_classes), jnp.arange(num_clients))
     counts = jnp.zeros_like(taken).at[turns].set(taken)
-    return deal_by_cuts(key_rank, labels, jnp.cumsum(counts, axis=0).T)
+    return deal_by_counts(key_rank, labels, counts)
 
 
 @PARTITIONS.register(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.partition.deal import deal_by_cuts
+from mdfl_jax.data.partition.deal import deal_by_counts
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
 from mdfl_jax.errors import UserError
 from mdfl_jax.numbers import Setting, number
@@ -112,11 +112,10 @@ class TableNumbers(PartitionNumbers):
                     f"{where} has {len(table)} owners; {dataset.name} has {len(dataset.y_train)} training samples"
                 )
             return
-        if table.shape[1] != dataset.num_classes:
-            raise UserError(
-                f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {dataset.num_classes} classes"
-            )
-        asked, there = table.sum(axis=0), np.bincount(dataset.y_train, minlength=dataset.num_classes)
+        known = dataset.num_strata
+        if table.shape[1] != known:
+            raise UserError(f"{where} has counts of {table.shape[1]} labels; {dataset.name} has {known} classes")
+        asked, there = table.sum(axis=0), np.bincount(dataset.strata, minlength=known)
         if (asked > there).any():
             label = int(np.argmax(asked > there))
             raise UserError(
@@ -137,7 +136,7 @@ def by_table(key: jax.Array, labels: jax.Array, table: jax.Array) -> jax.Array:
       owner: [n] int32 in -1..N-1. Where the counts do not use up a label, the rest of its samples have the owner -1.
     """
     whole = jnp.asarray(table).astype(jnp.int32)
-    return whole if whole.ndim == 1 else deal_by_cuts(key, labels, jnp.cumsum(whole, axis=0).T)
+    return whole if whole.ndim == 1 else deal_by_counts(key, labels, whole)
 
 
 @PARTITIONS.register("table", TableNumbers, "A file says who holds which samples, or how many of each label.")

@@ -1,0 +1,84 @@
+"""The format of MNIST's and Fashion-MNIST's own files: IDX, plain or compressed by gzip.
+
+The four files are in `<data directory>/<name>`, in its folder `raw`, or in the data directory itself. In the last case
+the data set has the name mnist or fashion_mnist, as the user chooses, since the files of both have the same names.
+"""
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+
+from mdfl_jax.data.formats.format import Format, unreadable
+from mdfl_jax.errors import UserError
+
+FILES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+WITHOUT_FOLDER = ("mnist", "fashion_mnist")
+BYTES = 0x08  # the code of uint8 in an IDX header
+
+
+def _file(folder: Path, key: str) -> Path:
+    """Return the path of a file in a folder: the plain one if it is there, else the compressed one."""
+    plain = folder / FILES[key]
+    return plain if plain.is_file() else folder / f"{FILES[key]}.gz"
+
+
+def _folders(directory: Path, name: str) -> list[Path]:
+    inside = [directory / name, directory / name / "raw"]
+    return [
+        folder for folder in (*inside, *([directory] * (name in WITHOUT_FOLDER))) if _file(folder, "x_train").exists()
+    ]
+
+
+def files(directory: Path, name: str) -> list[Path]:
+    """Return the paths of the four files, in the order of `FILES`."""
+    return [_file(folder, key) for folder in _folders(directory, name)[:1] for key in FILES]
+
+
+def read_idx(path: Path, where: str) -> np.ndarray:
+    """Read an IDX file of uint8.
+
+    Args:
+      path: the file.
+      where: the beginning of an error message.
+
+    Returns:
+      uint8, with the axes that the header of the file says.
+
+    Raises:
+      UserError: if the file cannot be read, is no IDX file of uint8 or has another size than its header says.
+    """
+    where = f"{where}, file {str(path)!r}"
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except Exception as error:  # gzip raises EOFError, OSError, zlib.error and others for damaged files
+        raise unreadable(where, error, "an undamaged IDX file") from error
+    header = 4 + 4 * content[3] if len(content) >= 4 else 4
+    if content[:3] != bytes([0, 0, BYTES]) or len(content) < header:
+        raise UserError(f"{where}: it begins with {content[:4].hex(' ') or 'nothing'}; allowed: IDX of uint8, 00 00 08")
+    shape = tuple(int(size) for size in np.frombuffer(content[4:header], ">u4"))
+    if len(content) - header != math.prod(shape):
+        raise UserError(
+            f"{where}: it holds {len(content) - header:,} bytes behind its header, which says {list(shape)}; allowed: "
+            f"{math.prod(shape):,} bytes"
+        )
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def read(paths: list[Path], where: str) -> dict[str, np.ndarray]:
+    """Read the four files. Raises a `UserError` as `read_idx`, or if a file is missing."""
+    return {key: read_idx(path, where) for key, path in zip(FILES, paths)}
+
+
+def names(directory: Path, entries: list[str]) -> set[str]:
+    """Return the names of the folders with IDX files, and those of files in the data directory itself."""
+    return {name for name in (*entries, *WITHOUT_FOLDER) if _folders(directory, name)}
+
+
+IDX = Format(names, files, read)

@@ -1,0 +1,48 @@
+"""The format of NumPy's npz files: `<name>.npz` in the data directory."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from mdfl_jax.data.arrays import KEYS, OPTIONAL_KEYS
+from mdfl_jax.data.formats.format import Format, unreadable
+from mdfl_jax.errors import UserError
+
+
+def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
+    """Read the four arrays of an npz file, and the optional ones.
+
+    Each array is read to its end, so that zipfile compares every checksum.
+
+    Raises:
+      UserError: if the file is damaged or lacks one of the four arrays.
+    """
+    try:
+        with zipfile.ZipFile(files[0]) as archive:
+            members = {member.removesuffix(".npy"): member for member in archive.namelist()}
+            if not members.keys() >= set(KEYS):
+                found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
+                raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
+            return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
+    except UserError:
+        raise
+    # Damaged files raise BadZipFile, EOFError, OSError, ValueError, zlib.error, NotImplementedError, MemoryError and
+    # others. The block above does nothing but read the file, so every exception means that the file is damaged.
+    except Exception as error:
+        raise unreadable(where, error, "an undamaged npz, no pickled objects") from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
+    with archive.open(member) as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # this also reads to the end of the stream, where zipfile compares the checksum
+            raise ValueError(f"{member} is longer than its header says")
+    return array
+
+
+NPZ = Format(
+    names=lambda directory, entries: {entry.removesuffix(".npz") for entry in entries if entry.endswith(".npz")},
+    files=lambda directory, name: [directory / f"{name}.npz"],
+    read=read,
+)

@@ -1,0 +1,112 @@
+"""The arrays of the supervised task: those on the device, and the samples that each client holds."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.data.batching import Blocks, ClientIndex
+from mdfl_jax.data.dataset import Dataset, Targets
+from mdfl_jax.data.normalize import sample_moments, target_moments
+from mdfl_jax.models.registry import SampleSpec
+
+
+class SupervisedData(NamedTuple):
+    """Samples and targets, shared by all seeds.
+
+    Attributes:
+      x_train: [n, ...] uint8, float32 or int32 samples as in `Dataset`, which each step normalises.
+      y_train: [n, ...] the targets, as the loss takes them: those of a regression are normalised.
+      x_test, y_test: the same of the test samples.
+      mean, std: [F] float32, by which samples are normalised along their last axis; grey levels are 0 .. 255. None if
+        samples are not normalised.
+      x_validation, y_validation: the same of the validation samples; None if there are none.
+      pretrained: the model's initial variables; None means drawn.
+      natural_owner: [n] int32, the data set's array ``client``, numbered from 0 without gaps; None if it has none.
+      natural_owner_test: [m] int32, the same of the test samples; -1 for an owner without training samples.
+      stratum: [n] int32, the groups by which partitions divide samples without a label; None for labels.
+    """
+
+    x_train: jax.Array
+    y_train: jax.Array
+    x_test: jax.Array
+    y_test: jax.Array
+    mean: jax.Array | None
+    std: jax.Array | None
+    x_validation: jax.Array | None = None
+    y_validation: jax.Array | None = None
+    pretrained: Any = None
+    natural_owner: jax.Array | None = None
+    natural_owner_test: jax.Array | None = None
+    stratum: jax.Array | None = None
+
+    @property
+    def strata(self) -> jax.Array:
+        """The group of each training sample by which partitions divide, [n] int32: its label, if it has one."""
+        return self.y_train if self.stratum is None else self.stratum
+
+
+class SupervisedClients(NamedTuple):
+    """The samples of each client, and their blocks in full-batch training (None for minibatches)."""
+
+    held: ClientIndex
+    blocks: Blocks | None
+
+    @property
+    def num_samples(self) -> jax.Array:
+        """The number of samples of each client, [N] int32."""
+        return self.held.num_samples
+
+    @property
+    def label_counts(self) -> jax.Array:
+        """The number of samples of each client and class (or stratum), [N, C] int32."""
+        return self.held.label_counts
+
+
+def spec_of(dataset: Dataset) -> SampleSpec:
+    """Return the shape and kind of a sample of a data set, as models receive it."""
+    return SampleSpec(dataset.x_train.shape[1:], dataset.vocabulary)
+
+
+def device_data(dataset: Dataset) -> SupervisedData:
+    """Put a data set on the device, with the moments by which samples are normalised (`mdfl_jax.data.normalize`)."""
+    mean, std = sample_moments(dataset) or (None, None)
+    owner, owner_test = _without_gaps(dataset.client, dataset.client_test)
+    on_device = lambda array: None if array is None else jnp.asarray(array)  # noqa: E731
+    return SupervisedData(
+        x_train=jnp.asarray(dataset.x_train),
+        y_train=_targets(dataset, dataset.y_train),
+        x_test=jnp.asarray(dataset.x_test),
+        y_test=_targets(dataset, dataset.y_test),
+        mean=on_device(mean),
+        std=on_device(std),
+        x_validation=on_device(dataset.x_validation),
+        y_validation=None if dataset.y_validation is None else _targets(dataset, dataset.y_validation),
+        natural_owner=on_device(owner),
+        natural_owner_test=on_device(owner_test),
+        stratum=on_device(dataset.stratum),
+    )
+
+
+def _targets(dataset: Dataset, y: np.ndarray) -> jax.Array:
+    """Return targets in the form that the loss takes."""
+    if dataset.targets is Targets.FLAGS:
+        return jnp.asarray(y, bool)
+    if dataset.targets is not Targets.NUMBERS:
+        return jnp.asarray(y, jnp.int32)
+    moments = target_moments(dataset)
+    return jnp.asarray(y if moments is None else (y - moments[0]) / moments[1], jnp.float32)
+
+
+def _without_gaps(
+    client: np.ndarray | None, client_test: np.ndarray | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Number the owners of the training samples from 0 without gaps, and those of the test samples alike."""
+    if client is None:
+        return None, None
+    known, owner = np.unique(client, return_inverse=True)
+    if client_test is None:
+        return owner.astype(np.int32), None
+    place = np.minimum(np.searchsorted(known, client_test), len(known) - 1)
+    return owner.astype(np.int32), np.where(known[place] == client_test, place, -1).astype(np.int32)

@@ -1,0 +1,163 @@
+"""Studies of data of one's own: from Python, with a loss or a partition of one's own, and their mistakes."""
+
+import numpy as np
+import pytest
+
+import mdfl_jax
+from mdfl_jax import UserError
+from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.ahead.partitions import describe, draw
+from mdfl_jax.experiments.config.catalogue import listing
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.run.plan import plan
+from mdfl_jax.losses import LOSSES, SQUARED_ERROR, LossNumbers
+from mdfl_jax.numbers import number
+
+RNG = np.random.default_rng(0)
+X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)
+Y = X @ [1.0, -2, 0.5, 0] + 0.1 * NOISE
+OWNERS = {"client": np.arange(100) % 9, "client_test": np.arange(50) % 9}
+TINY = {"seeds": 2, "rounds": 4, "eval_every": 2, "model.name": "linear", "algorithm.lr": 0.1}
+TINY |= {"network.num_clients": 5, "network.num_mobile": 2, "network.grid_size": 4, "network.mobility": "dcm"}
+
+
+def arrays(y=Y, **more):
+    return {"x_train": X[:100], "y_train": y[:100], "x_test": X[100:], "y_test": y[100:], **more}
+
+
+@pytest.fixture
+def studied(tmp_path):
+    """A function that makes the study of arrays in a file, with changed fields."""
+
+    def make(arrays, **changes):
+        np.savez(tmp_path / "mine.npz", **arrays)
+        config = mdfl_jax.study.as_config(TINY | {"data.name": "mine", "data.dir": str(tmp_path)} | changes)
+        return make_study(config)
+
+    return make
+
+
+def told(function, *args, **kwargs):
+    with pytest.raises(UserError) as caught:
+        function(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.long
+def test_a_study_of_given_arrays_goes_on_with_the_same_arrays_only(tmp_path):
+    first = mdfl_jax.run(TINY, tmp_path / "run", data=arrays(), progress=False)
+    assert first.array("accuracy")[:, -1].min() > first.array("accuracy")[:, 0].max()
+    again = mdfl_jax.run(TINY, tmp_path / "run", data=arrays(), progress=False)
+    np.testing.assert_array_equal(again.array("accuracy"), first.array("accuracy"))
+    line = told(mdfl_jax.run, TINY, tmp_path / "run", data=arrays(Y + 1), progress=False)
+    assert "data.name" in line
+    assert not [name for name in mdfl_jax.data.sources.SOURCES if name.startswith("given:")]
+
+
+def test_arrays_and_a_name_are_told():
+    line = told(mdfl_jax.run, TINY | {"data.name": "mnist"}, data=arrays())
+    assert line == "data is given and data.name is 'mnist'; allowed: one of them"
+    assert (
+        told(mdfl_jax.run, TINY, data={"x_train": X}) == "data has no y_train; needed: x_train, y_train, x_test, y_test"
+    )
+    assert told(mdfl_jax.run, TINY, data=arrays(Y[:120])).endswith("targets for each sample")
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "says"),
+    [
+        (arrays(), {"metrics": "class_accuracy"}, "'class_accuracy' needs test samples with labels, one each, which"),
+        (arrays(), {"metrics": "local_accuracy"}, "'local_accuracy' needs test samples with natural owners (the array"),
+        (arrays(), {"model.loss": "cross_entropy"}, "model.loss is cross_entropy; mine has regression targets"),
+        (arrays(Y > 0), {}, "y_train is bool [100]; allowed: [n, K]"),
+        (arrays(), {"model.loss": "crossentropy"}, "unknown loss 'crossentropy' (did you mean 'cross_entropy'?)"),
+        (
+            arrays(),
+            {"data.crop": 2},
+            "data.crop is 2; mine has samples [4] of float32, and images of uint8 only can be",
+        ),
+        (arrays(), {"data.flip": True}, "data.flip is true; mine has samples [4] of float32"),
+        (arrays(), {"data.normalize": "no"}, "unknown normalize 'no'"),
+        (arrays(), {"model.name": "cnn"}, "cnn"),
+        (
+            arrays(x_validation=X[:8], y_validation=Y[:8]),
+            {"data.validation": 5},
+            "data.validation is 5; mine has 8 validation samples of its own, so it must be 0",
+        ),
+        (arrays(), {"data.partition": "by_owner"}, "mine has no array 'client'"),
+        (
+            arrays(),
+            {"data.partition": "classes_per_client", "data.classes_per_client": 11},
+            "data.classes_per_client is 11; mine has 10 classes",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(studied, given, changes, says):
+    assert says in told(studied, given, **changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "loss"),
+    [
+        (arrays(), "10 strata", "squared_error"),
+        (arrays(np.stack([Y > 0, Y > 1], axis=1)), "3 strata", "binary_cross_entropy"),
+        (arrays(stratum=np.arange(100) % 4), "4 strata", "squared_error"),
+        (arrays((Y > 0).astype(int)), "2 labels", ""),
+    ],
+)
+def test_what_is_shown_of_the_clients_data_counts_the_strata(studied, given, groups, loss):
+    study = studied(given, **{"data.partition": "shards"})
+    notes = [line for line in plan(study).splitlines() if line.startswith("  note: mine has ")]
+    assert [line.rpartition(" ")[2] for line in notes] == ([loss] if loss else [])
+    (drawn,) = draw(study)
+    lines = describe(study, drawn).splitlines()
+    assert any(f"which hold 100 samples of {groups}" in line for line in lines)
+    assert drawn.counts.sum(axis=(1, 2)).tolist() == [100, 100]
+    assert drawn.counts.shape[2] == int(groups.split()[0])
+    strata = study.groups[0].dataset.strata
+    np.testing.assert_array_equal(drawn.counts[0].sum(axis=0), np.bincount(strata))
+
+
+class HuberNumbers(LossNumbers):
+    delta: float = number(1.0, "error from which the loss is linear", static=True, above=0)
+
+
+def huber(numbers, outputs, targets):
+    size = abs(outputs - targets)
+    return (size * size / 2).clip(max=numbers.delta * (size - numbers.delta / 2)).mean(axis=-1)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_loss_of_ones_own_with_a_number(studied):
+    LOSSES.register("huber", HuberNumbers, "Linear for large errors.")(SQUARED_ERROR._replace(losses=huber))
+    study = studied(arrays(), **{"sweep": "model.delta=0.5,2", "model.loss": "huber"})
+    assert [point.experiment.model.delta for point in study.points] == [0.5, 2.0]
+    assert len(study.groups) == 2  # a number of a loss is static
+    assert "delta = 1.0 (greater than 0): error from which the loss is linear" in listing("loss.huber")
+    assert "model.delta is -1.0; it must be greater than 0" in told(
+        studied, arrays(), **{"model.delta": -1.0, "model.loss": "huber"}
+    )
+    LOSSES.register("flat", LossNumbers, "Of no sample.")(SQUARED_ERROR._replace(losses=lambda n, o, t: (o - t) ** 2))
+    line = told(studied, arrays(), **{"model.loss": "flat"})
+    assert "test_studies.py" in line
+    assert "it must be float32[" in line
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_partition_of_ones_own_that_gives_samples_to_nobody_there(studied):
+    def stripes(key, labels, settings):
+        return labels % 6
+
+    PARTITIONS.register("stripes")(stripes)
+    line = told(studied, arrays((X[:, 0] * 3).astype(int) % 6), **{"data.partition": "stripes"})
+    assert "stripes returned owners from 0 to 5 with seed 0; they must be -1 (nobody) to 4" in line
+    assert "test_studies.py" in line
+    config = {"data.partition": "stripes", "network.num_clients": 6}
+    assert len(studied(arrays((X[:, 0] * 3).astype(int) % 6), **config).groups) == 1
+
+
+def test_a_task_with_a_loss_of_its_own_takes_no_other():
+    config = mdfl_jax.study.as_config({"model.loss": "squared_error", "data.name": "synthetic:linear"})
+    assert told(resolve, config) == "model.loss is squared_error; it must be empty with data.name synthetic:linear"
