@@ -4,6 +4,7 @@ A block holds samples of one client. A client with many samples has many blocks,
 mapping determines how many blocks are computed together; memory grows only with that number and with the models.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -76,19 +77,18 @@ class Work(NamedTuple):
     bytes: float
 
 
-def default_tile(image_shape: tuple[int, ...]) -> int:
+def default_tile(sample_shape: tuple[int, ...]) -> int:
     """Returns the number of samples that a CPU computes at the same time.
 
     The transformed inputs of a tile should fit the cache. The result is 32 for MNIST and CIFAR-10 and 160 for the 8 x 8
     digits, which were the fastest sizes measured (benchmarks/README.md).
     """
-    height, width, channels = image_shape
-    return min(max(25088 // (height * width * channels), WHOLE_BLOCK), 160)
+    return min(max(25088 // max(math.prod(sample_shape), 1), WHOLE_BLOCK), 160)
 
 
 def cut(
     tiling: Tiling,
-    image_shape: tuple[int, ...],
+    sample_shape: tuple[int, ...],
     batch_size: int,
     num_samples: int,
     num_clients: int,
@@ -98,7 +98,7 @@ def cut(
 
     Args:
       tiling: the user's settings.
-      image_shape: (height, width, channels).
+      sample_shape: the shape of one sample.
       batch_size: samples of a client's minibatch; 0 is full batch.
       num_samples: the number of training samples, n.
       num_clients: N.
@@ -111,7 +111,7 @@ def cut(
         raise UserError(unknown_name("mapping", tiling.mapping, MAPPINGS))
     if work and target.backend() != "cpu":
         return _cut_for_accelerator(tiling, batch_size, -(-num_samples // num_clients), work)
-    tile = tiling.tile or default_tile(image_shape)
+    tile = tiling.tile or default_tile(sample_shape)
     half = max(tile // 2, WHOLE_BLOCK if tile >= WHOLE_BLOCK else 1)
     block_size = tiling.block_size or (tile if tiling.mapping == "scan" else half)
     if batch_size:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.models.conv import Conv, max_pool
 from mdfl_jax.models.norm import GroupNorm
-from mdfl_jax.models.registry import MODELS, ModelSettings, StageNumbers
+from mdfl_jax.models.registry import MODELS, ModelSettings, SampleSpec, StageNumbers
 from mdfl_jax.numbers import number
 
 
@@ -80,9 +80,9 @@ class GNLeNetNumbers(StageNumbers):
     widths: tuple[int, ...] = number((32, 32, 64), "channels of the convolutions, even", static=True, at_least=1)
     kernel: int = number(5, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
 
-    def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
+    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
         """Checks the number of stages, and that all widths are even."""
-        super().check_image(shape, model, dataset)
+        super().check_sample(sample, model, dataset)
         _check_even(self.widths)
 
 

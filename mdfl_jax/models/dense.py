@@ -3,37 +3,37 @@
 import flax.linen as nn
 import jax
 
-from mdfl_jax.models.registry import MODELS, ModelNumbers, ModelSettings
+from mdfl_jax.models.registry import MODELS, FloatModelNumbers, ModelSettings
 from mdfl_jax.numbers import number
 
 
 class MLP(nn.Module):
-    """Dense layers with ReLU between them, applied to the flattened image.
+    """Dense layers with ReLU between them, applied to the flattened sample.
 
     Attributes:
       widths: the widths of the hidden layers; without hidden layers the model is logistic regression.
-      num_classes: the number of logits.
+      num_classes: the number of outputs.
     """
 
     widths: tuple[int, ...]
     num_classes: int
 
     @nn.compact
-    def __call__(self, images: jax.Array) -> jax.Array:
-        """Returns the logits [B, num_classes] of images [B, ...]."""
-        x = images.reshape(images.shape[0], -1)
+    def __call__(self, samples: jax.Array) -> jax.Array:
+        """Returns the outputs [B, num_classes] of float samples [B, ...]."""
+        x = samples.reshape(samples.shape[0], -1)
         for width in self.widths:
             x = nn.relu(nn.Dense(width)(x))
         return nn.Dense(self.num_classes)(x)
 
 
-@MODELS.register("linear")
+@MODELS.register("linear", FloatModelNumbers)
 def linear(settings: ModelSettings) -> nn.Module:
     """Multinomial logistic regression: one dense layer."""
     return MLP((), settings.num_classes)
 
 
-class MLPNumbers(ModelNumbers):
+class MLPNumbers(FloatModelNumbers):
     """The numbers of the multilayer perceptron."""
 
     widths: tuple[int, ...] = number((16, 32), "widths of the hidden layers", static=True, at_least=1)

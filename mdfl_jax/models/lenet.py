@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.models.conv import Conv, max_pool
-from mdfl_jax.models.registry import MODELS, ModelSettings
+from mdfl_jax.models.registry import MODELS, ImageModelNumbers, ModelSettings
 
 VALID_FROM = 6  # the smallest side of a map from which an unpadded 5 x 5 convolution leaves enough for a 2 x 2 pool
 
@@ -35,7 +35,7 @@ class LeNet(nn.Module):
         return nn.Dense(self.settings.num_classes)(x)
 
 
-@MODELS.register("lenet")
+@MODELS.register("lenet", ImageModelNumbers)
 def lenet(settings: ModelSettings) -> nn.Module:
     """LeNet-5 with ReLU and maximum pools: 61,706 parameters on 28 x 28 grey images and ten classes.
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.models.conv import Conv, max_pool
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
-from mdfl_jax.models.registry import MODELS, ModelNumbers, ModelSettings
+from mdfl_jax.models.registry import MODELS, ImageModelNumbers, ModelSettings, SampleSpec
 from mdfl_jax.numbers import number
 
 HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as in torchvision
@@ -130,7 +130,7 @@ class ResNet(nn.Module):
         return nn.Dense(self.settings.num_classes, name="fc")(jnp.mean(x, axis=(1, 2)).T)
 
 
-class ResNetNumbers(ModelNumbers):
+class ResNetNumbers(ImageModelNumbers):
     """The numbers of the residual networks; the defaults are the paper's for ImageNet."""
 
     base_width: int = number(
@@ -150,9 +150,10 @@ class SmallResNetNumbers(ResNetNumbers):
 class ResNet9Numbers(ResNetNumbers):
     """The numbers of FedMobile's ResNet-9."""
 
-    def check_image(self, shape: tuple[int, int], model: str, dataset: str) -> None:
+    def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
         """Checks that an image is large enough for three 2 x 2 pools and a last pool over the rest."""
-        if min(shape) < 8:
+        super().check_sample(sample, model, dataset)
+        if min(shape := sample.shape[:2]) < 8:
             raise UserError(f"model.name is {model}; it needs images of 8 x 8 at least, and {dataset} has {shape}")
 
 

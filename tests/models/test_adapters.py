@@ -6,18 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small import assert_trees_equal, toy_dataset, toy_hparams
+from adapted import N, started, step, task_of, trained_by_linen, trained_by_the_task
+from small import assert_trees_equal, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.errors import UserError
+from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import SamplesLast, adapt, make_model
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import classification
-
-N, BATCH = 4, 6
 
 
 class Net(nn.Module):
@@ -36,49 +34,97 @@ class Net(nn.Module):
         return nn.Dense(3)(x)
 
 
-def task_of(model, devices=1, **settings):
-    mesh = client_mesh(jax.devices()[:devices])
-    return classification(toy_dataset(), model, N, "iid", **{"batch_size": BATCH, "mesh": mesh} | settings)
+class Attends(nn.Module):
+    """Attention over rows, layer normalisation and dropout, told by ``deterministic``."""
+
+    @nn.compact
+    def __call__(self, x, *, deterministic):
+        x = nn.Dense(8)(x[..., 0])
+        x = x + nn.MultiHeadDotProductAttention(2, dropout_rate=0.5)(nn.LayerNorm()(x), deterministic=deterministic)
+        return nn.Dense(3)(nn.Dropout(0.5, deterministic=deterministic)(x).mean(axis=1))
 
 
-def step(task, key=1):
-    """(loss [N], gradients) of different models, and those models."""
-    clients = task.partition(task.data, toy_hparams().task, jax.random.key(0))
-    one = task.init(task.data, jax.random.key(2))
-    shift = lambda p: jnp.stack([p + 0.01 * i * jnp.ones_like(p) for i in range(N)])  # noqa: E731
-    params = jax.tree.map(shift, one)
-    gradient = jax.jit(lambda p: task.gradient(task.data, clients, p, jax.random.key(key)))
-    return gradient(params), params, clients
+class Fielded(nn.Module):
+    """Told by a field, as some libraries write it."""
+
+    train: bool = True
+
+    def setup(self):
+        self.norm = nn.BatchNorm(use_running_average=not self.train, momentum=0.9)
+        self.drop = nn.Dropout(0.5, deterministic=not self.train)
+        self.out = nn.Dense(3)
+
+    def __call__(self, x):
+        return self.out(self.drop(self.norm(x.reshape(x.shape[0], -1))))
 
 
-def test_gradients_and_statistics_are_those_of_flax():
-    task = task_of(adapt(Net()))
-    (loss, found), params, clients = step(task)
-    from mdfl_jax.tasks.blocks import minibatch_blocks
+class Named(nn.Module):
+    """Told by an argument of another name."""
 
-    blocks = minibatch_blocks(jax.random.key(1), clients.held, BATCH, BATCH)
-    data = task.data
+    @nn.compact
+    def __call__(self, x, learning=False):
+        return nn.Dense(3)(nn.Dropout(0.5, deterministic=not learning)(x.reshape(x.shape[0], -1)))
+
+
+class Normal(nn.Module):
+    """With layer normalisation alone, which needs neither an argument nor `adapt`."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(nn.LayerNorm()(x.reshape(x.shape[0], -1)))
+
+
+class Held(nn.Module):
+    """A plain module around another, as `Adapted` is: linen's draws depend on the names of modules."""
+
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, x, **told):
+        return self.inner(x, **told)
+
+
+def called(module, **told):
+    """A training step's forward pass by linen itself, from the variables of a client model."""
+
+    def forward(variables, images, key):
+        return module.apply(variables, images, **told, mutable=["batch_stats"], rngs={"dropout": key})
+
+    return forward
+
+
+def own(models, i):
+    """Client i's variables."""
+    tree = jax.tree.map(lambda p: p[i], models)
+    return tree if set(tree) == {"params", "batch_stats"} else {"params": tree}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("model", "forward"),
+    [
+        (Net(), called(Held(Net()), train=True)),
+        (Attends(), called(Held(Attends()), deterministic=False)),
+        (Fielded(), called(Fielded(train=True))),
+        (adapt(Named(), "learning"), called(Held(Named()), learning=True)),
+        (Normal(), called(Normal())),
+    ],
+    ids=["argument", "attention", "field", "own_name", "no_mode"],
+)
+def test_clients_train_as_linen_and_optax_do(model, forward):
+    """Of clients with different models; Dropout by the client's key of the round is compared too."""
+    task = task_of(model)
+    clients, models = started(task)
+    losses, after = trained_by_the_task(task, models, clients)
     for i in range(N):
-        own = jax.tree.map(lambda p, i=i: p[i]["inner"] if isinstance(p, dict) else p[i], params)
-        inner = {name: tree["inner"] for name, tree in own.items()}
-        images = (data.x_train[blocks.sample[i]].astype(jnp.float32) - data.mean) / data.std
-        labels = data.y_train[blocks.sample[i]]
-
-        def mean_loss(weights, inner=inner, images=images, labels=labels):
-            variables = {"params": weights, "batch_stats": inner["batch_stats"]}
-            outputs, moved = Net().apply(variables, images, True, mutable=["batch_stats"])
-            return optax.softmax_cross_entropy_with_integer_labels(outputs, labels).mean(), moved
-
-        (wanted, moved), slopes = jax.value_and_grad(mean_loss, has_aux=True)(inner["params"])
-        np.testing.assert_allclose(loss[i], wanted, rtol=1e-4)
-        mine = jax.tree.map(lambda g, i=i: g[i], found)
-        assert_trees_equal(mine["params"]["inner"], slopes, 1e-4)
-        by = jax.tree.map(lambda now, then: now - then, inner["batch_stats"], moved["batch_stats"])
-        assert_trees_equal(mine["batch_stats"]["inner"], by, 1e-4)
+        wanted, variables = trained_by_linen(task, clients, own(models, i), forward, i)
+        np.testing.assert_allclose(losses[:, i], wanted, rtol=1e-4)
+        assert_trees_equal(own(after, i), variables, 1e-4)
+    assert np.ptp(losses, axis=0).min() > 0.01
 
 
 def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike():
-    task = task_of(adapt(Net(rate=0.5, norm=False)))
+    task = task_of(Net(rate=0.5, norm=False))
     (first, found), _, _ = step(task)
     (again, _), _, _ = step(task)
     (other, _), _, _ = step(task, key=5)
@@ -86,12 +132,14 @@ def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike()
     assert not np.allclose(first, other)
     dropped = [np.flatnonzero(np.abs(g).sum(axis=1) == 0) for g in np.asarray(found["inner"]["Dense_0"]["kernel"])]
     assert len({tuple(d) for d in dropped}) == N  # features that no sample of the minibatch let through, by client
-    (over_two, same), _, _ = step(task_of(adapt(Net(rate=0.5, norm=False)), devices=2))
-    assert_trees_equal((first, found), (over_two, same), 1e-5)
+    for elsewhere in ({"devices": 2}, {"tiling": Tiling(mapping="vmap")}, {"tiling": Tiling(mapping="scan")}):
+        (over, same), _, _ = step(task_of(Net(rate=0.5, norm=False), **elsewhere))
+        assert_trees_equal((first, found), (over, same), 1e-5)
 
 
-def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
-    models = [adapt(Net(rate=rate)) for rate in (0.0, 0.9)]
+@pytest.mark.parametrize("make", [lambda rate: Net(rate=rate), lambda rate: adapt(Net(rate=rate), "train")])
+def test_an_evaluation_drops_nothing_and_uses_the_running_statistics(make):
+    models = [make(rate) for rate in (0.0, 0.9)]
     scores = []
     for model in models:
         task = task_of(model)
@@ -99,7 +147,7 @@ def test_an_evaluation_drops_nothing_and_uses_the_running_statistics():
         scores.append(task.evaluate(task.data, clients, params))
     assert_trees_equal(*scores)
     task, one = task_of(models[0]), jax.tree.map(lambda p: p[:1], params)
-    variables = jax.tree.map(lambda p: p[0], {name: tree["inner"] for name, tree in one.items()})
+    variables = {name: tree["inner"] for name, tree in own(one, 0).items()}
     images = (task.data.x_test.astype(jnp.float32) - task.data.mean) / task.data.std
     right = jnp.argmax(Net().apply(variables, images, False), axis=1) == task.data.y_test
     loss = optax.softmax_cross_entropy_with_integer_labels(Net().apply(variables, images, False), task.data.y_test)
@@ -139,7 +187,40 @@ class Silent(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        return nn.Dense(3)(nn.BatchNorm(use_running_average=False)(x).reshape(x.shape[0], -1))
+        return nn.Dense(3)(nn.BatchNorm(use_running_average=True)(x).reshape(x.shape[0], -1))
+
+
+class Wide(nn.Module):
+    """With other outputs than there are classes."""
+
+    @nn.compact
+    def __call__(self, x, train=False):
+        return nn.Dense(5)(x.reshape(x.shape[0], -1))
+
+
+class Keeps(nn.Module):
+    """With a variable of its own kind."""
+
+    @nn.compact
+    def __call__(self, x):
+        self.variable("memory", "seen", jnp.zeros, ())
+        return nn.Dense(3)(x.reshape(x.shape[0], -1))
+
+
+class Fails(nn.Module):
+    """With a mistake that only a training step comes to."""
+
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.Dense(3)(x.reshape(x.shape[0], -1))
+        return x + jnp.ones(7) if train else x
+
+
+class Empty(nn.Module):
+    """Without parameters."""
+
+    def __call__(self, x):
+        return x.reshape(x.shape[0], -1)[:, :3]
 
 
 class Drops(nn.Module):
@@ -153,15 +234,30 @@ class Drops(nn.Module):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: adapt(Last()), "the model Last has not one of the arguments train, training"),
         (lambda: adapt(Net(), "mode"), "the model Net has not an argument 'mode'"),
-        (lambda: task_of(Net()), "the model Net is told by train whether it trains; "),
-        (lambda: task_of(Silent()), "the model Silent cannot be called with images [2, 4, 4, 1] alone: "),
-        (lambda: task_of(Drops()), "the model Drops cannot be called with images [2, 4, 4, 1] alone: "),
         (
-            lambda: task_of(SamplesLast(adapt(Net()))),
-            "the model SamplesLast makes [1, 3] of images [2, 4, 4, 1]",
+            lambda: adapt((7, 7), "train"),
+            "adapt's argument 'training' is 'train'; it is only for ",
         ),
+        (lambda: task_of(Net), "the model is the class Net; of a module of linen an instance is needed"),
+        (
+            lambda: task_of("cnn"),
+            "the model is 'cnn'; it must be a module of flax linen, the class of ",
+        ),
+        (
+            lambda: task_of(Silent()),
+            "the model Silent has batch statistics, and no argument tells it whether ",
+        ),
+        (lambda: task_of(Drops()), "the model Drops cannot be called with samples float32[2, 4, 4, 1] alone: "),
+        (
+            lambda: task_of(Fails()),
+            "the model Fails cannot be trained: ValueError: Incompatible shapes for broadcasting",
+        ),
+        (
+            lambda: task_of(Keeps()),
+            "the model Keeps has variables ['memory']; clients have params and batch_stats ",
+        ),
+        (lambda: task_of(Empty()), "the model Empty has no parameters"),
         (lambda: task_of(adapt(Net()), batch_size=0), "algorithm.batch_size is 0; an adapted model"),
     ],
 )
@@ -170,6 +266,11 @@ def test_what_cannot_be_used_is_told_in_a_line(make, said):
         make()
     assert str(error.value).startswith(said)
     assert "\n" not in str(error.value)
+
+
+def test_other_outputs_are_told_with_file_and_line():
+    with pytest.raises(UserError, match=r"^[\w/]+\.py:\d+: the model Wide returned float32\[2, 5\] for samples"):
+        task_of(Wide())
 
 
 def test_padding_is_in_no_statistic():
