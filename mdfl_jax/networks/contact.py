@@ -6,6 +6,8 @@ time. Its smallest value on an interval is known in closed form. The smallest va
 smallest squared distance of the movement.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -73,8 +75,8 @@ def segments(times: jax.Array, points: jax.Array) -> tuple[jax.Array, jax.Array]
     return pieces, used.astype(jnp.int32)
 
 
-def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Compute the smallest squared distances between two sets of straight pieces.
+def relative_motion(a: jax.Array, b: jax.Array) -> tuple[jax.Array, Pair, Pair]:
+    """Compute the relative motion of two sets of straight pieces during their common time.
 
     Places are computed at the first common time and then moved by the relative velocity. So the rounding error grows
     with the distance moved on the piece, and not with the time since the round began.
@@ -84,7 +86,8 @@ def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
       b: [6, m] pieces of m clients.
 
     Returns:
-      [n, m]; ``inf`` where two pieces have no common time.
+      (the length of the common time, negative where there is none; the relative place (x, y) at its beginning; the
+      relative velocity (x, y)), all [n, m].
     """
     begin_a, end_a, x_a, y_a, vx_a, vy_a = a[:, :, None]
     begin_b, end_b, x_b, y_b, vx_b, vy_b = b[:, None, :]
@@ -92,17 +95,40 @@ def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
     lasts = jnp.minimum(end_a, end_b) - first
     x = (x_a + vx_a * (first - begin_a)) - (x_b + vx_b * (first - begin_b))
     y = (y_a + vy_a * (first - begin_a)) - (y_b + vy_b * (first - begin_b))
-    vx, vy = vx_a - vx_b, vy_a - vy_b
+    return lasts, (x, y), (vx_a - vx_b, vy_a - vy_b)
+
+
+def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Compute the smallest squared distances between two sets of straight pieces.
+
+    Args:
+      a: [6, n] pieces of n clients, as from `segments`.
+      b: [6, m] pieces of m clients.
+
+    Returns:
+      [n, m]; ``inf`` where two pieces have no common time.
+    """
+    lasts, (x, y), (vx, vy) = relative_motion(a, b)
     squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
     nearest = jnp.clip(-(x * vx + y * vy) / squared_speed, 0, lasts)
     x, y = x + vx * nearest, y + vy * nearest
     return jnp.where(lasts >= 0, x * x + y * y, jnp.inf)
 
 
-def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.Array:
-    """Compute the smallest squared distances of n clients to m clients, over all pairs of pieces.
+def over_pieces(
+    of_pair: Callable[[jax.Array, jax.Array], jax.Array],
+    combine: Callable[[jax.Array, jax.Array], jax.Array],
+    start: float,
+    rows: jax.Array,
+    pieces: jax.Array,
+    used: jax.Array,
+) -> jax.Array:
+    """Combine a value of n clients and m clients over all pairs of their pieces.
 
     Args:
+      of_pair: (pieces [6, n], pieces [6, m]) -> [n, m], as `closest_on`.
+      combine: adds the value of one more pair to the result so far, for example a minimum or a sum.
+      start: the result of no pairs.
       rows: [P, 6, n] pieces of the n clients, as from `segments`.
       pieces: [P, 6, m] pieces of the m clients.
       used: [] int32, how many of the P pieces are used.
@@ -115,13 +141,18 @@ def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.
         return rows[p // used % rows.shape[0]], pieces[p % used]
 
     def with_pair(p: jax.Array, carry: tuple[jax.Array, Pair]) -> tuple[jax.Array, Pair]:
-        least, (a, b) = carry
-        return jnp.minimum(least, closest_on(a, b)), pair(p + 1)
+        so_far, (a, b) = carry
+        return combine(so_far, of_pair(a, b)), pair(p + 1)
 
     # The loop carries the next two pieces. So they are read once, and not again for every pair of clients, which is six
     # times faster on a CPU.
-    none = jnp.full((rows.shape[2], pieces.shape[2]), jnp.inf, pieces.dtype)
+    none = jnp.full((rows.shape[2], pieces.shape[2]), start, pieces.dtype)
     return jax.lax.fori_loop(0, used * used, with_pair, (none, pair(jnp.int32(0))))[0]
+
+
+def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.Array:
+    """Compute the smallest squared distances of n clients to m clients over all pairs of pieces, as `over_pieces`."""
+    return over_pieces(closest_on, jnp.minimum, jnp.inf, rows, pieces, used)
 
 
 def row_blocks(values: jax.Array, size: int) -> jax.Array:

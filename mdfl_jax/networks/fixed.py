@@ -14,6 +14,7 @@ from mdfl_jax import contract
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
+from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import surviving
 from mdfl_jax.rng import stream, stream_at
@@ -28,33 +29,42 @@ class GraphState(NamedTuple):
     Attributes:
       drawn: what the graph has drawn for this seed (`Graph.draw`); None where nothing is drawn.
       places: the clients' places on the unit circle, which only maps use.
+      filtered: the state of the link filter; None without one.
     """
 
     drawn: Any
     places: Places
+    filtered: Any = None
 
 
-def _init(graph: Graph, num_clients: int) -> Any:
+def _init(graph: Graph, num_clients: int, link_filter: LinkFilter | None = None) -> Any:
     def init(params: GraphParams, key: jax.Array, clients: Clients) -> GraphState:
-        del clients
         world = on_circle(num_clients)
         drawn = graph.draw(params, stream(key, "placement"), num_clients)
-        return GraphState(drawn, Places(world.start, jnp.zeros(num_clients), world.is_mobile))
+        filtered = link_filter.init(params.link_filter, key, clients) if link_filter else None
+        return GraphState(drawn, Places(world.start, jnp.zeros(num_clients), world.is_mobile), filtered)
 
     return init
 
 
-def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> Network:
+def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool, link_filter: LinkFilter | None) -> Network:
     """Make the network of a graph whose weights come from a rule of `MIXINGS`."""
+    if link_filter and link_filter.needs_seconds:
+        raise UserError("a graph knows no contact durations")
     weigh, own = MIXINGS[weights], MIXINGS.numbers(weights)()
-    symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular)
-    promises = {SYMMETRIC: symmetric and not graph.directed, FIXED: graph.fixed}
+    # A regular graph may not be regular without the links that a filter removes.
+    symmetric = weights in SYMMETRIC_MIXINGS or (weights == "uniform" and graph.regular and link_filter is None)
+    fixed = graph.fixed and (link_filter is None or link_filter.keeps_fixed)
+    promises = {SYMMETRIC: symmetric and not graph.directed, FIXED: fixed}
 
     def step(
         params: GraphParams, key: jax.Array, round_index: jax.Array, state: GraphState, clients: Clients
     ) -> tuple[GraphState, Links]:
         contact = graph.at(state.drawn if params.matrices is None else params.matrices, round_index, num_clients)
         contract.arrays(graph.draw, contact, (num_clients, num_clients), bool)
+        if link_filter:
+            contact, filtered = link_filter.step(params.link_filter, state.filtered, contact, None)
+            state = state._replace(filtered=filtered)
         adjacency = contact
         if links_fail:
             adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure)
@@ -67,14 +77,18 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool) -> 
     return Network(
         num_clients=num_clients,
         gives=frozenset({"adjacency", "mix"} | {name for name, kept in promises.items() if kept and not links_fail}),
-        init=_init(graph, num_clients),
+        init=_init(graph, num_clients, link_filter),
         step=step,
         places=lambda state: state.places,
     )
 
 
 def fixed_graph(
-    num_clients: int, graph: str = "ring", weights: str = "metropolis_hastings", links_fail: bool = False
+    num_clients: int,
+    graph: str = "ring",
+    weights: str = "metropolis_hastings",
+    links_fail: bool = False,
+    link_filter: LinkFilter | None = None,
 ) -> Network:
     """Make a network whose clients do not move and are linked by a graph.
 
@@ -86,12 +100,13 @@ def fixed_graph(
       graph: a name of `mdfl_jax.networks.graphs.GRAPHS`.
       weights: a name of `mdfl_jax.networks.mixing.MIXINGS`. A rule that uses speeds sees a speed of zero for all.
       links_fail: whether links fail, with the probability ``link_failure``.
+      link_filter: a rule that removes links before any fails and weights are made; None: all links stay.
 
     Returns:
       The network.
 
     Raises:
-      UserError: for an unknown name, or an N for which no such graph exists.
+      UserError: for an unknown name, an N for which no such graph exists, or a filter that needs contact durations.
     """
     rule, own = GRAPHS[graph], GRAPHS.numbers(graph)()
     rule.check_size(num_clients)
@@ -100,7 +115,7 @@ def fixed_graph(
     def draw(params: GraphParams, key: jax.Array, n: int) -> Any:
         return rule.draw(params._replace(numbers=(params.numbers or own).typed()), key, n)
 
-    return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail)
+    return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail, link_filter)
 
 
 def at_round(matrices: Any, round_index: jax.Array) -> jax.Array:
@@ -108,7 +123,9 @@ def at_round(matrices: Any, round_index: jax.Array) -> jax.Array:
     return jnp.asarray(matrices)[jnp.mod(round_index, len(matrices))]
 
 
-def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool = False) -> Network:
+def given(
+    matrices: Any, weights: str = "metropolis_hastings", links_fail: bool = False, link_filter: LinkFilter | None = None
+) -> Network:
     """Make a network from a list of graphs or mixing matrices, one for each round.
 
     After its end the list begins again.
@@ -118,6 +135,7 @@ def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool 
         mixing matrix. Numbers are mixing matrices, in which i hears j where the weight [i, j] is not zero.
       weights: a name of `mdfl_jax.networks.mixing.MIXINGS`; used for booleans only.
       links_fail: whether links fail, with the probability ``link_failure``; allowed for booleans only.
+      link_filter: a rule that removes links, as in `fixed_graph`; allowed for booleans only.
 
     Returns:
       A network that promises SYMMETRIC and FIXED if the matrices are so. ``hparams.network`` is a `GraphParams`. If its
@@ -125,7 +143,7 @@ def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool 
 
     Raises:
       UserError: for a wrong shape, self loops, numbers that are not finite, rows that do not sum to one, or weights
-        together with ``links_fail``.
+        together with ``links_fail`` or ``link_filter``.
     """
     table = np.asarray(matrices)
     table = table[None] if table.ndim == 2 else table
@@ -143,9 +161,10 @@ def given(matrices: Any, weights: str = "metropolis_hastings", links_fail: bool 
             fixed=fixed,
             regular=bool((degrees == degrees[:, :1]).all()),
         )
-        return _weighed(graph, num_clients, weights, links_fail)
-    if links_fail:
-        raise UserError("network.link_failure needs links; these matrices are weights")
+        return _weighed(graph, num_clients, weights, links_fail, link_filter)
+    if links_fail or link_filter:
+        field = "network.link_failure" if links_fail else "cost.deadline"
+        raise UserError(f"{field} needs links; these matrices are weights")
 
     def step(
         params: GraphParams, key: jax.Array, round_index: jax.Array, state: GraphState, clients: Clients

@@ -26,6 +26,7 @@ class GraphParams(NamedTuple):
       allow_disconnected: if true, the first draw of a random graph is used even if it is not connected.
       link_failure: the probability that a link fails, drawn for each round and each direction.
       matrices: [T, N, N] for `mdfl_jax.networks.fixed.given`, used instead of the matrices that it was called with.
+      link_filter: the numbers of the network's link filter, if it has one.
     """
 
     numbers: Any = None
@@ -33,6 +34,7 @@ class GraphParams(NamedTuple):
     allow_disconnected: Any = False
     link_failure: Any = 0.0
     matrices: Any = None
+    link_filter: Any = None
 
 
 def _any_size(num_clients: int) -> None:

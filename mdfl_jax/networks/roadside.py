@@ -16,7 +16,8 @@ from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.rng import stream_at
-from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network, Places, of_types
+from mdfl_jax.rows import of_types
+from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 
 class RoadsideParams(NamedTuple):

@@ -1,6 +1,7 @@
 """The network of clients in space: mobility, contact and mixing (MADFL II, DADFL III and IV, thesis 4 and 5)."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,8 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
 from mdfl_jax.networks.contact_list import links_at
+from mdfl_jax.networks.contact_time import seconds_in_contact
+from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.worlds import make_world, world_of
@@ -44,6 +47,7 @@ class SpatialParams(NamedTuple):
         defaults are taken.
       trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` for the rules ``trace`` and ``static_trace``, a
         `mdfl_jax.networks.contact_list.ContactList` for ``contacts``.
+      link_filter: the numbers of the network's link filter, if it has one.
     """
 
     num_mobile: Any = 5
@@ -57,6 +61,7 @@ class SpatialParams(NamedTuple):
     motion: Any = Motion()
     rules: tuple[Any, ...] = ()
     trace: Any = None
+    link_filter: Any = None
 
 
 class SpatialState(NamedTuple):
@@ -70,6 +75,7 @@ class SpatialState(NamedTuple):
       speed: [N] distance that each client moved in the last round.
       path: the clients' paths in the last round; None unless contact is swept.
       there: [N] bool, which clients can be in contact; None if no rule lets clients be absent.
+      filtered: the state of the link filter; None without one.
     """
 
     world: GridWorld | PlaneWorld | ListWorld
@@ -79,6 +85,7 @@ class SpatialState(NamedTuple):
     speed: jax.Array
     path: Path | None
     there: jax.Array | None
+    filtered: Any = None
 
 
 def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
@@ -101,6 +108,7 @@ def spatial(
     mixing: str = "metropolis_hastings",
     contact: str = "disc",
     links_fail: bool = False,
+    link_filter: LinkFilter | None = None,
 ) -> Network:
     """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
@@ -116,12 +124,14 @@ def spatial(
         With ``swept``, they are if they came within it at any time of the movement since the last round, so that no
         client is in contact in the first round (thesis 4). It is not used with a contact list.
       links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say. If false, these two are not used.
+      link_filter: a rule that removes contacts before links fail and weights are made; None: all contacts stay.
 
     Returns:
       The network.
 
     Raises:
-      UserError: for an unknown name, or for rules of more than one world.
+      UserError: for an unknown name, for rules of more than one world, or for a link filter that needs contact
+        durations in a world without them.
     """
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
@@ -129,6 +139,8 @@ def spatial(
     kind, weigh = world_of(rules, mobility), MIXINGS[mixing]
     sweeps, some_absent = contact == "swept" and kind != "contacts", any(rule.presence for rule in rules)
 
+    if link_filter and link_filter.needs_seconds and kind == "contacts":
+        raise UserError("a contact list does not say how long contacts last within a round")
     own = rule_numbers(mobility)
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
@@ -166,6 +178,7 @@ def spatial(
             speed=zero,
             path=still if sweeps else None,
             there=jnp.stack(present)[params.mobility] if some_absent else None,
+            filtered=link_filter.init(params.link_filter, key, clients) if link_filter else None,
         )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
@@ -207,6 +220,10 @@ def spatial(
         in_range, squared = meet(params, round_index, state)
         if state.there is not None:
             in_range &= state.there[:, None] & state.there[None, :]
+        filtered = None
+        if link_filter:
+            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt)
+            in_range, filtered = link_filter.step(params.link_filter, state.filtered, in_range, seconds)
         adjacency = in_range
         if squared is not None:
             fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
@@ -214,12 +231,13 @@ def spatial(
         contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may hold one direction only
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
-        moved = move(params, stream_at(key, "mobility", round_index), state)
+        moved = move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         return moved, Links(adjacency, contract.arrays(weigh, weigh(inputs), adjacency.shape, float))
 
-    # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric.
+    # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
     fixed = all(name in ("static", "static_plane") for name in mobility) and contact == "disc" and not links_fail
+    fixed &= link_filter is None or link_filter.keeps_fixed
     return Network(
         num_clients=num_clients,
         gives=frozenset({"adjacency", "mix"} | ({SYMMETRIC} if symmetric else set()) | ({FIXED} if fixed else set())),

@@ -1,0 +1,112 @@
+"""Contacts that are too short for a message, and clients that are too slow for a round: their links are removed."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.costs.numbers import MARGIN, CostParams, computing_seconds, sending_seconds
+from mdfl_jax.costs.work import Work
+from mdfl_jax.networks.link_filter import LinkFilter, Seconds
+from mdfl_jax.registry import Registry
+from mdfl_jax.types import Clients
+
+IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
+
+
+class ShortContact(NamedTuple):
+    """A rule that says which contacts carry the messages of a round, from their durations.
+
+    Attributes:
+      init: (N) -> the state before the first round.
+      step: (need [] seconds, state, contact [N, N] bool, seconds [N, N]) -> (carries [N, N] bool, state). ``need`` is
+        what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
+    """
+
+    init: Callable[[int], Any]
+    step: Callable[[jax.Array, Any, jax.Array, jax.Array], tuple[jax.Array, Any]]
+
+
+SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts")
+
+
+def _drop(need: jax.Array, state: None, contact: jax.Array, seconds: jax.Array) -> tuple[jax.Array, None]:
+    return contact & (seconds >= need * (1 - MARGIN)), state
+
+
+def _resume(need: jax.Array, state: jax.Array, contact: jax.Array, seconds: jax.Array) -> tuple[jax.Array, jax.Array]:
+    lasted = jnp.where(contact, state + seconds, 0)
+    carries = contact & (lasted >= need * (1 - MARGIN))
+    return carries, jnp.where(carries, 0, lasted)
+
+
+SHORT_CONTACTS.register("drop", doc="A contact carries the messages of a round if they fit its seconds in the round.")(
+    ShortContact(lambda num_clients: None, _drop)
+)
+SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the same contact, and arrive late.")(
+    ShortContact(lambda num_clients: jnp.zeros((num_clients, num_clients), jnp.float32), _resume)
+)
+
+
+class FilterState(NamedTuple):
+    """The state of a filter.
+
+    Attributes:
+      in_time: [N] bool, the clients that finish their computation before the deadline; None without a deadline.
+      contacts: the state of the rule for short contacts; None without one.
+    """
+
+    in_time: jax.Array | None
+    contacts: Any
+
+
+def in_time(params: CostParams, work: Work, key: jax.Array, num_samples: jax.Array) -> jax.Array:
+    """Return [N] bool, the clients whose computation C_i (`computing_seconds`) ends at the deadline or before.
+
+    Args:
+      params: the numbers of the costs.
+      work: what a client computes in a round.
+      key: the key of the seed.
+      num_samples: [N] int32, the training samples that each client holds.
+    """
+    return computing_seconds(params, work, key, num_samples) <= jnp.asarray(params.deadline, jnp.float32)
+
+
+def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False) -> LinkFilter | None:
+    """Make the filter that removes the links of slow clients and contacts that are too short.
+
+    The filter's numbers are a `CostParams`.
+
+    Args:
+      work: what a client computes in a round.
+      short_contact: a name of `SHORT_CONTACTS`, or "ignore".
+      deadline: whether there is a deadline. A client that misses it has no links.
+
+    Returns:
+      The filter; None if nothing is removed.
+
+    Raises:
+      UserError: for an unknown name.
+    """
+    rule = None if short_contact == IGNORE else SHORT_CONTACTS[short_contact]
+    if rule is None and not deadline:
+        return None
+
+    def init(params: CostParams, key: jax.Array, clients: Clients) -> FilterState:
+        num_samples = clients.num_samples
+        fast = in_time(params, work, key, num_samples) if deadline else None
+        return FilterState(fast, rule.init(num_samples.shape[0]) if rule else None)
+
+    def step(
+        params: CostParams, state: FilterState, contact: jax.Array, seconds: Seconds | None
+    ) -> tuple[jax.Array, FilterState]:
+        if state.in_time is not None:
+            contact &= state.in_time[:, None] & state.in_time[None, :]
+        if rule is None or seconds is None:
+            return contact, state
+        need = sending_seconds(params, params.link_messages, params.link_bits)
+        contact, contacts = rule.step(need, state.contacts, contact, seconds())
+        return contact, state._replace(contacts=contacts)
+
+    return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)

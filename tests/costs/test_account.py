@@ -1,0 +1,193 @@
+"""Seconds and joules: of one round against a NumPy oracle, of whole runs, on one device and on several."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from collectives import unordered
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import costs as oracle
+from small import toy_dataset, toy_hparams
+
+from mdfl_jax import Schedule
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.costs import CostParams, Work, counted, link_filter
+from mdfl_jax.costs.account import CountedParams, add, no_total
+from mdfl_jax.exchange.message_bits import count_bits
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.models import make_model
+from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
+from mdfl_jax.networks.participation import ParticipationParams
+from mdfl_jax.sharding import client_mesh
+from mdfl_jax.simulation import build
+from mdfl_jax.tasks import classification
+from mdfl_jax.types import Links, RoundStats
+
+N = 5
+NUMBERS = {
+    "seconds_per_sample": 0.01,
+    "bandwidth": 1000.0,
+    "latency": 0.05,
+    "deadline": np.inf,
+    "round_seconds": 0.0,
+    "joules_per_bit": 0.002,
+    "joules_per_bit_received": 0.001,
+    "joules_per_sample": 0.5,
+    "joules_per_metre": 3.0,
+}
+
+
+class Holders:
+    def __init__(self, num_samples):
+        self.num_samples = jnp.asarray(num_samples, jnp.int32)
+        self.label_counts = self.num_samples[:, None]
+
+
+def params_of(numbers, speeds=None):
+    given = {name: np.float32(value) for name, value in numbers.items()}
+    return CountedParams(GraphParams(), CostParams(**given, speeds=speeds))
+
+
+numbers = st.fixed_dictionaries(
+    {name: st.floats(0, 10) for name in NUMBERS} | {"bandwidth": st.floats(1, 1e6), "deadline": st.floats(0.1, 100)}
+)
+
+
+@given(numbers, st.integers(0, 10**6), st.booleans())
+@settings(deadline=None, max_examples=40, derandomize=True)
+def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
+    rng = np.random.default_rng(seed)
+    held, speeds = rng.integers(0, 50, N), rng.uniform(0.2, 3, N).astype(np.float32)
+    adjacency = rng.random((N, N)) < 0.4
+    np.fill_diagonal(adjacency, False)
+    messages, size = rng.integers(0, 9, N) * adjacency.any(axis=0), int(rng.integers(1, 10**6))
+    work = Work(gradients=2, batch_size=8 if minibatch else 0)
+    network = counted(fixed_graph(N, "ring"), work)
+    params = params_of(numbers, speeds)
+    start = network.init(params, jax.random.key(seed), Holders(held))
+    stats = RoundStats(jnp.zeros(N), jnp.asarray(messages, jnp.int32), count_bits(jnp.asarray(messages), size))
+    found = network.after(params, start, Links(jnp.asarray(adjacency), None), stats)
+    samples = 2 * (np.where(held > 0, 8, 0) if minibatch else held)
+    seconds = oracle.round_seconds(numbers, samples, speeds, messages, messages * size)
+    np.testing.assert_allclose(found.seconds.value, seconds, rtol=1e-5, atol=1e-30)
+    joules = oracle.round_joules(numbers, samples, messages, messages * size, adjacency)
+    np.testing.assert_allclose(found.worked.value, joules, rtol=1e-5, atol=1e-30)
+    again = network.after(params, found, Links(jnp.asarray(adjacency), None), stats)
+    np.testing.assert_allclose(again.seconds.value, 2 * found.seconds.value, rtol=1e-6)
+
+
+def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
+    work = Work(uses_links=False)
+    network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
+    start = network.init(params, jax.random.key(0), Holders([10, 100]))
+    stats = RoundStats(jnp.zeros(2), jnp.array([1, 1]), count_bits(jnp.array([1, 3]), 100))
+    found = network.after(params, start, Links(jnp.zeros((2, 2), bool), None), stats)
+    np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
+    np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)
+
+
+def test_a_million_short_rounds_are_added_without_drift():
+    """A plain sum in single precision of 0.1 is wrong by 1 % after a million additions."""
+    short = jnp.float32(0.1)
+    total = jax.jit(lambda: jax.lax.fori_loop(0, 10**6, lambda _, total: add(total, short), no_total()))()
+    np.testing.assert_allclose(total.value, 10**6 * float(short), rtol=1e-6)
+    plain = jax.jit(lambda: jax.lax.fori_loop(0, 10**6, lambda _, total: total + short, jnp.float32(0)))()
+    assert abs(plain / 1e5 - 1) > 5e-3
+
+
+def simulation_of(num_clients=6, num_devices=1, thinned=False, eval_every=1):
+    """Clients on a grid whose contacts are short, of unequal speeds, in minibatches and two local steps."""
+    mesh = client_mesh(jax.devices()[:num_devices])
+    work = Work(2, 10)
+    world = spatial(
+        num_clients,
+        5,
+        ("static", "random_movement"),
+        contact="swept",
+        link_filter=link_filter(work, "resume", deadline=True),
+    )
+    world = counted(partial_participation(world) if thinned else world, work)
+    task = classification(toy_dataset(), make_model("linear", 3), num_clients, "iid", batch_size=10, mesh=mesh)
+    return build(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
+
+
+def hparams_of(thinned=False):
+    cost = {name: np.float32(value) for name, value in NUMBERS.items()}
+    cost = CostParams(**cost | {"deadline": np.float32(0.3), "round_seconds": np.float32(2.0)})
+    cost = cost._replace(speed_spread=np.float32(0.4), link_bits=np.float32(51 * 32))
+    hparams = toy_hparams(num_mobile=4, radius=2.5)
+    network = hparams.network._replace(link_filter=cost, motion=Motion(dt=np.float32(2.0)))
+    if thinned:
+        network = ParticipationParams(network, np.float32(1.0), np.int32(2))
+    return hparams._replace(network=CountedParams(network, cost))
+
+
+def history_of(simulation, hparams, seed=0):
+    """The metrics of each evaluation, the network's last state, and the text of the compiled rounds."""
+    carry, first = jax.jit(simulation.init)(simulation.data, hparams, jax.random.key(seed))
+    advance = jax.jit(simulation.advance).lower(simulation.data, hparams, jax.random.key(seed), carry).compile()
+    found = [first]
+    for _ in range(simulation.num_evaluations):
+        carry, metrics = advance(simulation.data, hparams, jax.random.key(seed), carry)
+        found.append(metrics)
+    return jax.device_get(found), jax.device_get(carry.network), advance.as_text()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("thinned", [False, True])
+def test_a_run_adds_up_its_rounds(thinned):
+    """Of every round of a run with an evaluation after each: bits, messages and movement give seconds and joules."""
+    history, state, _ = history_of(simulation_of(thinned=thinned), hparams_of(thinned))
+    samples = np.full(6, 20)
+    speeds = 20 * 0.01 / state.computing
+    assert len(set(speeds)) == 6
+    numbers = NUMBERS | {"deadline": 0.3, "round_seconds": 2.0, "joules_per_bit_received": 0.0}
+    seconds, joules = 0.0, np.zeros(6)
+    bits = [one.bits[:, 0].astype(float) * 2**16 + one.bits[:, 1] for one in history]
+    assert bits[-1].sum() > 0
+    for t in range(1, len(history)):
+        assert history[t].seconds.shape == ()
+        sent, messages = bits[t] - bits[t - 1], history[t].messages - history[t - 1].messages
+        seconds += oracle.round_seconds(numbers, samples, speeds, messages, sent)
+        joules += oracle.round_joules(numbers, samples, messages, sent, np.zeros((6, 6), bool))
+        np.testing.assert_allclose(history[t].seconds, seconds, rtol=1e-5)
+        received = NUMBERS["joules_per_bit_received"] * bits[t].sum()  # all that is sent is received by somebody
+        moved = NUMBERS["joules_per_metre"] * history[t].distance_moved
+        np.testing.assert_allclose(history[t].joules.sum(), (joules + moved).sum() + received, rtol=1e-5)
+        assert (history[t].joules >= (joules + moved) * (1 - 1e-5)).all()
+    assert history[-1].distance_moved.any()
+    assert seconds > 6 * 2.0  # some rounds last longer than their movement
+
+
+@pytest.mark.long
+def test_counting_changes_nothing_else():
+    """The learning is that of the same network without the count, bit for bit."""
+    simulation, hparams = simulation_of(), hparams_of()
+    plain_world = spatial(
+        6, 5, ("static", "random_movement"), contact="swept", link_filter=link_filter(Work(2, 10), "resume", True)
+    )
+    task = classification(toy_dataset(), make_model("linear", 3), 6, "iid", batch_size=10)
+    plain = build(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
+    with_costs, _, _ = history_of(simulation, hparams)
+    without, _, _ = history_of(plain, hparams._replace(network=hparams.network.inner))
+    for one, other in zip(with_costs, without):
+        assert set(one) - set(other) == {"seconds", "joules"}
+        for name in other:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("num_clients", [6, 8])
+def test_several_devices_count_what_one_counts(num_clients):
+    """Also where the devices do not divide the clients; and no collective may run beside another (`collectives`)."""
+    (one, _, _), (several, _, text) = (
+        history_of(simulation_of(num_clients, devices, eval_every=6), hparams_of()) for devices in (1, 4)
+    )
+    for a, b in zip(one, several):
+        np.testing.assert_array_equal(a.seconds, b.seconds)
+        np.testing.assert_array_equal(a.joules, b.joules)
+        np.testing.assert_array_equal(a.messages, b.messages)
+    assert one[-1].bits.any()
+    assert unordered(text)[1] == []

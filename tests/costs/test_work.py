@@ -1,0 +1,78 @@
+"""What an algorithm computes and sends in a round, counted in its traced round."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.algorithms.registry import ignored_by, resolved
+from mdfl_jax.costs import LinkLoad, Work, gradient_calls, probe
+from mdfl_jax.costs.work import work_of
+from mdfl_jax.exchange.message_bits import sparse_bits
+from mdfl_jax.types import Links
+
+MODEL = {"w": jax.ShapeDtypeStruct((5, 4), jnp.float32), "b": jax.ShapeDtypeStruct((4,), jnp.float32)}
+DENSE = 24 * 32
+
+
+def make(name, steps=3, **values):
+    steps = 1 if "local_steps" in ignored_by(name) else steps
+    return ALGORITHMS[name](Settings(num_local_steps=steps)), resolved(name, "", values).traced(), steps
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", ["dfedsam", *sorted(set(ALGORITHMS) - {"dfedsam"})])
+def test_gradients_of_every_algorithm(name):
+    """One a local step; sharpness-aware steps take two."""
+    algorithm, numbers, steps = make(name)
+    assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name == "dfedsam" else 1)
+
+
+def test_gradients_are_those_that_a_run_computes():
+    """The count of the traced program is the number of calls while the steps are unrolled."""
+    algorithm, numbers, _ = make("dfedsam", steps=1)
+    calls = []
+
+    def gradient(params, key):
+        calls.append(None)
+        return jnp.zeros(2), params
+
+    params = jax.tree.map(lambda leaf: jnp.ones((2, *leaf.shape)), MODEL)
+    links = Links(~jnp.eye(2, dtype=bool), jnp.full((2, 2), 0.5))
+    algorithm.round(numbers, jax.random.key(0), algorithm.init(numbers, params), links, gradient)
+    assert len(calls) == gradient_calls(algorithm, numbers, MODEL) == 2
+
+
+def test_work_is_counted_in_samples():
+    held = jnp.array([4, 0, 10])
+    np.testing.assert_array_equal(Work(3, 0).samples(held), [12, 0, 30])
+    np.testing.assert_array_equal(Work(3, 8).samples(held), [24, 0, 24])
+    for name, uses_links in (("dpsgd", True), ("epidemic", True), ("local_only", False), ("allreduce", False)):
+        algorithm, numbers, steps = make(name)
+        assert work_of(algorithm, numbers, MODEL, 16) == Work(steps, 16, uses_links)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dpsgd", LinkLoad(1, DENSE)),
+        ("sgp", LinkLoad(1, DENSE + 32)),  # the model and its weight
+        ("gradient_tracking", LinkLoad(2, 2 * DENSE)),  # two messages from the second round on
+        ("local_only", LinkLoad(1, DENSE)),  # nothing is sent: a whole model is assumed
+    ],
+)
+def test_load_of_a_link(name, expected):
+    algorithm, numbers, _ = make(name)
+    assert probe(algorithm, MODEL)(numbers) == expected
+
+
+def test_load_follows_the_numbers_of_a_point():
+    """PaME sends a share of the coordinates and their indices; one program serves all shares."""
+    load = probe(ALGORITHMS["pame"](Settings()), MODEL)
+    for share, count in ((0.25, 6), (0.5, 12), (1.0, 24)):
+        numbers = PaMENumbers(transmission=share).traced()
+        assert load(numbers) == LinkLoad(1, float(sparse_bits(24, count, 32)))
+    assert probe(ALGORITHMS["dpsgd"](Settings()), MODEL)(LocalNumbers().traced()).bits == DENSE
