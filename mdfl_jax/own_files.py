@@ -8,16 +8,19 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import sys
 import sysconfig
 import traceback
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from mdfl_jax.errors import UserError
 
+MAIN = "__main__"  # the origin of what a notebook or the started script registers (`mdfl_jax.registry`)
 _LONGEST = 400  # characters of another library's message that are shown
 _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
 
@@ -43,10 +46,37 @@ def shown(file: str) -> str:
     return file if relative.startswith(os.pardir) else relative
 
 
-def digests(files: Iterable[str]) -> dict[str, str]:
-    """Returns the first 16 hexadecimal digits of the SHA-256 of each file that exists, by its name for messages."""
-    found = [file for file in files if os.path.isfile(file)]
-    return {shown(file): hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in found}
+def digest_of(path: str | Path) -> str:
+    """Returns the first 16 hexadecimal digits of the SHA-256 of a file. An unchanged file is read once."""
+    state = os.stat(path)
+    return _digest(os.path.realpath(path), state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(path: str, changed: int, size: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def joined(digests: Collection[str]) -> str:
+    """Returns one digest of several, in any order; a single one stays as it is."""
+    few = sorted(digests)
+    return few[0] if len(few) == 1 else hashlib.sha256(" ".join(few).encode()).hexdigest()[:16]
+
+
+def digests(files: Iterable[str]) -> dict[str, str | None]:
+    """Returns the digest of each file that exists, by its name without folders.
+
+    So a study can go on from another folder. Files of equal names have one digest together. Code of a notebook or of
+    the script that was started, "__main__", has None: it is in no file, or in one that also does other things.
+    """
+    by_name: dict[str, set[str]] = {}
+    found = list(files)
+    for file in found:
+        if os.path.isfile(file):
+            by_name.setdefault(os.path.basename(file), set()).add(digest_of(file))
+    unknown: dict[str, str | None] = {MAIN: None} if MAIN in found else {}
+    return {name: joined(of_name) for name, of_name in by_name.items()} | unknown
 
 
 def place(error: BaseException | None) -> str:
@@ -65,6 +95,14 @@ def place(error: BaseException | None) -> str:
         if frames:
             return f"{shown(frames[-1].filename)}:{frames[-1].lineno}"
     return ""
+
+
+def code_place(function: Any) -> str:
+    """Returns the user's line at which a function is defined, as "my_rule.py:12"; "" if it is not the user's."""
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return f"{shown(code.co_filename)}:{code.co_firstlineno}" if code and is_own(code.co_filename) else ""
 
 
 def words(error: BaseException) -> str:
@@ -90,7 +128,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        if where := place(error.__cause__):
+        where = place(error.__cause__)
+        if where and not str(error).startswith(where):  # `import_file` has named the line already
             raise UserError(f"{where}: {error}") from error.__cause__
         raise
     except Exception as error:  # a user's file may raise anything
@@ -126,7 +165,7 @@ def import_file(path: str) -> None:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except Exception as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything, and may call sys.exit
         del sys.modules[name]
         raise UserError(f"{place(error) or shown(whole)}: {words(error)}") from error
     _imported[whole] = version

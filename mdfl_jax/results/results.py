@@ -2,8 +2,6 @@
 
 import dataclasses
 import html
-import json
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +12,10 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.metrics.declare import Shown
+from mdfl_jax.report.files import open_arrays, read_json, read_lines
 from mdfl_jax.report.read import ROUNDS, Run, declared, first_seed, make_run
 from mdfl_jax.results import named, tables
+from mdfl_jax.results.saved import KeptModels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Results:
+class Results(KeptModels):
     """The results of a finished study, read from its files.
 
     ``results["loss"]`` is the metric 'loss' as an array with named axes, and ``results.plot`` makes figures.
@@ -57,20 +57,13 @@ class Results:
           UserError: if the folder holds no finished study, or if a file cannot be read.
         """
         folder = Path(workdir)
-        try:
-            manifest = json.loads((folder / "config.json").read_text())
-            if manifest["status"] != "finished":
-                raise UserError(f"{folder}: the study there is not finished")
-            summary = json.loads((folder / "summary.json").read_text())
-            lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-            with np.load(folder / "history.npz") as history:
-                arrays = {name: history[name] for name in history.files}
-        except OSError as error:
-            raise UserError(f"{folder}: {error.filename or 'a file'} cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f"{folder}: it holds no study that can be read: {error}") from None
+        manifest = read_json(folder / "config.json", ("config", "seeds", "status"))
+        if manifest["status"] != "finished":
+            raise UserError(f"{folder}: the study there is not finished")
+        summary = read_json(folder / "summary.json", ("points", "baseline"))
+        lines = read_lines(folder / "metrics.jsonl")
+        with open_arrays(folder / "history.npz") as history:
+            arrays = {name: history[name] for name in history}
         return cls(manifest, summary, lines, arrays, folder)
 
     def without_workdir(self) -> "Results":
@@ -148,19 +141,35 @@ class Results:
         """Returns the values of a metric of one sweep point, over seeds and evaluations.
 
         Args:
-          metric: the name in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E].
+          metric: the name in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E]; or the
+            name of the metric's declaration, such as 'bits' for 'bits_sent'.
           point: the index or the name of the sweep point.
 
         Raises:
           UserError: for an unknown name of a sweep point or metric; the message lists the known names.
         """
-        if isinstance(point, str) and point not in self.points:
-            raise UserError(unknown_name("point", point, self.points))
-        index = self.points.index(point) if isinstance(point, str) else range(len(self.points))[point]
-        if f"{index}/{metric}" not in self.arrays:
+        index = self.index_of(point)
+        key = next((shown.key for shown in self.declared.values() if shown.name == metric), metric)
+        if f"{index}/{key}" not in self.arrays:
             known = [name.partition("/")[2] for name in self.arrays if name.startswith(f"{index}/")]
             raise UserError(unknown_name("metric", metric, known))
-        return self.arrays[f"{index}/{metric}"]
+        return self.arrays[f"{index}/{key}"]
+
+    def index_of(self, point: int | str) -> int:
+        """Returns the index of a sweep point, from its id or its index, which may count from the end (-1: the last).
+
+        Raises:
+          UserError: for an unknown id, or an index out of range; the message says what there is.
+        """
+        count = len(self.points)
+        if isinstance(point, str):
+            if point not in self.points:
+                raise UserError(unknown_name("point", point, self.points))
+            return self.points.index(point)
+        if not -count <= point < count:
+            last = f"0 to {count - 1}" if count > 1 else "0"
+            raise UserError(f"the point is {point}; the study has {count} sweep points, with the indices {last}")
+        return point % count
 
     def to_dataframe(self, per_client: bool = False) -> "pd.DataFrame":
         """Returns a table in which every metric is a column.

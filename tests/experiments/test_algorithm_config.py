@@ -10,7 +10,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.config.checks import UNSET, WHY
 from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.study import plan
+from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.numbers import number
 
 WRONG = [

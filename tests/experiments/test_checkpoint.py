@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import chex
 import jax
@@ -14,6 +15,7 @@ from mdfl_jax.experiments import Interrupted, make_study, run_study
 from mdfl_jax.experiments.results import checkpoint
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, Progress
+from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.experiments.run.runner import Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile
@@ -139,6 +141,29 @@ def test_a_study_killed_before_any_checkpoint_starts_anew(tiny, tmp_path, monkey
             go(config, folder)
     assert json.loads((folder / "config.json").read_text())["status"] == "running"
     assert_same(folder, go(config, folder), reference)
+
+
+@pytest.mark.parametrize("file", ["summary.json", "history.npz", "config.json"])
+def test_a_kill_while_the_results_are_written_loses_nothing(tiny, tmp_path, monkeypatch, reference, file):
+    """All batches have ended, and no checkpoint was due. What is half written is not taken for a whole file."""
+    config, folder, replace = tiny(**STUDY), tmp_path / "run", Path.replace
+
+    def replace_or_die(self, target):
+        if Path(target).name == file and (folder / "checkpoints" / "batch-001.npz").exists():
+            raise Killed
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace_or_die)
+        with pytest.raises(Killed):
+            go(config, folder)
+    assert json.loads((folder / "config.json").read_text())["status"] == "running"
+    assert Checkpoints(folder / "checkpoints").progress() == Progress(["batch-000", "batch-001"])
+    assert file == "config.json" or not (folder / file).exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "start", None)  # no batch runs again
+        summary = go(config, folder)
+    assert_same(folder, summary, reference)
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ from mdfl_jax.experiments.config.families import (
 from mdfl_jax.experiments.config.points import group_points, parse_axes, points
 from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_value, resolve
 from mdfl_jax.experiments.config.sections import Experiment
-from mdfl_jax.experiments.run.study import plan
+from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.meetings import PATTERNS

@@ -230,14 +230,19 @@ def test_a_wrong_declaration_is_told_before_anything_runs(one, says):
 @pytest.mark.parametrize(
     ("one", "says"),
     [
-        (Metric("mine", lambda at: at.messages[:2], HOLDS), r"of shape \(6,\) and was measured as \(2,\)"),
-        (Metric("mine", lambda at: at.messages, UNKNOWN), "cannot be UNKNOWN"),
+        (Metric("mine", lambda at: at.messages[:2], HOLDS), r"is declared of shape \(6,\) and was measured as \(2,\)"),
+        (Metric("mine", lambda at: at.messages, UNKNOWN), "is int32, which cannot be UNKNOWN"),
+        (
+            Metric("mine", lambda at: at.messages, HOLDS, each_round=lambda view: view.loss[:2]),
+            r"is declared of shape \(6,\) and each_round gives \(2,\)",
+        ),
     ],
 )
 def test_a_value_that_is_not_as_declared_is_told(one, says):
     simulation = build(toy_task(), spatial(6, 5, ["static"]), dpsgd()._replace(metrics=(one,)), Schedule(2, 2))
-    with pytest.raises(UserError, match=says):
-        jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
+    inputs = simulation.data, toy_hparams(0), jax.random.key(0)
+    with pytest.raises(UserError, match=rf"test_metrics\.py:\d+: the metric 'mine' {says}"):  # the line of the function
+        jax.eval_shape(simulation.advance, *inputs, jax.eval_shape(simulation.init, *inputs)[0])
 
 
 def test_a_name_of_another_file_is_refused():

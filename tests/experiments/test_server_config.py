@@ -8,7 +8,7 @@ from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.build.network import read_meetings
 from mdfl_jax.experiments.build.simulation import hparams_of
 from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.study import plan
+from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.networks.server import NEVER
 
 ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "server.unit_range": 1.5}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax import Results
@@ -48,6 +48,7 @@ def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
     return Results({"config": {}, "seeds": [3 + s for s in range(seeds)], "name": "made"}, summary, [], arrays, None)
 
 
+@settings(deadline=None)  # the first example imports xarray
 @given(
     points=st.lists(
         st.tuples(st.integers(1, 6), st.sets(st.sampled_from(sorted(KINDS))).map(sorted)), min_size=1, max_size=4

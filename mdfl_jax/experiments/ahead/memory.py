@@ -192,6 +192,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
         network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static", graph=""),
         server=dataclasses.replace(member.server, pattern="fixed", file="") if member.server.file else member.server,
         engine=dataclasses.replace(member.engine, mapping="scan"),
+        cost=type(member.cost)(),
     )
     rules = [alone.network.mobility]
     tree = group.pretrained.tree if group.pretrained else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
 from mdfl_jax.experiments.config.families import effective, task_of
-from mdfl_jax.experiments.run.study import Study
+from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.simulation import RunFacts
 
 WORDS = {
@@ -81,34 +81,40 @@ def describe(study: Study, drawn: Drawn) -> str:
     point, seeds = study.points[drawn.points[0]], study.seeds
     experiment, counts = point.experiment, drawn.counts[0]
     members = {path: value for path, value in effective(experiment).items() if path.startswith("data.")}
-    of_datasets = task_of(experiment).of_datasets
+    of_datasets, dataset = task_of(experiment).of_datasets, _group(study, drawn).dataset
+    group, groups = ("label", "labels") if dataset is None or dataset.stratum is None else ("stratum", "strata")
+    many = groups if counts.shape[1] > 1 else group
     head = {
         "points": f"all {len(study.points)}" if len(drawn.points) == len(study.points) > 1 else _ids(study, drawn),
         "data": experiment.data.name,
         "partition": ", ".join(
             [experiment.data.partition if of_datasets else "the task's own", *(f"{k}={v}" for k, v in members.items())]
         ),
-        "clients": f"{counts.shape[0]}, which hold {counts.sum():,} samples of {counts.shape[1]} labels",
+        "clients": f"{counts.shape[0]}, which hold {counts.sum():,} samples of {counts.shape[1]} {many}",
         "seeds": f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0]),
     }
     lines = [f"{what:9}  {value}" for what, value in head.items()]
-    lines += ["", f"samples of each label, seed {seeds[0]}", *_table(counts), "", *_numbers(drawn.counts)]
+    lines += ["", f"samples of each {group}, seed {seeds[0]}", *_table(counts, groups), "", *_numbers(drawn.counts)]
     return "\n".join(lines)
+
+
+def _group(study: Study, drawn: Drawn) -> Group:
+    return next(group for group in study.groups if drawn.points[0] in group.points)
 
 
 def _ids(study: Study, drawn: Drawn) -> str:
     return "; ".join(study.points[p].id for p in drawn.points)
 
 
-def _table(counts: np.ndarray) -> list[str]:
-    """Lists the counts [N, C] as text: a row for each client, with its sum and its number of labels."""
+def _table(counts: np.ndarray, groups: str) -> list[str]:
+    """Lists the counts [N, C] as text: a row for each client, with its sum and its number of labels (or strata)."""
     clients, labels = counts.shape
     of_labels = range(labels) if labels <= MOST_COLUMNS else ()
 
     def row(name: str, of_client: np.ndarray) -> list[str]:
         return [name, *(str(of_client[c]) for c in of_labels), str(of_client.sum()), str((of_client > 0).sum())]
 
-    rows = [["client", *map(str, of_labels), "all", "labels"]]
+    rows = [["client", *map(str, of_labels), "all", groups]]
     rows += [row(str(i), counts[i]) for i in range(min(clients, MOST_ROWS))]
     rows.append(row("all", counts.sum(axis=0)))
     width = [max(map(len, column)) for column in zip(*rows)]

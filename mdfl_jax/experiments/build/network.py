@@ -9,6 +9,7 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.costs import SHORT_CONTACTS, CostParams
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.checks import parse_units
 from mdfl_jax.experiments.config.families import algorithm_numbers, numbers_in
@@ -20,6 +21,7 @@ from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
+from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.participation import ParticipationParams
@@ -46,22 +48,25 @@ def described(experiment: Experiment, rules: list[str]) -> str:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
     where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
+    rule = experiment.cost.short_contact
+    where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
 
 
-def network_of(experiment: Experiment, rules: list[str]) -> Network:
+def network_of(experiment: Experiment, rules: list[str], link_filter: LinkFilter | None = None) -> Network:
     """Returns the network of a group of points, before it is thinned.
 
     Args:
       experiment: The configuration of any point of the group.
       rules: The mobility rules that the points use. They have no effect with a graph.
+      link_filter: A rule that removes links, from `mdfl_jax.costs.link_filter`.
 
     Raises:
       UserError: If a file cannot be used.
     """
     network = experiment.network
     if network.graph:
-        return graph_network(experiment)
+        return graph_network(experiment, link_filter)
     world = spatial(
         network.num_clients,
         network.grid_size,
@@ -69,19 +74,24 @@ def network_of(experiment: Experiment, rules: list[str]) -> Network:
         mixing=network.mixing,
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
+        link_filter=link_filter,
     )
     return server_network(experiment, world) if experiment.server.pattern else world
 
 
-def network_params(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None) -> Any:
+def network_params(
+    experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None, cost: CostParams | None = None
+) -> Any:
     """Returns the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
 
     Args:
       experiment: The configuration of the point.
       rules: The mobility rules that the points of the program use.
       trace: The trace from `mdfl_jax.experiments.build.traces.TraceFiles`, if a rule needs one.
+      cost: The numbers of the link filter, if the network has one.
     """
     network: Any = graph_params(experiment) if experiment.network.graph else _in_space(experiment, rules, trace)
+    network = network._replace(link_filter=cost)
     if experiment.server.pattern:
         network = server_params(experiment, network)
     if is_partial(experiment):
@@ -147,17 +157,16 @@ def _from_file(experiment: Experiment) -> np.ndarray:
         raise UserError(f"graph.file: {error}") from None
 
 
-def graph_network(experiment: Experiment) -> Network:
+def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None) -> Network:
     """Returns the network of a point whose clients are connected by a graph.
 
-    Raises:
-      UserError: If the file of the graph cannot be used.
+    Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and there is a link filter.
     """
     network = experiment.network
     fails = network.link_failure > 0
     if network.graph != "file":
-        return fixed_graph(network.num_clients, network.graph, network.mixing, fails)
-    return given(_from_file(experiment), network.mixing, fails)
+        return fixed_graph(network.num_clients, network.graph, network.mixing, fails, link_filter)
+    return given(_from_file(experiment), network.mixing, fails, link_filter)
 
 
 def graph_params(experiment: Experiment) -> GraphParams:

@@ -8,7 +8,8 @@ import numpy as np
 
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.build.task import build_model
+from mdfl_jax.experiments.build.start import OWN, check_start, names_saved
+from mdfl_jax.experiments.build.task import build_model, sample_of
 from mdfl_jax.experiments.config.families import task_of
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.models import MODELS
@@ -42,6 +43,14 @@ def check_pretrained(experiment: Experiment) -> None:
       UserError: If they cannot. The message names the fields and their values.
     """
     model = experiment.model
+    if names_saved(model.pretrained):
+        check_start(experiment)
+        return
+    if model.pretrained_clients != OWN:
+        raise UserError(
+            f"model.pretrained_clients is {model.pretrained_clients}; it must be {OWN} unless model.pretrained names "
+            f"kept models of a study, and it is {model.pretrained!r}"
+        )
     if not model.pretrained:
         return
     given = f"model.pretrained is {model.pretrained!r}"
@@ -67,10 +76,10 @@ class PretrainedFiles:
           UserError: If the file cannot be used, or does not fit the point's model.
         """
         file = experiment.model.pretrained
-        if dataset is None or not file:
+        if dataset is None or not file or names_saved(file):
             return None
         model = build_model(experiment, dataset)
-        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *dataset.x_train.shape[1:])))
+        shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *sample_of(dataset).shape)))
         try:
             if file not in self.read:
                 self.read[file] = read_tensors(file)

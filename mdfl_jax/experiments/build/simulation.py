@@ -1,5 +1,6 @@
 """Builds the simulation of a configuration from its task, network and algorithm, and its traced numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import optax
@@ -7,9 +8,13 @@ from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
+from mdfl_jax.costs import LinkLoad, Work, counted, link_filter
+from mdfl_jax.costs.account import CountedParams
 from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.experiments.build.costs import cost_params, work_in
 from mdfl_jax.experiments.build.network import described, is_partial, network_of, network_params
 from mdfl_jax.experiments.build.task import build_task
+from mdfl_jax.experiments.config.costs import has_deadline, is_counted, is_filtered
 from mdfl_jax.experiments.config.families import algorithm_numbers, has_momentum, task_numbers
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.metrics import asked_for
@@ -76,23 +81,35 @@ def build_simulation(
         experiment.judged == "global",
         asked_for(experiment.metrics),
     )
-    world = network_of(experiment, rules)
+    work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
+    slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
+    world = network_of(experiment, rules, slow)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         world = partial_participation(world, stay=FIXED in algorithm.needs)
+    if is_counted(experiment):
+        world = counted(world, work)
     return build(task, world, algorithm, schedule)
 
 
-def hparams_of(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None) -> Hparams:
+def hparams_of(
+    experiment: Experiment,
+    rules: list[str],
+    trace: Tracks | ContactList | None = None,
+    link_load: Callable[[Any], LinkLoad] | None = None,
+) -> Hparams:
     """Returns the traced numbers of a point. Their NumPy types are fixed, so that no point is compiled again.
 
     Args:
       experiment: The configuration of the point.
       rules: The mobility rules, as given to `build_simulation`.
       trace: The trace from `mdfl_jax.experiments.build.traces.TraceFiles`, if a rule needs one.
+      link_load: `Simulation.link_load` of the simulation; None where only the shapes of the numbers matter.
     """
+    cost = cost_params(experiment, link_load) if is_counted(experiment) else None
+    network = network_params(experiment, rules, trace, cost if is_filtered(experiment) else None)
     return Hparams(
         task=task_numbers(experiment).traced(),
-        network=network_params(experiment, rules, trace),
+        network=network if cost is None else CountedParams(network, cost),
         algorithm=algorithm_numbers(experiment).traced(),
     )

@@ -1,6 +1,10 @@
-"""Lists each member of every family: its description and its numbers with default, bounds, unit, meaning and source."""
+"""Lists each member of every family: its description and its numbers with default, bounds, unit, meaning and source.
 
-from typing import Any
+`fact_of` collects the facts of a field or a number. `mdfl_jax.experiments.config.reference` shows the same facts as a
+page of the documentation.
+"""
+
+from typing import Any, NamedTuple
 
 from mdfl_jax.data.sources import SOURCES
 from mdfl_jax.errors import UserError, unknown_name
@@ -8,6 +12,62 @@ from mdfl_jax.experiments.config.families import FAMILIES, Family
 from mdfl_jax.numbers import BOUNDS, Numbers, fields_of
 
 _ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"))
+
+
+class Fact(NamedTuple):
+    """A field of a configuration or a number of a member, in words.
+
+    Attributes:
+      name: the name, without its section.
+      default: the default as a text; an empty text has no characters.
+      unit: the unit, or "".
+      bounds: the bounds in words, as "at least 0 and at most 1"; "" if there are none.
+      names: the allowed values of a text, or ().
+      doc: one line of help.
+      source: the place in a paper, or "".
+      traced: whether sweep points may differ in it without compiling again.
+    """
+
+    name: str
+    default: str
+    unit: str
+    bounds: str
+    names: tuple[str, ...]
+    doc: str
+    source: str
+    traced: bool
+
+
+def fact_of(name: str, default: Any, rules: Any) -> Fact:
+    """Returns the facts of a field or a number.
+
+    Args:
+      name: its name.
+      default: its default.
+      rules: its rules, as `mdfl_jax.numbers.number` and `mdfl_jax.experiments.config.field.field` keep them.
+    """
+    bounds = " and ".join(f"{BOUNDS[bound][1]} {rules[bound]}" for bound in BOUNDS if bound in rules)
+    names = rules.get("names", ())
+    return Fact(
+        name,
+        "x".join(map(str, default)) if isinstance(default, tuple) else str(default),
+        rules.get("unit", ""),
+        bounds,
+        tuple(map(str, names() if callable(names) else names)),
+        rules["doc"],
+        rules.get("source", ""),
+        bool(rules.get("traced")),
+    )
+
+
+def families() -> dict[str, Family]:
+    """Returns the families, and the data sources, by the names that `mdfl info --of=NAME` takes."""
+    return {family.registry.kind.replace(" ", "_"): family for family in _ALL}
+
+
+def facts_of(numbers: type[Numbers]) -> list[Fact]:
+    """Returns the facts of each number of a member."""
+    return [fact_of(name, field.default, field.metadata) for name, field in fields_of(numbers).items()]
 
 
 def listing(only: str = "") -> str:
@@ -20,30 +80,24 @@ def listing(only: str = "") -> str:
       UserError: If the name is unknown. The message suggests the nearest name.
     """
     kind, _, member = only.partition(".")
-    known = {family.registry.kind.replace(" ", "_"): family for family in _ALL}
+    known = families()
     if kind and kind not in known:
         raise UserError(unknown_name("family", kind, known))
     lines = []
     for name, family in known.items():
         if kind in ("", name):
             lines.append(f"{name}: {family.field}, numbers {family.section}.*")
-            usual = [] if member else _rows(family.registry.usual)
-            lines += ["  usual numbers, of which a member may lack some"] * bool(usual) + usual
+            usual = [] if member else facts_of(family.registry.usual)
+            lines += ["  usual numbers, of which a member may lack some"] * bool(usual) + [_row(fact) for fact in usual]
             for each in [member] if member else family.registry:
-                rows = _rows(family.registry.numbers(each))
+                facts = facts_of(family.registry.numbers(each))
                 lines.append(f"  {each}  {family.registry.doc(each)}".rstrip())
-                lines += [row for row in rows if row not in usual]
+                lines += [_row(fact) for fact in facts if fact not in usual]
     return "\n".join(lines)
 
 
-def _rows(numbers: type[Numbers]) -> list[str]:
-    return [_row(name, field.default, field.metadata) for name, field in fields_of(numbers).items()]
-
-
-def _row(name: str, default: Any, rules: Any) -> str:
-    bounds = " and ".join(f"{BOUNDS[bound][1]} {rules[bound]}" for bound in BOUNDS if bound in rules)
-    allowed = f" ({bounds})" if bounds else f" (of {', '.join(rules['names'])})" if "names" in rules else ""
-    shown = "x".join(map(str, default)) if isinstance(default, tuple) else default
-    unit = f" {rules['unit']}" if "unit" in rules else ""
-    source = f" [{rules['source']}]" if "source" in rules else ""
-    return f"      {name} = {shown}{unit}{allowed}: {rules['doc']}{source}"
+def _row(fact: Fact) -> str:
+    allowed = f" ({fact.bounds})" if fact.bounds else f" (of {', '.join(fact.names)})" if fact.names else ""
+    unit = f" {fact.unit}" if fact.unit else ""
+    source = f" [{fact.source}]" if fact.source else ""
+    return f"      {fact.name} = {fact.default}{unit}{allowed}: {fact.doc}{source}"

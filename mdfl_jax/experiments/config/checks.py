@@ -6,7 +6,10 @@ from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.pretrained import check_pretrained
 from mdfl_jax.experiments.build.traces import FOLLOWERS, check_trace
+from mdfl_jax.experiments.config.costs import check_cost
+from mdfl_jax.experiments.config.costs import notes as cost_notes
 from mdfl_jax.experiments.config.families import check_members, numbers_in, task_of
+from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.geometry import points_of
 from mdfl_jax.mobility import MOBILITIES
@@ -40,14 +43,14 @@ def check_algorithm(experiment: Experiment) -> None:
 
 def notes(experiment: Experiment) -> list[str]:
     """Returns warnings about settings that are allowed but probably not intended, one line for each."""
-    model = experiment.model
+    model, found = experiment.model, cost_notes(experiment)
     if (
         experiment.algorithm.statistics == "local"
         and MODELS[model.name].__module__.startswith("mdfl_jax.")  # a user's model must be built to know this
         and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
     ):
-        return [f"algorithm.statistics is local; {model.name} has no batch statistics"]
-    return []
+        found.append(f"algorithm.statistics is local; {model.name} has no batch statistics")
+    return found
 
 
 def check_graph(experiment: Experiment) -> None:
@@ -141,7 +144,7 @@ def check_server(experiment: Experiment) -> None:
 
 
 def check_task(experiment: Experiment) -> None:
-    """Checks that the task has an objective if the stop rule is used, and that it supports the precision.
+    """Checks that the task has an objective if the stop rule is used, and that it supports the precision and the loss.
 
     Raises:
       UserError: If it does not. The message names the field and its value.
@@ -153,6 +156,8 @@ def check_task(experiment: Experiment) -> None:
     if precision not in task.precisions:
         allowed = f"{', '.join(task.precisions[:-1])} or {task.precisions[-1]}".removeprefix(" or ")
         raise UserError(f"engine.precision is {precision}; with data.name {name} it is {allowed}")
+    if experiment.model.loss and not task.of_datasets:
+        raise UserError(f"model.loss is {experiment.model.loss}; it must be empty with data.name {name}")
 
 
 def check_together(experiment: Experiment) -> None:
@@ -175,11 +180,13 @@ def check_together(experiment: Experiment) -> None:
     check_pretrained(experiment)
     check_algorithm(experiment)
     check_server(experiment)
+    check_cost(experiment)
     check_members(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
         )
+    parse_save(experiment.save, experiment.rounds, experiment.eval_every)
     name = experiment.name
     if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
         raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")

@@ -10,6 +10,7 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.losses import LOSSES
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.graphs import GRAPHS
@@ -42,6 +43,7 @@ FAMILIES = (
     Family(GRAPHS, "graph", "network.graph"),
     Family(PATTERNS, "server", "server.pattern"),
     Family(MODELS, "model", "model.name"),
+    Family(LOSSES, "model", "model.loss"),
     Family(PARTITIONS, "data", "data.partition"),
     Family(TASKS, "data", "data.name"),
 )
@@ -168,6 +170,7 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
         id(GRAPHS): network.graph,
         id(PATTERNS): server.pattern,
         id(MODELS): experiment.model.name if task_of(experiment).of_datasets else "",
+        id(LOSSES): experiment.model.loss if task_of(experiment).of_datasets else "",
         id(PARTITIONS): experiment.data.partition if task_of(experiment).of_datasets else "",
         id(TASKS): task_named(experiment.data.name),
     }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.network import is_partial
+from mdfl_jax.experiments.config import costs
 from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
 from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
 from mdfl_jax.experiments.config.sections import Experiment
@@ -16,20 +17,8 @@ from mdfl_jax.mobility import MOBILITIES
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
-    "seeds",
-    "first_seed",
-    "rounds",
-    "eval_every",
-    "sweep",
-    "baseline",
-    "name",
-    "title",
-    "target",
-    "judged",
-    "metrics",
-    "stop_std",
-    "select",
-    "x_axis",
+    *("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title"),
+    *("target", "judged", "metrics", "save", "stop_std", "select", "x_axis"),
 )
 
 
@@ -56,15 +45,16 @@ def _errors_of(what: str) -> Iterator[None]:
         raise UserError(f"{what}: {error}") from None
 
 
-def _check_axis(path: str) -> dataclasses.Field:
-    """Returns the field of an axis.
+def can_be_axis(path: str) -> bool:
+    """Tells whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
+    return path not in STUDY_WIDE and not path.startswith("engine.")
 
-    Raises:
-      UserError: If no field has that path, or if a sweep cannot vary it.
-    """
+
+def _check_axis(path: str) -> dataclasses.Field:
+    """Returns the field of an axis. Raises a `UserError` if no field has this path, or if a sweep cannot vary it."""
     field = check_key(path)
-    if path in STUDY_WIDE or path.startswith("engine."):
-        sweepable = [p for p in all_fields() if p not in STUDY_WIDE and not p.startswith("engine.")]
+    if not can_be_axis(path):
+        sweepable = [p for p in all_fields() if can_be_axis(p)]
         raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
     return field
 
@@ -230,6 +220,8 @@ def static_key(experiment: Experiment) -> Experiment:
     # If the network is not thinned, the program leaves out the thinning.
     if is_partial(experiment):
         key = replace(key, "algorithm.participation", 0.5)
+    for path, value in costs.of_program(experiment).items():
+        key = replace(key, path, value)
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")

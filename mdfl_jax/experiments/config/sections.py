@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.batch_statistics import KEPT
+from mdfl_jax.data.normalize import MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.experiments.config.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.experiments.config.field import field
 from mdfl_jax.experiments.config.world import GraphConfig, MotionConfig, NetworkConfig, ServerConfig, TraceConfig
 from mdfl_jax.gradients import MAPPINGS
+from mdfl_jax.losses import LOSSES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
 from mdfl_jax.tasks import PRECISIONS
 
-X_AXES = ("bits", "messages", "rounds")
+X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
 
@@ -29,7 +32,9 @@ class DataConfig:
     """The samples that are used, and how they are divided among the clients."""
 
     name: str = field(
-        "digits", "digits, the name of an .npz in dir, tfds:<name>, or a task that draws its data, as synthetic:linear"
+        "digits",
+        "digits, python_topics, the name of an .npz, .csv or folder of IDX files in dir, tfds:<name>, hf:<folder>, or "
+        "a task that draws its data, as synthetic:linear",
     )
     dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR")
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
@@ -38,14 +43,30 @@ class DataConfig:
     validation: int = field(0, "number of training samples held out, to choose step sizes by", at_least=0)
     crop: int = field(0, "largest random shift of training images, in pixels", at_least=0, at_most=64)
     flip: bool = field(False, "training images are mirrored with probability one half")
+    normalize: str = field(
+        "auto",
+        "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
+        names=MODES,
+    )
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The model that every client trains."""
+    """The model that every client trains, and the loss that it minimises."""
 
     name: str = field("cnn", "name of the model", names=MODELS)
-    pretrained: str = field("", "weights file of a ResNet-18 or -50 (.safetensors, .npz, .pth); empty: random weights")
+    loss: str = field("", "loss on a data set; empty: the natural one of its targets", names=lambda: ("", *LOSSES))
+    pretrained: str = field(
+        "",
+        "weights file of a ResNet-18 or -50 (.safetensors, .npz, .pth), or the workdir, a folder or a file of models "
+        "that a study has kept (save); empty: random weights",
+        file=True,
+    )
+    pretrained_clients: str = field(
+        "own",
+        "with kept models: each client starts from its own, or all from the mean (or global) one",
+        names=("own", "mean"),
+    )
 
 
 @dataclass(frozen=True)
@@ -113,6 +134,7 @@ class Experiment:
         "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
         names=("clients", "global"),
     )
+    save: str = field("", "models to keep in files: final, best (by the accuracy) or every:K rounds; empty: none")
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
     stop_std: float = field(
         0.0,
@@ -129,5 +151,6 @@ class Experiment:
     graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
     trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
+    cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

@@ -66,7 +66,7 @@ class MotionConfig:
 class TraceConfig:
     """A trace file, and how the mobility rules trace, static_trace and contacts use it."""
 
-    file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True)
+    file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
     format: str = field("auto", "file format; auto: by file ending or content", names=("auto", *FORMATS), traced=True)
     start: float = field(
         0.0,
@@ -91,7 +91,9 @@ class TraceConfig:
 class GraphConfig:
     """The graph that network.graph names. Its mixing matrix is made by network.mixing."""
 
-    file: str = field("", "edge list i,j or matrix (.npy, .npz, text); [T, N, N] holds one per round, repeated")
+    file: str = field(
+        "", "edge list i,j or matrix (.npy, .npz, text); [T, N, N] holds one per round, repeated", file=True
+    )
     directed: bool = field(False, "in a file, i,j says only that i hears j")
     allow_disconnected: bool = field(False, "random graphs and files need not be connected", traced=True)
 
@@ -105,7 +107,7 @@ class ServerConfig:
     """
 
     pattern: str = field("", "when clients meet the server; empty: none", names=lambda: ("", *PATTERNS, "roadside"))
-    file: str = field("", "pattern table: file of lines client,slot")
+    file: str = field("", "pattern table: file of lines client,slot", file=True)
     pairs: float = field(
         0.5, "share of clients paired in a slot, rho; no effect with roadside", at_least=0, at_most=1, traced=True
     )

@@ -70,6 +70,9 @@ def _work(study: Study, process: Follower, numbers: list[int], states: dict[int,
             program = Program(study, group)
         for step in steps(program, runs, *states.pop(number, (None, 0))):
             process.rounds += step.rounds * len(runs)
+            for kept in step.kept:
+                fields = {"number": number, "run": kept.run, "round": kept.round, "accuracy": kept.accuracy}
+                process.send("models", fields, kept.tensors)
             minutes = (time.monotonic() - sent_at) / 60
             due = process.ending or minutes >= study.experiment.engine.checkpoint_minutes
             if step.rounds and due and not step.last:

@@ -5,14 +5,15 @@ Statistics are over seeds, and differences are paired by seed: points with the s
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from mdfl_jax.exchange.meter import total_bits
+from mdfl_jax.exchange.message_bits import total_bits
+from mdfl_jax.experiments.results.at_target import to_target
 from mdfl_jax.experiments.results.mobile_static import group_line, group_summary
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
@@ -75,19 +76,8 @@ def _at_end(metrics: Metrics) -> dict[str, Any]:
     return entries
 
 
-def _at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
-    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does."""
-    reached = np.flatnonzero(accuracy >= target)
-    return float(values[reached[0]]) if len(reached) else None
-
-
 def _times(messages: float, size: float | None) -> float | None:
     return None if size is None else float(messages * size)
-
-
-def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
-    found = _at_first(rounds, accuracy, target)
-    return None if found is None else int(found)
 
 
 def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -> dict[str, int]:
@@ -122,10 +112,7 @@ def summarize_point(
         "best_accuracy": with_seeds(accuracy.max(axis=1)),
         "worst_client_accuracy": None if _unmeasured(worst) else with_seeds(worst[:, -1]),
         **_at_end(metrics),
-        "rounds_to_target": _first_round(rounds, accuracy.mean(axis=0), target),
-        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
-        "bits_to_target": _at_first(bits.mean(axis=(0, 2)), accuracy.mean(axis=0), target),
-        "bits_to_target_per_seed": [_at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
+        **to_target(metrics, accuracy, target),
         "bits_sent_per_client": float(bits[:, -1].mean()),
         "double_bits_per_client": _times(float(messages[:, -1].mean()), history.double_bits),
         "messages_per_client": float(messages[:, -1].mean()),
@@ -238,4 +225,12 @@ def write_json(path: Path, value: Any) -> None:
     """Writes a tree as JSON, through a temporary file, so that a reader never sees an incomplete file."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(dumps(value, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays as .npz, through a temporary file, so that a reader never sees an incomplete file."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:  # np.savez would add .npz to a name
+        np.savez(file, **arrays)  # type: ignore[arg-type]
     temporary.replace(path)

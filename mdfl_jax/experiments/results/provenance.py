@@ -1,6 +1,5 @@
 """Records how a result was made: command, commit, versions and devices."""
 
-import hashlib
 import json
 import platform
 import shlex
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from mdfl_jax.experiments.results.files import dumps
 from mdfl_jax.experiments.run.study import Study
@@ -63,13 +61,8 @@ def provenance() -> dict[str, Any]:
 
 
 def identity(study: Study) -> dict[str, Any]:
-    """Returns what must be the same in all processes of a study: configuration, code, versions and data."""
-    digest = hashlib.sha256()
-    for group in study.groups:
-        weights = jax.tree.leaves(group.pretrained.tree) if group.pretrained else []
-        for leaf in (*(group.dataset or ()), *weights):
-            digest.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else str(leaf).encode())
-    shared = {"config": study.config, "commit": commit(), "versions": versions(), "data": digest.hexdigest()}
+    """Returns what must be the same in all processes of a study: configuration, code, versions, data and files."""
+    shared = {"config": study.config, "commit": commit(), "versions": versions()}
     return json.loads(dumps(shared))  # the form in which another process receives it
 
 

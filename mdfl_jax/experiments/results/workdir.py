@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.resolve import default_config
+from mdfl_jax.experiments.config.use import files_of
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.provenance import difference
 
@@ -18,6 +20,7 @@ WRITTEN = (
     "tables",
     "figures",
     "report.html",
+    "models",
     "checkpoints",
 )
 
@@ -67,19 +70,47 @@ def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
     held = _holds(workdir)
     if held is None:
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
-    if held.get("config") != plain(config):
-        differs = difference(plain(config), held.get("config"))
-        raise UserError(
-            f"--workdir={workdir}: it holds another study ({held.get('name')}): {differs}; "
-            "choose another, or add --overwrite"
-        )
+    if found := _differs(held, config):
+        raise UserError(f"--workdir={workdir}: {found}; choose another, or add --overwrite")
     return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
 
 
 def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
     """Whether a workdir holds a finished run of this same study."""
     held = _holds(workdir) or {}
-    return held.get("status") == "finished" and held.get("config") == plain(config)
+    return held.get("status") == "finished" and not _differs(held, config)
+
+
+def _differs(held: dict[str, Any], config: dict[str, Any]) -> str:
+    """Says in words why a config.json is of another study than a configuration; '' if it is of the same one."""
+    here, there = _comparable(plain(config)), _comparable(held.get("config") or {})
+    now, then = here.pop("inputs", {}), there.pop("inputs", None)  # an older version wrote no digests
+    if found := difference(here, there):
+        return f"it holds another study ({held.get('name')}): {found}"
+    changed = [name for name, digest in now.items() if then is not None and then.get(name) != digest]
+    return f"{changed[0]} has changed since the study there has begun" if changed else ""
+
+
+def _comparable(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns a configuration in which fields that an older version did not know have their defaults.
+
+    The user's files are named without folders, since their digests are compared. Code without a digest is left out.
+    """
+    names = [Path(path).name for path in files_of(str(config.get("use") or ""))]
+    digests = {Path(path).name: digest for path, digest in (config.get("own_files") or {}).items() if digest}
+    found = _completed(config, plain(default_config().to_dict()))
+    return found | {"use": ",".join(names), "own_files": digests}
+
+
+def _completed(tree: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tree with the defaults of the keys that it lacks."""
+    found = dict(tree)
+    for name, value in defaults.items():
+        if isinstance(value, dict) and isinstance(tree.get(name, {}), dict):
+            found[name] = _completed(tree.get(name, {}), value)
+        else:
+            found.setdefault(name, value)
+    return found
 
 
 def batch_sizes(workdir: Path) -> list[int]:

@@ -9,7 +9,9 @@ import numpy as np
 
 from mdfl_jax import target
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
@@ -43,6 +45,7 @@ class Step(NamedTuple):
       last: Whether the batch has ended.
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...]. At the first step, all that a saved state holds.
       facts: The facts of the runs, NumPy leaves [runs, ...].
+      kept: The models that must be written to files, if the study keeps models.
       result: A function that returns the result of the batch so far.
       state: A function that returns the arrays from which the batch can continue.
     """
@@ -52,6 +55,7 @@ class Step(NamedTuple):
     last: bool
     metrics: Metrics
     facts: RunFacts
+    kept: list[Kept]
     result: Callable[[], BatchResult]
     state: Callable[[], Arrays]
 
@@ -106,20 +110,38 @@ class Program:
     def __init__(self, study: Study, group: Group):
         self.group = group
         self.hparams = dict(zip(group.points, group.hparams))
+        self.starts = dict(zip(group.points, group.starts))
         self.eval_every = study.experiment.eval_every
-        engine = study.experiment.engine
+        self.experiment, engine = study.experiment, study.experiment.engine
         self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
         self.compile_seconds: float | None = None
         self.init: Any = None
         self.advance: Any = None
 
-    def start(self, runs: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
-        """Returns the state, the metrics and the facts before the first round, and the seconds spent on compiling."""
+    def inputs(self, runs: list[Run]) -> tuple[Any, Any]:
+        """Returns the inputs of runs for `advance`, and those for `init`, which may have models to start from."""
+        mc, seeds = self.monte_carlo, [run.seed for run in runs]
+        hparams = [self.hparams[run.point] for run in runs]
+        starts = [self.starts.get(run.point) for run in runs]
+        given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
+        device_runs = mc.runs(hparams, seeds)
+        return device_runs, mc.runs(given, seeds) if given else device_runs
+
+    def start(self, runs: Any, first: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
+        """Starts runs, after compiling the program if this is its first batch.
+
+        Args:
+          runs, first: The inputs of the runs, from `inputs`.
+          num_runs: The number of runs.
+
+        Returns:
+          The state, the metrics and the facts before the first round, and the seconds spent on compiling.
+        """
         mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options(self.group.simulation.alone)
         if self.compile_seconds is None:
             begin = time.perf_counter()
-            self.init = mc.init.lower(mc.data, *runs).compile(options)
-        carry, metrics = self.init(mc.data, *runs)
+            self.init = mc.init.lower(mc.data, *first).compile(options)
+        carry, metrics = self.init(mc.data, *first)
         if self.compile_seconds is None:
             self.advance = mc.advance.lower(mc.data, *runs, carry).compile(options)
             seconds = self.compile_seconds = time.perf_counter() - begin
@@ -129,6 +151,12 @@ class Program:
     def kept(self, carry: Any, num_runs: int) -> Any:
         """Returns a state in the form that is saved, which is the same for any devices."""
         return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
+
+    def keeper(self, num_runs: int) -> Keeper:
+        """Returns a new `Keeper` of the models of a batch."""
+        config = self.experiment
+        save = parse_save(config.save, config.rounds, config.eval_every)
+        return Keeper(save, config.judged, self.group.simulation, lambda carry: to_host(carry, num_runs))
 
     def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
@@ -149,8 +177,9 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
       evaluations: The number of evaluations before that state.
     """
     mc, num_runs = program.monte_carlo, len(runs)
-    device_runs = mc.runs([program.hparams[run.point] for run in runs], [run.seed for run in runs])
-    carry, metrics, facts, compile_seconds = program.start(device_runs, num_runs)
+    keeper = program.keeper(num_runs)
+    device_runs, first = program.inputs(runs)
+    carry, metrics, facts, compile_seconds = program.start(device_runs, first, num_runs)
     before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
     if saved is not None:
         before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
@@ -162,13 +191,18 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
 
     def state() -> Arrays:
         leaves = jax.tree.leaves(program.kept(carry, num_runs))
-        return to_arrays(result()) | {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+        carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+        return to_arrays(result()) | carried | keeper.state()
 
-    yield Step(0, evaluations, evaluations == mc.num_evaluations, parts[0], facts, result, state)
+    ended = evaluations == mc.num_evaluations
+    kept = keeper.start(carry, parts[0], saved, ended)
+    yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
     for e in range(evaluations, mc.num_evaluations):
         if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
             parts.append(standing_still(parts[-1], program.eval_every))
         else:
             carry, metrics = program.advance(mc.data, *device_runs, carry)
             parts.append(as_history(to_host(metrics, num_runs), 1))
-        yield Step(program.eval_every, e + 1, e + 1 == mc.num_evaluations, parts[-1], facts, result, state)
+        ended = e + 1 == mc.num_evaluations
+        kept = keeper.see(carry, parts[-1], ended)
+        yield Step(program.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)

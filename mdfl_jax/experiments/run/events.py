@@ -3,6 +3,7 @@
 from typing import NamedTuple, Protocol, Self
 
 from mdfl_jax.experiments.run.batch import Batch, BatchResult
+from mdfl_jax.experiments.run.keeping import Kept
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import RunFacts
 
@@ -33,6 +34,13 @@ class Evaluated(NamedTuple):
     earlier: int = 0
 
 
+class ModelsKept(NamedTuple):
+    """The models of a run must be written to a file. It comes before the state that knows this evaluation is saved."""
+
+    batch: Batch
+    kept: Kept
+
+
 class Ended(NamedTuple):
     """A batch has ended. Events with all its metrics came before."""
 
@@ -46,7 +54,7 @@ class Elsewhere(NamedTuple):
     rounds: int
 
 
-Event = Compiling | Evaluated | Ended | Elsewhere
+Event = Compiling | Evaluated | ModelsKept | Ended | Elsewhere
 
 
 class Sink(Protocol):

@@ -10,7 +10,7 @@ from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.processes.hosts import Lead
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.run.callback import OnEvaluation
-from mdfl_jax.experiments.run.loop import run_study
+from mdfl_jax.experiments.run.into_workdir import run_study
 from mdfl_jax.experiments.run.study import Study
 
 

@@ -1,5 +1,6 @@
 """Runs batches of a study in process 0, which writes the files, and collects those of the other processes."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -8,7 +9,8 @@ from mdfl_jax.experiments.processes.follow import shares
 from mdfl_jax.experiments.processes.hosts import Interrupted, Lead
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, number_of, state_name
 from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
-from mdfl_jax.experiments.run.events import Compiling, Elsewhere, Ended, Evaluated, Event, Sink
+from mdfl_jax.experiments.run.events import Compiling, Elsewhere, Ended, Evaluated, Event, ModelsKept, Sink
+from mdfl_jax.experiments.run.keeping import Kept
 from mdfl_jax.experiments.run.study import Run, Study
 
 
@@ -79,6 +81,8 @@ class Runner:
             self._save_if_due()
         if self.error:
             self._save()
+        if self.unsaved:  # whatever happens while the files of results are written, no run is lost
+            self._write({})
         return [(batch.runs, self.results[batch.number]) for batch in self.batches]
 
     def stop(self, error: BaseException | None = None) -> None:
@@ -119,6 +123,8 @@ class Runner:
             if step.rounds:
                 self.lead.patience = max(self.lead.patience, 2 * (time.monotonic() - begin))
             begin = time.monotonic()
+            for kept in step.kept:
+                self._emit(ModelsKept(batch, kept))
             earlier = self.earlier.pop(batch.number, 0)
             self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
             self._take()
@@ -141,6 +147,10 @@ class Runner:
         for _, message in self.lead.messages(wait):
             if message.kind == "state":
                 self.states[message.fields["number"]] = message.fields["evaluations"], message.arrays
+            elif message.kind == "models":
+                run, at_round, accuracy = (message.fields[name] for name in ("run", "round", "accuracy"))
+                kept = Kept(run, at_round, math.nan if accuracy is None else accuracy, message.arrays)
+                self._emit(ModelsKept(self.batches[message.fields["number"]], kept))
             elif message.kind == "result":
                 batch = self.batches[message.fields["number"]]
                 self.unsaved.append(batch.number)
@@ -166,8 +176,12 @@ class Runner:
             self._take()
         states = {n: of_batch for n, of_batch in self.states.items() if n != number}
         here = {} if number is None else {number: (evaluations, state)}
-        self.checkpoints.save({n: to_arrays(self.results[n]) for n in self.unsaved}, states | here)
+        self._write(states | here)
         self.states = {n: (done, None) for n, (done, _) in states.items()}
-        self.unsaved, self.saved_at = [], time.monotonic()
         if ending:
             raise self.error or self.lead.lost or Interrupted
+
+    def _write(self, states: dict[int, tuple[int, Arrays | None]]) -> None:
+        """Writes a checkpoint: the results that are in none yet, and the states of the batches under way."""
+        self.checkpoints.save({n: to_arrays(self.results[n]) for n in self.unsaved}, states)
+        self.unsaved, self.saved_at = [], time.monotonic()

@@ -1,5 +1,6 @@
-"""The sinks for the events of a study: the file metrics.jsonl, the progress bar, and notes for the user."""
+"""The sinks for the events of a study: metrics.jsonl, the files of models, the progress bar, and notes for the user."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -7,11 +8,13 @@ from typing import Self
 import jax
 from tqdm.auto import tqdm
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import dumps, metric_lines
 from mdfl_jax.experiments.results.ordered_lines import OrderedLines
 from mdfl_jax.experiments.run.batch import unreached
-from mdfl_jax.experiments.run.events import Compiling, Elsewhere, Ended, Evaluated, Event
+from mdfl_jax.experiments.run.events import Compiling, Elsewhere, Ended, Evaluated, Event, ModelsKept
 from mdfl_jax.experiments.run.study import Study
+from mdfl_jax.model_files import Header, path_of, write
 
 
 class MetricsFile:
@@ -47,6 +50,33 @@ class MetricsFile:
 
     def __exit__(self, *error: object) -> None:
         self.file.close()
+
+
+class ModelFiles:
+    """Writes the models that a study keeps, each as soon as it is known that it is kept."""
+
+    def __init__(self, study: Study, workdir: Path):
+        self.study, self.workdir = study, workdir
+        self.by_round = study.experiment.save.startswith("every")
+        self.digest = hashlib.sha256(dumps(study.config).encode()).hexdigest()[:16]
+
+    def take(self, event: Event) -> None:
+        """Writes the models of a run."""
+        if isinstance(event, ModelsKept):
+            run, kept = event.batch.runs[event.kept.run], event.kept
+            point, name = self.study.points[run.point].id, self.study.experiment.name
+            path = path_of(self.workdir, run.point, run.seed, kept.round if self.by_round else None)
+            header = Header(self.digest, name, point, run.point, run.seed, kept.round, kept.accuracy)
+            try:
+                write(path, header, kept.tensors)
+            except OSError as error:
+                raise UserError(f"{path}: the models cannot be written: {error.strerror or error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 class ProgressBar:

@@ -11,19 +11,20 @@ from ml_collections import ConfigDict
 from mdfl_jax import own_files, target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.inputs import digests
 from mdfl_jax.experiments.build.pretrained import Pretrained, PretrainedFiles
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
-from mdfl_jax.experiments.build.task import load_dataset
+from mdfl_jax.experiments.build.start import Start, start_of
+from mdfl_jax.experiments.build.task import check_owners, load_dataset, sample_of
 from mdfl_jax.experiments.build.traces import TraceFiles, check_used
-from mdfl_jax.experiments.config import families
-from mdfl_jax.experiments.config.checks import check_graph_used, notes
-from mdfl_jax.experiments.config.families import has_momentum, numbers_in, task_of
+from mdfl_jax.experiments.config.checks import check_graph_used
+from mdfl_jax.experiments.config.families import numbers_in, task_of
 from mdfl_jax.experiments.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.experiments.config.sections import DataConfig, Experiment
 from mdfl_jax.experiments.run.traced import check_traced, own_origins, told
 from mdfl_jax.models import MODELS
-from mdfl_jax.sharding import client_mesh, size
+from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
 
@@ -46,6 +47,8 @@ class Group(NamedTuple):
       rules: The mobility rules that the points use.
       dataset: The data set from which the simulation was built; None if the task draws its data.
       pretrained: The pretrained weights from which the simulation was built, if any.
+      starts: The kept models from which the runs of each point start, in the order of ``points``; None for a point
+        whose first model is drawn or has pretrained weights.
     """
 
     points: list[int]
@@ -55,6 +58,7 @@ class Group(NamedTuple):
     rules: list[str]
     dataset: Dataset | None
     pretrained: Pretrained | None = None
+    starts: list[Start | None] = []  # noqa: RUF012
 
     def double_bits(self, point: int) -> float | None:
         """Returns the bits of one message of a point as PaME counts them, or None if that count is not defined."""
@@ -77,6 +81,7 @@ class Study(NamedTuple):
       baselines: For each point the index of the point that it is compared with, or None.
       groups: The points by compiled program.
       seeds: The seeds of every point.
+      inputs: The digests of the data and the files that the study reads, by field and name.
     """
 
     experiment: Experiment
@@ -84,20 +89,24 @@ class Study(NamedTuple):
     baselines: list[int | None]
     groups: list[Group]
     seeds: list[int]
+    inputs: dict[str, str] = {}  # noqa: RUF012
 
     @property
     def config(self) -> dict[str, Any]:
         """The resolved configuration, as it is written to config.json.
 
-        With members of the user's own it has the digests of their files, so that a study does not go on with others.
+        It has the digests of the user's own files whose members are in use, and those of the data and of the files that
+        the study reads, so that a study does not go on with others.
         """
         files = own_files.digests(own_origins(point.experiment for point in self.points))
-        return dataclasses.asdict(self.experiment) | ({"own_files": files} if files else {})
+        found = {"own_files": files, "inputs": self.inputs}
+        return dataclasses.asdict(self.experiment) | {name: values for name, values in found.items() if values}
 
     @property
     def pretrained(self) -> list[str]:
-        """Lines that say how the tensors of pretrained weights were used, one line for each file and model."""
-        return list(dict.fromkeys(group.pretrained.describe() for group in self.groups if group.pretrained))
+        """Lines that say how pretrained weights and kept models were used, one line for each file and model."""
+        starts = [start for group in self.groups for start in (group.pretrained, *group.starts) if start]
+        return list(dict.fromkeys(start.describe() for start in starts))
 
     @property
     def baseline(self) -> str:
@@ -144,7 +153,7 @@ def set_precision(experiment: Experiment) -> None:
 
 @own_files.told()
 def make_study(config: ConfigDict, processes: int = 1) -> Study:
-    """Checks a configuration, loads its data and builds its simulations. Nothing is compiled or written.
+    """Checks a configuration, loads its data and builds its simulations. Nothing is written.
 
     Args:
       config: The configuration.
@@ -165,6 +174,7 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
     check_graph_used([point.experiment for point in all_points])
     datasets: dict[DataConfig, Dataset | None] = {}
     files, weight_files = TraceFiles(), PretrainedFiles()
+    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
     groups = []
     with told(own_origins(point.experiment for point in all_points)):
         by_program = group_points(all_points)
@@ -177,71 +187,20 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
         dataset = datasets[source]
         if dataset is not None:
             model = members[0].model.name
-            numbers_in(members[0], MODELS, model).check_image(dataset.x_train.shape[1:3], model, dataset.name)
+            numbers_in(members[0], MODELS, model).check_sample(sample_of(dataset), model, dataset.name)
         num_runs = runs_per_batch(members[0], len(members), processes)
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
         with told(origins):
             simulation = build_simulation(members[0], dataset, rules, mesh, tree)
-            hparams = [hparams_of(member, rules, files.params(member, rules)) for member in members]
+            hparams = [hparams_of(m, rules, files.params(m, rules), simulation.link_load) for m in members]
             if origins:
                 check_traced(simulation, hparams)
-        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained))
-    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
-    return Study(experiment, all_points, baselines, groups, seeds)
-
-
-def plan(study: Study, processes: int = 1) -> str:
-    """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
-    experiment, devices = study.experiment, target.devices()
-    num_runs = len(study.points) * len(study.seeds)
-    lines = [
-        f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
-        f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
-        f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
-    ]
-    for group in study.groups:
-        data, models, params = group_bytes(study, group)
-        lines.append(
-            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
-            f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
-            f"{models / 2**20:.1f} MiB"
-        )
-    compared = sum(b is not None for b in study.baselines)
-    if experiment.baseline and not compared:
-        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
-    lines += [f"  note: {line}" for line in (*told, *_beyond_the_data(study), *study.pretrained)]
-    shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
-    sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
-    hosts = f" in each of {processes} processes" if processes > 1 else ""
-    lines.append(
-        f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
-    )
-    return "\n".join(lines)
-
-
-def _beyond_the_data(study: Study) -> list[str]:
-    """Returns a line for each limit of a data set that is larger than the data set."""
-    lines = []
-    for group in study.groups:
-        data, dataset = study.points[group.points[0]].experiment.data, group.dataset
-        held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
-        for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
-            if limit > count:
-                lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
-    return lines
-
-
-def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
-    """Estimates the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
-
-    The models count as parameters, gradients, the mixed copy, and momentum or Adam's moments if there are any.
-    """
-    member = study.points[group.points[0]].experiment
-    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
-    num_clients = member.network.num_clients
-    models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
-    data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
-    return data, models, num_clients
+                for member, own in zip(members, hparams):
+                    check_owners(member, simulation, own, seeds)
+        starts = [start_of(member, simulation.model, seeds) for member in members]
+        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
+    starts = [start for group in groups for start in group.starts]
+    inputs = digests((point.experiment for point in all_points), datasets, starts)
+    return Study(experiment, all_points, baselines, groups, seeds, inputs)

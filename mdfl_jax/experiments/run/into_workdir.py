@@ -15,13 +15,13 @@ from mdfl_jax.experiments.config.families import effective
 from mdfl_jax.experiments.processes.hosts import Interrupted, Lead
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.results.files import PointHistory, history_arrays, summarize, write_json
+from mdfl_jax.experiments.results.files import PointHistory, history_arrays, summarize, write_arrays, write_json
 from mdfl_jax.experiments.results.provenance import devices, provenance
 from mdfl_jax.experiments.run.batch import BatchResult
 from mdfl_jax.experiments.run.callback import Callback, OnEvaluation
 from mdfl_jax.experiments.run.events import Sink
 from mdfl_jax.experiments.run.runner import Runner
-from mdfl_jax.experiments.run.sinks import MetricsFile, Notes, ProgressBar
+from mdfl_jax.experiments.run.sinks import MetricsFile, ModelFiles, Notes, ProgressBar
 from mdfl_jax.experiments.run.study import Run, Study, set_precision
 from mdfl_jax.metrics.declare import SCHEMA
 
@@ -134,8 +134,8 @@ def run_study(
     set_precision(study.experiment)
     manifest = _manifest(study, lead)
     checkpoints = Checkpoints(workdir / "checkpoints")
-    metrics_file = MetricsFile(study, workdir / "metrics.jsonl")
-    sinks: list[Sink] = [metrics_file, ProgressBar(study, progress), Notes(study, log)]
+    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
+    sinks += [ProgressBar(study, progress), Notes(study, log)]
     runner = Runner(study, checkpoints, lead, sinks)
     if on_evaluation:
         sinks.append(Callback(study, on_evaluation, runner.stop))
@@ -167,7 +167,7 @@ def _write_results(
         experiment.judged,
     )
     write_json(workdir / "summary.json", summary)
-    np.savez(workdir / "history.npz", **history_arrays(histories))  # type: ignore[arg-type]
+    write_arrays(workdir / "history.npz", history_arrays(histories))
     manifest["compile_seconds"] = sum(h.compile_seconds for h in histories)
     manifest["run_seconds"] = sum(h.run_seconds for h in histories)
     write_json(workdir / "config.json", manifest | {"status": "finished"})

@@ -1,0 +1,60 @@
+"""What a point needed to reach the target accuracy: rounds, bits, and the metrics that are declared for it."""
+
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.exchange.message_bits import total_bits
+from mdfl_jax.metrics.declare import TARGET
+from mdfl_jax.metrics.history import Metrics
+
+
+def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
+    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does.
+
+    Args:
+      values: [E] the value at each evaluation.
+      accuracy: [E] the accuracy at each evaluation.
+      target: the accuracy to reach.
+
+    >>> at_first(np.array([0, 20, 40]), np.array([0.1, 0.6, 0.9]), target=0.5)
+    20.0
+    """
+    reached = np.flatnonzero(accuracy >= target)
+    return float(values[reached[0]]) if len(reached) else None
+
+
+def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:
+    found = at_first(rounds, accuracy, target)
+    return None if found is None else int(found)
+
+
+def to_target(metrics: Metrics, accuracy: np.ndarray, target: float) -> dict[str, Any]:
+    """Returns the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
+
+    Args:
+      metrics: the history of a point, NumPy leaves [S, E, ...].
+      accuracy: [S, E] the accuracy that is judged.
+      target: the accuracy to reach.
+
+    Returns:
+      'rounds_to_target', 'bits_to_target' and 'KEY_to_target' for each metric that is shown at the target
+      (`mdfl_jax.metrics.TARGET`), and the same with '_per_seed'. A value that is not reached is None. Values of clients
+      are means over the clients, as in metrics.jsonl.
+    """
+    rounds, mean = metrics.round[0], accuracy.mean(axis=0)
+    bits = total_bits(metrics.bits)  # [S, E, N]
+    found: dict[str, Any] = {
+        "rounds_to_target": _first_round(rounds, mean, target),
+        "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
+        "bits_to_target": at_first(bits.mean(axis=(0, 2)), mean, target),
+        "bits_to_target_per_seed": [at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
+    }
+    for metric in metrics.declared:
+        if TARGET in metric.shown and not metric.by_round:
+            values = metric.on_host(metrics[metric.name])
+            numbers = np.array([[float(metric.number(one)) for one in seed] for seed in values])  # [S, E]
+            found[f"{metric.in_files}_to_target"] = at_first(numbers.mean(axis=0), mean, target)
+            each = [at_first(row, of_seed, target) for row, of_seed in zip(numbers, accuracy)]
+            found[f"{metric.in_files}_to_target_per_seed"] = each
+    return found

@@ -1,0 +1,103 @@
+"""Says in words what a study will run, keep and take, before it starts."""
+
+import math
+
+import jax
+
+from mdfl_jax import target
+from mdfl_jax.data.dataset import Targets
+from mdfl_jax.experiments.config import families
+from mdfl_jax.experiments.config.checks import notes
+from mdfl_jax.experiments.config.families import has_momentum
+from mdfl_jax.experiments.config.save import parse_save
+from mdfl_jax.experiments.run.study import Group, Study
+from mdfl_jax.losses import loss_named
+from mdfl_jax.sharding import size
+
+
+def plan(study: Study, processes: int = 1) -> str:
+    """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
+    experiment, devices = study.experiment, target.devices()
+    num_runs = len(study.points) * len(study.seeds)
+    lines = [
+        f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
+        f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
+        f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
+    ]
+    for group in study.groups:
+        data, models, params = group_bytes(study, group)
+        lines.append(
+            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
+            f"{models / 2**20:.1f} MiB"
+        )
+    lines += _models_kept(study)
+    compared = sum(b is not None for b in study.baselines)
+    if experiment.baseline and not compared:
+        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    lines += [f"  note: {line}" for line in (*told, *_targets(study), *_beyond_the_data(study), *study.pretrained)]
+    shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
+    sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
+    hosts = f" in each of {processes} processes" if processes > 1 else ""
+    lines.append(
+        f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
+    )
+    return "\n".join(lines)
+
+
+def _models_kept(study: Study) -> list[str]:
+    """Returns a line about the models that the study keeps and their size on the disk; none if it keeps none."""
+    config = study.experiment
+    files = parse_save(config.save, config.rounds, config.eval_every).files_of_a_run(config.rounds)
+    if not files:
+        return []
+    sizes = {file_bytes(group) for group in study.groups}
+    count = files * len(study.points) * len(study.seeds)
+    total = sum(files * len(group.points) * len(study.seeds) * file_bytes(group) for group in study.groups)
+    of_one = " or ".join(f"{size / 2**20:,.1f}" for size in sorted(sizes))
+    return [f"  save={config.save}: {count:,} files of models, {of_one} MiB each, {total / 2**20:,.1f} MiB in all"]
+
+
+def file_bytes(group: Group) -> int:
+    """Returns the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
+    simulation = group.simulation
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+def _targets(study: Study) -> list[str]:
+    """Returns a line for each data set whose targets are not one label a sample, since their types alone tell it."""
+    lines = []
+    for group in study.groups:
+        experiment, dataset = study.points[group.points[0]].experiment, group.dataset
+        if dataset is not None and dataset.targets is not Targets.LABELS:
+            loss = loss_named(experiment.model.loss, dataset.targets)
+            lines.append(f"{experiment.data.name} has {dataset.targets.value}; the loss is {loss}")
+    return list(dict.fromkeys(lines))
+
+
+def _beyond_the_data(study: Study) -> list[str]:
+    """Returns a line for each limit of a data set that is larger than the data set."""
+    lines = []
+    for group in study.groups:
+        data, dataset = study.points[group.points[0]].experiment.data, group.dataset
+        held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
+        for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
+            if limit > count:
+                lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
+    return lines
+
+
+def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
+    """Estimates the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+
+    The models count as parameters, gradients, the mixed copy, and momentum or Adam's moments if there are any.
+    """
+    member = study.points[group.points[0]].experiment
+    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
+    num_clients = member.network.num_clients
+    models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+    return data, models, num_clients
