@@ -1,7 +1,8 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.
 # make test: the tests that take seconds.  make test-long: lint, types and all tests, as CI runs them.  make lint.
 # make mutants: deliberate faults, each of which the tests must find.
-# make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/.
+# make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/,
+# with the quickstart notebook executed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,9 +27,10 @@ accelerators: $(VENV)/tested
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aot-tpu,aot-gpu]'
 	MDFL_ACCELERATORS=all $(BIN)/python -m pytest -q tests/accelerators
 
-# --strict: a link that leads nowhere, in a page or a docstring, is an error.
+# The notebook is executed for the site; the file with its outputs stays as it is. --strict: a link that leads nowhere, in
+# a page or a docstring, is an error.
 docs: $(VENV)/documented
-	$(BIN)/python -m mkdocs build --strict
+	MDFL_EXECUTE=true $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .

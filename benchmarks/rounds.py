@@ -16,7 +16,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.flops import count_flops
 from mdfl_jax.gradients import Tiling
-from mdfl_jax.models import MODELS, ModelSettings
+from mdfl_jax.models import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.numbers import from_values
 from mdfl_jax.simulation import Simulation, build
@@ -125,7 +125,7 @@ def memory_ratio(setting: Setting, ours: Ours) -> float:
     shape = (setting.side, setting.side, setting.channels)
     model = model_of(setting)
     variables = jax.eval_shape(model.init, jax.random.key(0), np.zeros((1, *shape), np.float32))
-    sizes = cut_for(model, variables, shape, setting.batch, 300 * setting.num_clients, setting.num_clients)
+    sizes = cut_for(model, variables, SampleSpec(shape), setting.batch, 300 * setting.num_clients, setting.num_clients)
     chunk = setting._replace(num_clients=sizes.at_once, batch=sizes.block_size, steps=1)
     task = classification(images(300, setting.side, setting.channels), model, chunk.num_clients, "iid",
                           batch_size=chunk.batch)  # fmt: skip

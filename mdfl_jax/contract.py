@@ -18,13 +18,12 @@ from mdfl_jax.errors import UserError
 
 def where(function: Callable[..., Any]) -> str:
     """Returns the place and the name of a function for a message: "my_rule.py:12: move"; for others their name."""
+    place = own_files.code_place(function)
     while hasattr(function, "func"):  # functools.partial
         function = function.func
     function = inspect.unwrap(function)
-    name, code = getattr(function, "__name__", type(function).__name__), getattr(function, "__code__", None)
-    if code is None or not own_files.is_own(code.co_filename):
-        return name
-    return f"{own_files.shown(code.co_filename)}:{code.co_firstlineno}: {name}"
+    name = getattr(function, "__name__", type(function).__name__)
+    return f"{place}: {name}" if place else name
 
 
 def like(function: Callable[..., Any], found: Any, wanted: Any) -> None:

@@ -50,7 +50,7 @@ def _count(jaxpr: Jaxpr) -> Products:
             flops += of_one(*(aval.shape for aval in avals), params)
             outputs += avals[2].size
             continue
-        inside = [_count(sub) for sub in _sub_programs(params)]
+        inside = [_count(sub) for sub in sub_programs(params)]
         if inside:
             parts = [max(inside)] if name == "cond" else inside
             devices = params["mesh"].shape[CLIENT] if name == "shard_map" else 1  # the inner program is for one device
@@ -81,7 +81,8 @@ def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[
     return 2.0 * pixels * taps
 
 
-def _sub_programs(params: dict[str, Any]) -> list[Jaxpr]:
+def sub_programs(params: dict[str, Any]) -> list[Jaxpr]:
+    """Returns the programs inside of an equation, such as the body of a loop, from the equation's parameters."""
     found = []
     for value in params.values():
         for item in value if isinstance(value, tuple | list) else (value,):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax.exchange.meter import Bits
+from mdfl_jax.exchange.message_bits import Bits
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.stopping import StopState
 from mdfl_jax.types import Algorithm, Array, Network, Task

@@ -72,6 +72,11 @@ class Registry(Generic[T]):
 
         return add
 
+    def remove(self, name: str) -> None:
+        """Removes a member, so that its name is unknown again."""
+        for table in (self._members, self._numbers, self._docs, self._origins):
+            table.pop(name, None)
+
     def __getitem__(self, name: str) -> T:
         if name not in self._members:
             raise UserError(unknown_name(self.kind, name, self._members))

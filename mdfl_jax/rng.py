@@ -10,7 +10,9 @@ from typing import Literal, get_args
 
 import jax
 
-Stream = Literal["partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation", "dropout"]
+Stream = Literal[
+    "partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation", "dropout", "cost"
+]
 STREAMS: tuple[str, ...] = get_args(Stream)
 
 

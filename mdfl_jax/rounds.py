@@ -9,14 +9,15 @@ import numpy as np
 
 from mdfl_jax import contract, sharding
 from mdfl_jax.client_padding import Held, first, held_by, pad_links
-from mdfl_jax.exchange.meter import add_bits, no_bits
+from mdfl_jax.exchange.message_bits import add_bits, no_bits
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.metrics.measure import global_model, measure
+from mdfl_jax.metrics.measure import client_models, global_model, measure
 from mdfl_jax.parts import Carry, Parts, RunFacts
 from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.rows import of_types
 from mdfl_jax.stopping import initial_stop_state, update_stop_state
-from mdfl_jax.types import Array, Hparams, of_types
+from mdfl_jax.types import Array, ClientParams, Hparams
 
 
 def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
@@ -77,6 +78,12 @@ def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry
     return saved._replace(clients=start.clients, algorithm=jax.tree.map(leaf, saved.algorithm, start.algorithm))
 
 
+def models(parts: Parts, carry: Carry) -> tuple[ClientParams, ClientParams | None]:
+    """Returns the models of the N clients, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
+    own = parts.algorithm.global_model
+    return client_models(parts, carry.algorithm), own(carry.algorithm) if own else None
+
+
 def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
     """Returns the state before the first round and its evaluation."""
     task, network, schedule = parts.task, parts.network, parts.schedule
@@ -85,6 +92,9 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
     model = task.init(data, stream(key, "init"))
     client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
+    alike = hparams.start is None or jax.tree.leaves(hparams.start)[0].shape[0] == 1
+    if hparams.start is not None:
+        client_params = jax.tree.map(_for_rows, hparams.start, client_params)
     carry = Carry(
         round=jnp.int32(0),
         clients=clients,
@@ -97,7 +107,20 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     start = network.places(carry.network).position[None]
     position = start if schedule.record_positions else start[:0]
     sums = no_sums(parts.metrics, num_clients)
-    return settle(parts, carry), measure(parts, data, carry, sums, position, alike=True)
+    return settle(parts, carry), measure(parts, data, carry, sums, position, alike=alike)
+
+
+def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
+    """Returns the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
+    assert parts.task.owner is not None
+    places = (_first_places(parts, hparams, key),) if parts.task.by_place else ()
+    return parts.task.owner(data, hparams.task, stream(key, "partition"), *places)
+
+
+def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
+    """Returns given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
+    more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
+    return jnp.concatenate([given, more]).astype(like.dtype)
 
 
 def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
@@ -154,6 +177,10 @@ def one_round(
         contract.arrays(parts.algorithm.round, stats.loss, (rows,), float)
         contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
     stats = first(stats, task.num_clients)
+    if network.after is not None:
+        with jax.named_scope("costs"), sharding.tracing_over(task.mesh):
+            counted = sharding.everywhere(network.after, hparams.network, network_state, links, stats)
+        network_state = of_types(counted, carry.network)
     stop_state = carry.stop_state
     if stop_state is not None and task.objective:
         before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))

@@ -31,3 +31,19 @@ def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
       old: leaves [N, ...], used where the mask is False.
     """
     return jax.tree.map(lambda n, o: jnp.where(rows_like(mask, o), n, o), new, old)
+
+
+def of_types(tree: Any, like: Any) -> Any:
+    """Converts the floating-point leaves of a tree to the types of another tree.
+
+    It keeps the state of a network in single precision also where the models have 64 bits.
+
+    Args:
+      tree: the tree to convert.
+      like: a tree of the same structure that has the wanted types.
+    """
+
+    def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
+
+    return jax.tree.map(leaf, tree, like)

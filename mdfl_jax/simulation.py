@@ -11,13 +11,14 @@ from jax.sharding import Mesh
 
 from mdfl_jax import rounds
 from mdfl_jax.batch_statistics import sent, trained
+from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
 from mdfl_jax.metrics.registry import metrics_of
 from mdfl_jax.parts import Carry, Parts, RunFacts, Schedule
-from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, Hparams, Network, Task
+from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
 
@@ -37,6 +38,11 @@ class Simulation(NamedTuple):
       mesh: the devices that share each run (``Task.mesh``); None for one device.
       alone: whether one run keeps a device busy (``Task.alone``).
       metrics: the metrics that are measured, in this order.
+      model: the shapes of one model, as `Task.init` returns it: a tree of `jax.ShapeDtypeStruct`.
+      models: (Carry) -> (the models of the N clients [N, ...], the algorithm's global model [1, ...] or None).
+      link_load: (hparams.algorithm) -> the messages that a link carries in a round (`mdfl_jax.costs.probe`).
+      owner: (data, hparams, key) -> [n] int32, the client that holds each training sample, -1 for nobody; None if there
+        are no samples to divide (``Task.owner``).
       layout, kept, restored: functions of a Carry, from `mdfl_jax.rounds`: its shardings over a mesh, the part that a
         checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
     """
@@ -52,6 +58,10 @@ class Simulation(NamedTuple):
     mesh: Mesh | None
     alone: bool
     metrics: tuple[Metric, ...]
+    model: Any
+    models: Callable[[Carry], tuple[ClientParams, ClientParams | None]]
+    link_load: Callable[[Any], LinkLoad]
+    owner: Callable[[Any, Hparams, jax.Array], jax.Array] | None
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
@@ -101,10 +111,19 @@ def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedul
         )
 
 
+METRIC_NEEDS = {
+    "over_test": "test samples of a data set",
+    "num_labels": "test samples with labels, one each",
+    "local_accuracy": "test samples with natural owners (the array client_test)",
+}
+"""The fields of a task that a metric may need, in words for error messages."""
+
+
 def _check_metrics(task: Task, metrics: tuple[Metric, ...]) -> None:
     for metric in metrics:
-        if any(getattr(task, field) is None for field in metric.needs):
-            raise UserError(f"metrics: {metric.name!r} needs test samples with labels, which this task does not have")
+        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task, field) is None]
+        if missing:
+            raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")
 
 
 def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
@@ -141,6 +160,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         mesh=task.mesh,
         alone=task.alone,
         metrics=metrics,
+        model=model,
+        models=partial(rounds.models, parts),
+        link_load=probe(algorithm, model),
+        owner=partial(rounds.owner, parts) if task.owner else None,
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),

@@ -16,6 +16,7 @@ from mdfl_jax.results import Results
 
 if TYPE_CHECKING:
     from mdfl_jax.experiments.run.callback import OnEvaluation
+    from mdfl_jax.experiments.run.study import Study
 
 Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
@@ -69,6 +70,7 @@ def run(
     overwrite: bool = False,
     progress: bool = True,
     on_evaluation: "OnEvaluation | None" = None,
+    data: Mapping[str, Any] | None = None,
 ) -> Results:
     """Runs a study on all CPU cores or accelerators, as the command `launch.sweep` does.
 
@@ -84,6 +86,7 @@ def run(
       on_evaluation: a function that is called on the host at each evaluation of each sweep point, with an
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
+      data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
 
     Returns:
       The results, which equal those of the command with the same configuration.
@@ -104,10 +107,12 @@ def run(
     from mdfl_jax import target
 
     target.use_all_cores()
-    from mdfl_jax.experiments import Interrupted, make_study
+    from mdfl_jax.experiments import Interrupted
     from mdfl_jax.experiments.run.resume import run_or_resume, to_stderr
 
-    study = make_study(as_config(config))
+    study = _made(as_config(config), data)
+    if workdir is None and study.experiment.save:
+        raise UserError(f"save is {study.experiment.save!r}; kept models are files in a workdir, and none is given")
     log = to_stderr if progress else _no_log
     folder = contextlib.nullcontext(workdir) if workdir is not None else tempfile.TemporaryDirectory()
     with folder as path:
@@ -119,6 +124,23 @@ def run(
             raise Interrupted(f"the study was stopped; {lost if workdir is None else saved}") from None
         found = Results.load(path)
     return found if workdir is not None else found.without_workdir()
+
+
+def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
+    """Makes the study of a configuration, with arrays as its data source if they are given."""
+    from mdfl_jax.experiments import make_study
+
+    if data is None:
+        return make_study(config)
+    from mdfl_jax.data import sources
+    from mdfl_jax.experiments.config.resolve import default_config
+
+    if config.data.name != default_config().data.name:
+        raise UserError(f"data is given and data.name is {config.data.name!r}; allowed: one of them")
+    with sources.given(data) as name:
+        complete = config.copy_and_resolve_references()
+        complete.data.name = name
+        return make_study(complete)
 
 
 def _no_log(line: str) -> None:

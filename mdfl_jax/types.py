@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax.exchange.meter import Bits
+from mdfl_jax.exchange.message_bits import Bits
 from mdfl_jax.metrics.declare import Metric
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
@@ -44,11 +43,18 @@ class Score(NamedTuple):
 
 
 class Hparams(NamedTuple):
-    """The traced numbers of a run, one pytree for each main part. A sweep varies them without compiling again."""
+    """The traced numbers of a run, one pytree for each main part. A sweep varies them without compiling again.
+
+    Attributes:
+      task, network, algorithm: the numbers of the three main parts.
+      start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or
+        [1, ...] for one model of all; None: the model that the task draws. Only the start of a run reads it.
+    """
 
     task: Any
     network: Any
     algorithm: Any
+    start: Any = None
 
 
 Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Task.over_test`
@@ -79,8 +85,13 @@ class Task(NamedTuple):
         float32. They are then drawn before the data, so they must not depend on it.
       over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
         samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. None if the task has no
-        labels.
+        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
+        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
+      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
+        of its own; None if the task has none.
+      owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
+        them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
     """
 
     num_clients: int
@@ -97,6 +108,9 @@ class Task(NamedTuple):
     in_turn: bool = False
     by_place: bool = False
     over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    num_labels: int | None = None
+    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    owner: Callable[..., jax.Array] | None = None
 
 
 class Links(NamedTuple):
@@ -163,6 +177,8 @@ class Network(NamedTuple):
       places: (state) -> Places.
       reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
       metrics: the network's own metrics, which are measured in addition to those of every study.
+      after: (hparams.network, state after ``step``, Links, RoundStats) -> state, called at the end of a round by a
+        network that counts what the round has cost (`mdfl_jax.costs`); None: nothing is called.
     """
 
     num_clients: int
@@ -172,6 +188,7 @@ class Network(NamedTuple):
     places: Callable[[Any], Places]
     reached: Callable[[Any], jax.Array] | None = None
     metrics: tuple[Metric, ...] = ()
+    after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
 
 
 class RoundStats(NamedTuple):
@@ -220,19 +237,3 @@ class Algorithm(NamedTuple):
     participates: bool = False
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
-
-
-def of_types(tree: Any, like: Any) -> Any:
-    """Converts the floating-point leaves of a tree to the types of another tree.
-
-    It keeps the state of a network in single precision also where the models have 64 bits.
-
-    Args:
-      tree: the tree to convert.
-      like: a tree of the same structure that has the wanted types.
-    """
-
-    def leaf(x: jax.Array, y: jax.Array) -> jax.Array:
-        return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
-
-    return jax.tree.map(leaf, tree, like)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.exchange.meter import total_bits, words
+from mdfl_jax.exchange.message_bits import total_bits, words
 from mdfl_jax.types import Links
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
@@ -84,3 +84,15 @@ def run_long(algorithm, hparams, problem, links, rounds, start=None):
         return algorithm.params(jax.lax.scan(step, state, jax.random.split(jax.random.key(0), rounds))[0])
 
     return problem.flat(whole())
+
+
+def types_of_states(algorithm, hparams):
+    """Shapes and types of the state of single-precision models, before and after a round with and one without links."""
+    problem = Problem()
+    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), problem.tree(jnp.asarray(problem.start)))
+    states = [algorithm.init(hparams, single)]
+    for t, (adjacency, mix) in enumerate((graph(), NO_LINKS)):
+        links = Links(jnp.asarray(adjacency), jnp.asarray(mix))
+        step = lambda key, state, links: algorithm.round(hparams, key, state, links, problem.gradient)  # noqa: E731
+        states.append(jax.eval_shape(step, jax.random.key(t), states[-1], links)[0])
+    return [jax.tree.map(lambda x: (x.shape, x.dtype), state) for state in (states[0], states[-1])]

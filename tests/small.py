@@ -16,6 +16,20 @@ from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import build
 from mdfl_jax.tasks import classification
 
+TINY = """
+from mdfl_jax.experiments import default_config
+
+def get_config():
+    config = default_config()
+    config.name, config.title = "tiny", "A tiny study"
+    config.sweep, config.baseline = "network.mobility=static,dcm", "network.mobility=static"
+    config.seeds, config.rounds, config.eval_every, config.target = 2, 4, 2, 0.3
+    config.data.limit_train, config.data.limit_test, config.data.partition = 120, 60, "iid"
+    config.model.name = "linear"
+    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 6, 2, 5
+    return config
+"""  # the config file of a study that takes a second, for commands
+
 PATTERNS = ("static", "random_movement", "dam", "dcm")
 
 

@@ -14,7 +14,7 @@ from mdfl_jax.data.batching import Blocks, cut_blocks, draw_minibatch
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.gradients import Tiling, block_gradients, cut
 from mdfl_jax.models import make_model
-from mdfl_jax.tasks import ClassificationClients, classification
+from mdfl_jax.tasks import SupervisedClients, classification
 
 COMPILE_FULLY = True
 
@@ -56,7 +56,7 @@ def clients_of(batch_size=0, tiling=Tiling()):
     """The same, as a task of these settings cuts them."""
     block_size = cut(tiling, DATA.x_train.shape[1:], batch_size, len(DATA.y_train), N).block_size
     blocks = None if batch_size else jax.jit(cut_blocks, static_argnums=1)(divided().held, block_size)
-    return ClassificationClients(divided().held, blocks)
+    return SupervisedClients(divided().held, blocks)
 
 
 def models(model="linear", **settings):

@@ -1,5 +1,6 @@
 """Files of the user: which files count as such, how they are imported, and how an error in one of them is told."""
 
+import functools
 import json
 import os
 import sys
@@ -111,3 +112,20 @@ def test_a_file_that_raises_is_told_with_its_line(content, expected, tmp_path, m
 def test_an_absent_file_is_told():
     with pytest.raises(UserError, match=r"^use is 'nope\.py': there is no such file$"):
         own_files.import_file("nope.py")
+
+
+def test_the_line_of_a_file_is_told_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("\n1 / 0")
+
+    def fail():
+        with own_files.told():
+            own_files.import_file("mine.py")
+
+    assert str(raised(fail)) == "mine.py:2: ZeroDivisionError: division by zero"
+
+
+def test_the_place_of_a_function_is_that_of_the_users_code():
+    assert own_files.code_place(raised).startswith(f"{os.path.relpath(__file__)}:")
+    assert own_files.code_place(functools.partial(functools.partial(raised), None)) == own_files.code_place(raised)
+    assert own_files.code_place(np.mean) == own_files.code_place(3) == own_files.code_place(own_files.place) == ""

@@ -39,7 +39,7 @@ from mdfl_jax.sharding import (
     tracing_over,
 )
 from mdfl_jax.simulation import build
-from mdfl_jax.tasks import ClassificationClients, classification
+from mdfl_jax.tasks import SupervisedClients, classification
 from mdfl_jax.types import Links, Network, Places
 
 N = 8
@@ -75,7 +75,7 @@ def clients_of(batch_size, mesh=None):
     extra = padded(N, mesh) - N
     more = lambda x: jnp.pad(x, [(0, extra)] + [(0, 0)] * (x.ndim - 1))  # noqa: E731
     index = ClientIndex(jnp.asarray(held().sample), *map(more, held()[1:]))
-    return ClassificationClients(index, None if batch_size else pad_blocks(cut_blocks(index, 4), size(mesh)))
+    return SupervisedClients(index, None if batch_size else pad_blocks(cut_blocks(index, 4), size(mesh)))
 
 
 def shifting():

@@ -44,6 +44,10 @@ def test_results_are_those_of_the_command(results, tmp_path):
 def test_arrays_by_point_and_metric(results):
     assert results.array("accuracy", "dcm").shape == (2, 3, 6)
     np.testing.assert_array_equal(results.array("accuracy", 1), results.array("accuracy", "dcm"))
+    np.testing.assert_array_equal(results.array("bits", -1), results["bits"].isel(point=1))  # the declaration's name
+    for index in (2, -3):
+        with pytest.raises(UserError, match=f"the point is {index}; the study has 2 sweep points, .* indices 0 to 1"):
+            results.array("accuracy", index)
     with pytest.raises(UserError, match="unknown point 'dcn' \\(did you mean 'dcm'\\?\\)"):
         results.array("accuracy", "dcn")
     with pytest.raises(UserError, match="unknown metric 'acuracy'"):
@@ -101,8 +105,8 @@ def test_a_mistake_is_one_line(config, line):
 
 
 def test_a_folder_without_a_study_is_one_line(tmp_path):
-    with pytest.raises(UserError, match="cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"config\.json: no such file; is the run finished"):
         mdfl_jax.Results.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UserError, match="it holds no study that can be read"):
+    with pytest.raises(UserError, match=r"config\.json: not valid JSON"):
         mdfl_jax.Results.load(tmp_path)

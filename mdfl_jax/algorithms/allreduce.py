@@ -8,7 +8,7 @@ from mdfl_jax.algorithms.dpsgd import DPSGDState, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.batch_statistics import sent
-from mdfl_jax.exchange.meter import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.exchange.message_bits import Bits, count_bits, float_bits, num_coordinates
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 

@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat
 from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.flat import ravel
-from mdfl_jax.exchange.meter import add_bits
+from mdfl_jax.exchange.message_bits import add_bits
 from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats

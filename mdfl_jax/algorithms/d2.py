@@ -6,7 +6,7 @@ from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extr
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import messages_sent
+from mdfl_jax.exchange.message_bits import messages_sent
 from mdfl_jax.numbers import number
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
 

@@ -9,7 +9,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings, decayed_gradient, 
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.batch_statistics import each
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.exchange.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.numbers import number
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats

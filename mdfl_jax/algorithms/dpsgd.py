@@ -10,7 +10,7 @@ from mdfl_jax import batch_statistics, contract
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.exchange.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 

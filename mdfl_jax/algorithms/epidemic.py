@@ -8,7 +8,7 @@ from mdfl_jax.algorithms.dpsgd import local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import messages_sent
+from mdfl_jax.exchange.message_bits import messages_sent
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform

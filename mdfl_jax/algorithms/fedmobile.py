@@ -21,7 +21,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.batch_statistics import each
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.exchange.meter import dense_bits, double_dense_bits
+from mdfl_jax.exchange.message_bits import dense_bits, double_dense_bits
 from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of
 from mdfl_jax.exchange.relay_compression import Private, after_exchange, manipulate, no_private
 from mdfl_jax.exchange.search import automatic

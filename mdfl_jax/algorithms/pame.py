@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.batch_statistics import received, sent, trained, with_trained
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.flat import ravel
-from mdfl_jax.exchange.meter import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
+from mdfl_jax.exchange.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.exchange.together import draw_pairs, select
 from mdfl_jax.numbers import Setting, number

@@ -10,7 +10,7 @@ from mdfl_jax import batch_statistics
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.exchange.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.networks.mixing import uniform
 from mdfl_jax.rows import rows_like

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax.commands import shipped, words
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.own_files import import_file
+from mdfl_jax.own_files import import_file, place
 
 
 def fail(error: Exception | str) -> NoReturn:
@@ -74,7 +74,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
                 known = sorted(str(p) for p in Path("configs").glob("*.py") if p.name != "__init__.py")
                 if not known:
                     raise UserError(
-                        f"--config={given}: there is no such file; a shipped study is named by the first word alone: "
+                        f"--config={given}: there is no such file, and no shipped study of this name; known: "
                         + ", ".join(shipped.names())
                     )
                 if not path or path.startswith("-"):
@@ -107,6 +107,10 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         return rest
     except UserError as error:
         fail(error)
+    except SystemExit as error:  # --help ends so too
+        if not place(error):
+            raise
+        fail(_explain(error, given, keys))
     except Exception as error:  # a config file may raise anything, and an unknown key does
         fail(_explain(error, given, keys))
 
@@ -183,7 +187,7 @@ def run(main: Callable[[], int]) -> None:
         for flag in (*flags.FLAGS.get_key_flags_for_module(command.__name__), *shared):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     try:
-        sys.argv[1:] = words.named(sys.argv[1:], getattr(command, "WORDS", {}))
+        sys.argv[1:] = words.with_shipped(words.named(sys.argv[1:], getattr(command, "WORDS", {})))
     except UserError as error:
         fail(error)
     app.run(lambda argv: call(main), flags_parser=parse_flags)

@@ -10,7 +10,7 @@ COMMANDS = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
     "report": "makes the tables, figures and report.html of a finished study again: mdfl report runs/digits",
     "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
-    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=FILE",
+    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
     "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
     "new": "writes a member of your own and a test of it: mdfl new mobility my_rule",
 }

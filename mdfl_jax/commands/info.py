@@ -1,7 +1,7 @@
 """Prints versions, devices and folders; with --list, the members of all families, such as algorithms and models.
 
-mdfl info [--list] [algorithm | algorithm.pame]
-python -m launch.info [--list] [--of=algorithm | --of=algorithm.pame] [--use=FILE]
+mdfl info [--list] [--fields] [algorithm | algorithm.pame]
+python -m launch.info [--list] [--fields] [--of=algorithm | --of=algorithm.pame] [--use=FILE]
 """
 
 import os
@@ -15,6 +15,7 @@ from mdfl_jax import target
 from mdfl_jax.commands import common
 
 _LIST = flags.DEFINE_bool("list", False, "Every member of every family with its numbers.")
+_FIELDS = flags.DEFINE_bool("fields", False, "Every field and every member as a page in Markdown.")
 _OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
 common.use_flag()
 WORDS = {"of": str}
@@ -33,6 +34,11 @@ def _version(name: str) -> str:
 def main() -> int:
     """Prints the facts that a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
+    if _FIELDS.value:
+        from mdfl_jax.experiments.config.reference import page
+
+        print(page(), end="")
+        return 0
     if _LIST.value or _OF.value:
         from mdfl_jax.experiments.config.catalogue import listing
 

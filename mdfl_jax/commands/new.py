@@ -1,7 +1,7 @@
 """Writes a member of your own, which runs at once, and a test of it, into the current folder.
 
 mdfl new KIND NAME, or python -m launch.new KIND NAME
-KIND: mobility, algorithm, compressor, graph, mixing, metric, model, partition, dataset or figure
+KIND: mobility, algorithm, compressor, graph, mixing, metric, model, loss, partition, dataset or figure
 """
 
 import importlib.util
@@ -87,12 +87,17 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
     }
     if there := [path for path in made if path.exists()]:
         raise UserError(f"{there[0]} exists; nothing is written, choose another name or remove the file")
+    begun = list[Path]()
     for path, template in made.items():
         try:
-            path.write_text(fill_in(template, name), encoding="utf-8")
+            with path.open("x", encoding="utf-8") as file:
+                begun.append(path)
+                file.write(fill_in(template, name))
         except OSError as error:
+            for written in begun:  # one file without the other would look whole
+                written.unlink(missing_ok=True)
             raise UserError(f"{path}: it cannot be written: {error.strerror}") from None
-    return list(made)
+    return begun
 
 
 def main() -> int:

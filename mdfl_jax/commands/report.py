@@ -11,10 +11,11 @@ from absl import flags
 from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError
 from mdfl_jax.report.page import write_report
+from mdfl_jax.report.read import ROUNDS
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a finished run; it holds config.json and summary.json.")
 _X = flags.DEFINE_string(
-    "x", None, "X axis of the curves: rounds, messages, bits or a metric of the study; the study's where left out."
+    "x", None, "X axis of the curves: rounds (or round), messages, bits or a metric of the study; default: the study's."
 )
 WORDS = {"workdir": str}
 
@@ -23,7 +24,8 @@ def main() -> int:
     """Writes the report and prints its path."""
     if not _WORKDIR.value:
         raise UserError("--workdir=DIR is missing: the folder of a finished run")
-    print(write_report(Path(_WORKDIR.value), _X.value or ""))
+    x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
+    print(write_report(Path(_WORKDIR.value), x))
     return 0
 
 

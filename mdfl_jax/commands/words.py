@@ -1,9 +1,12 @@
 """Command lines before absl parses them: words that stand for flags, and the files of --use."""
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
+
+from mdfl_jax.commands import shipped
 
 
 def used_files(argv: Sequence[str]) -> list[str]:
@@ -37,6 +40,25 @@ def named(argv: Sequence[str], words: Mapping[str, Callable[[str], str]]) -> lis
             arg = f"--{name}={left.pop(name)(arg)}"
         is_value = not is_value and arg.startswith("-") and "=" not in arg and not _is_switch(arg.lstrip("-"))
         found.append(arg)
+    return found
+
+
+def with_shipped(argv: Sequence[str]) -> list[str]:
+    """Replaces the name of a shipped study in --config by its file: ``--config=digits`` by ``--config=.../digits.py``.
+
+    A file of this name in the current folder comes first. A name that is not shipped stays as it is.
+
+    Args:
+      argv: the arguments, without the name of the command.
+    """
+    found = list[str]()
+    for i, arg in enumerate(argv):
+        given = re.fullmatch(r"(--?config=)(.*)", arg, re.DOTALL)
+        before, value = given.groups() if given else ("", arg)
+        is_value = given or (i > 0 and re.fullmatch("--?config", argv[i - 1]))
+        name = value.partition(":")[0]
+        shipped_one = is_value and name in shipped.names() and not os.path.isfile(name)
+        found.append(before + shipped.find(value) if shipped_one else arg)
     return found
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
 from mdfl_jax.exchange.flat import ravel
-from mdfl_jax.exchange.meter import dense_bits
+from mdfl_jax.exchange.message_bits import dense_bits
 from mdfl_jax.exchange.relay import Relays
 from mdfl_jax.numbers import Numbers
 from mdfl_jax.rows import rows_like

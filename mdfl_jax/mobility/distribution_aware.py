@@ -135,7 +135,7 @@ def dam() -> Mobility:
 
 @MOBILITIES.register("dcm")
 def dcm() -> Mobility:
-    """Distribution-aware movement (DCM): only the static clients' cluster centres are destinations (MADFL eq. 13).
+    """Distribution-aware cluster-centre movement (DCM): to cluster centres of the static clients (MADFL eq. 13).
 
     MADFL algorithm 3 chooses the centres.
     """

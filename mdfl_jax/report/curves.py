@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 
 from mdfl_jax.metrics import CURVE
 from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.report.read import Run, declared
+from mdfl_jax.report.read import ROUNDS, Run, declared
 from mdfl_jax.report.registry import figure
 from mdfl_jax.report.settings import point_labels
 from mdfl_jax.report.style import looks, main_axis, make_panels, seeds_told, spaced
@@ -22,7 +22,8 @@ def _accuracy_caption(run: Run) -> str:
     ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
     highest = f" Highest at the end: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
     whose = "of the global model" if run.config.get("judged") == "global" else "averaged over the clients"
-    said = f"Test accuracy, {whose}, against rounds: {seeds_told(run)}"
+    x_axis = "rounds" if run.x_axis == ROUNDS else run.x_title
+    said = f"Test accuracy, {whose}, against {x_axis}: {seeds_told(run)}"
     said += "; band: 95 % Student-t interval over the seeds." if seeds > 1 else "."
     if run.config.get("target") is not None:
         said += f" Dashed: the target of {100 * run.config['target']:g} %."

@@ -16,12 +16,14 @@ To add a figure, decorate a function in any file that the config file imports:
 The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the other figures.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.registry import Registry
 from mdfl_jax.report.read import Run
 
@@ -30,6 +32,22 @@ Draw = TypeVar("Draw", bound=Callable[[Run], Figure])
 
 def _always(_: Run) -> bool:
     return True
+
+
+def _check_takes_a_run(field: str, function: Any) -> None:
+    """Checks that a function of a figure can be called with one argument: it is called only after the study.
+
+    Raises:
+      UserError: if it cannot. Whoever imports the user's file adds its line to the message.
+    """
+    if not callable(function):
+        raise UserError(f"the {field} of a figure is {function!r}; it must be a function of a Run")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise UserError(f"the {field} of a figure is called with one argument, the Run: {error}") from None
+    except ValueError:  # a function of C, whose arguments Python does not know
+        pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +68,8 @@ class Picture:
     place: int = 100
 
     def __post_init__(self) -> None:
+        for field in ("draw", "caption", "applies"):
+            _check_takes_a_run(field, getattr(self, field))
         # The registry reads the description from __doc__, so take it and the module from the decorated function.
         for attribute in ("__module__", "__doc__"):
             object.__setattr__(self, attribute, getattr(self.draw, attribute, None))

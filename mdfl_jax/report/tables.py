@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.metrics import TABLE
+from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
 
@@ -25,8 +25,10 @@ class Column(NamedTuple):
 
 def _columns(summary: Mapping[str, Any]) -> list[Column]:
     """Returns the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
-    shown = [metric for metric in declared(summary) if TABLE in metric.where]
-    metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown]
+    shown = declared(summary)
+    metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
+    at_target = [metric for metric in shown if TARGET in metric.where]
+    metrics += [Column(f"{metric.key}_to_target", f"{metric.title} to target", metric.scale) for metric in at_target]
     return [Column("bits_to_target", "MB to target", BITS_PER_MEGABYTE), *sorted(metrics, key=lambda c: c.header)]
 
 

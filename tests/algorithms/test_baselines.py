@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from least_squares import NO_LINKS, Problem, graph, run, run_long
+from least_squares import NO_LINKS, Problem, graph, run, run_long, types_of_states
 from oracles import baselines as oracle
 
 from mdfl_jax.algorithms import ALGORITHMS
@@ -17,7 +17,7 @@ from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of
 from mdfl_jax.algorithms.sgp import push_weights
 from mdfl_jax.errors import UserError
-from mdfl_jax.exchange.meter import total_bits, words
+from mdfl_jax.exchange.message_bits import total_bits, words
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.simulation import check_needs
 from mdfl_jax.types import FIXED, SYMMETRIC, Links
@@ -350,14 +350,5 @@ def test_what_they_need_and_their_defaults():
 @pytest.mark.parametrize("name", NAMES)
 def test_precision_is_kept(name):
     """Single-precision models stay so, in the state too, also where double is on."""
-    problem = Problem()
-    links = [Links(jnp.asarray(a), jnp.asarray(w)) for a, w in (graph(), NO_LINKS)]
-    algorithm, hparams = ALGORITHMS[name](Settings()), numbers_of(name)
-    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), problem.tree(jnp.asarray(problem.start)))
-    state = algorithm.init(hparams, single)
-    before = jax.tree.map(lambda x: (x.shape, x.dtype), state)
-    for t in range(2):
-        state, _ = jax.eval_shape(
-            lambda k, s, n: algorithm.round(hparams, k, s, n, problem.gradient), jax.random.key(t), state, links[t]
-        )
-    assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == before
+    before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
+    assert after == before

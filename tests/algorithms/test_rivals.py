@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from least_squares import NO_LINKS, Problem, graph, run, run_long
+from least_squares import NO_LINKS, Problem, graph, run, run_long, types_of_states
 from oracles import rivals as oracle
 
 from mdfl_jax.algorithms import ALGORITHMS
@@ -22,7 +22,7 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.rng import own_draws
-from mdfl_jax.types import SYMMETRIC, Links
+from mdfl_jax.types import SYMMETRIC
 
 NAMES = ("nids", "gradient_tracking", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle")
 EVERY_OTHER = [graph() if t % 2 == 0 else NO_LINKS for t in range(7)]
@@ -253,14 +253,5 @@ def test_what_they_need_and_their_defaults():
 @pytest.mark.parametrize("name", NAMES)
 def test_precision_is_kept(name):
     """Single-precision models stay so, in the state too, also where double is on."""
-    problem = Problem()
-    links = [Links(jnp.asarray(a), jnp.asarray(w)) for a, w in (graph(), NO_LINKS)]
-    algorithm, hparams = ALGORITHMS[name](Settings()), numbers_of(name)
-    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), problem.tree(jnp.asarray(problem.start)))
-    state = algorithm.init(hparams, single)
-    before = jax.tree.map(lambda x: (x.shape, x.dtype), state)
-    for t in range(2):
-        state, _ = jax.eval_shape(
-            lambda k, s, n: algorithm.round(hparams, k, s, n, problem.gradient), jax.random.key(t), state, links[t]
-        )
-    assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == before
+    before, after = types_of_states(ALGORITHMS[name](Settings()), numbers_of(name))
+    assert after == before

@@ -63,6 +63,17 @@ def test_a_word_stands_for_the_config(given, expected):
     assert words.named(given, {"config": lambda word: "FILE"}) == expected
 
 
+def test_a_shipped_study_may_be_named_after_the_flag_too(tmp_path, monkeypatch):
+    digits, cifar = str(ROOT / "configs" / "digits.py"), f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
+    monkeypatch.chdir(tmp_path)
+    assert words.with_shipped(["--config=digits", "--picture=a.png"]) == [f"--config={digits}", "--picture=a.png"]
+    assert words.with_shipped(["-config", "cifar_resnet:madfl"]) == ["-config", cifar]
+    for given in (["--config=digts"], ["--config=./digits"], ["--config.name=digits"], ["digits"], ["--config"]):
+        assert words.with_shipped(given) == given
+    (tmp_path / "digits").touch()
+    assert words.with_shipped(["--config=digits"]) == ["--config=digits"]
+
+
 def test_several_words_stand_for_flags_in_their_order():
     assert words.named(["mobility", "mine"], {"kind": str, "name": str}) == ["--kind=mobility", "--name=mine"]
 

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from absl import flags
+from safetensors.numpy import load_file
+from small import TINY
 
 from mdfl_jax.commands import cluster, common, hosts, sweep
 from mdfl_jax.errors import UserError
@@ -22,17 +24,7 @@ from mdfl_jax.experiments.processes.join import Rank, join, listen
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 ROOT = Path(__file__).parents[2]
-TINY = """
-from mdfl_jax.experiments import default_config
-
-def get_config():
-    config = default_config()
-    config.name, config.title = "tiny", "A tiny study"
-    config.sweep, config.baseline = "network.mobility=static,dcm", "network.mobility=static"
-    config.seeds, config.rounds, config.eval_every, config.target = 4, 600, 40, 0.3
-    config.data.limit_train, config.data.limit_test, config.data.partition = 120, 60, "iid"
-    config.model.name = "linear"
-    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 6, 2, 5
+LONGER = """    config.seeds, config.rounds, config.eval_every = 4, 600, 40
     config.engine.checkpoint_minutes = 0.02
     return config
 """
@@ -44,7 +36,7 @@ SLURM = {"SLURM_JOB_ID": "0", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS"
 def here(tmp_path_factory):
     """A folder with the config, and programs that are compiled once."""
     folder = tmp_path_factory.mktemp("hosts")
-    (folder / "tiny.py").write_text(TINY)
+    (folder / "tiny.py").write_text(TINY.replace("    return config\n", LONGER))
     return folder
 
 
@@ -135,6 +127,23 @@ def test_two_processes_find_what_one_finds(launch, here, alone):
     assert manifest["runs_per_batch"] == [4]  # alone it is 8: one batch for two processes would leave one idle
     assert [len(process["devices"]) for process in manifest["processes"]] == [2, 2]
     assert not (here / "nobody").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("save", "files"), [("every:200", 3), ("best", 1)])
+def test_two_processes_keep_the_models_that_one_keeps(launch, here, save, files):
+    name = save.partition(":")[0]
+    one, two = here / f"{name}_alone", here / f"{name}_two"
+    assert ended(launch(f"--workdir={one}", "--config.engine.runs_per_batch=4", f"--config.save={save}"))[0] == 0
+    lead, follower = pair(launch, here, two.name, f"--config.save={save}")
+    assert [ended(process)[0] for process in (follower, lead)] == [0, 0]
+    kept = [sorted(path.relative_to(run) for path in run.glob("models/*/*")) for run in (one, two)]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 2 * 4 * files
+    for path in kept[0]:
+        wanted = load_file(one / path)
+        for key, leaf in load_file(two / path).items():
+            np.testing.assert_array_equal(leaf, wanted[key])
 
 
 @pytest.mark.long

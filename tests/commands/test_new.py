@@ -17,7 +17,10 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
-KINDS = ("algorithm", "compressor", "dataset", "figure", "graph", "metric", "mixing", "mobility", "model", "partition")
+KINDS = (
+    *("algorithm", "compressor", "dataset", "figure", "graph", "loss", "metric"),
+    *("mixing", "mobility", "model", "partition"),
+)
 
 
 @pytest.fixture
@@ -83,7 +86,18 @@ def test_no_file_is_overwritten(there, tmp_path):
     assert (tmp_path / there).read_text() == "precious"
 
 
-@pytest.mark.long
+def test_if_the_second_file_cannot_be_written_the_first_is_not_there(tmp_path, monkeypatch):
+    def fill_in(template, name):
+        if template.name.startswith("test_"):
+            raise OSError(28, "No space left on device")
+        return "text"
+
+    monkeypatch.setattr(new, "fill_in", fill_in)
+    with pytest.raises(UserError, match=r"test_mine\.py: it cannot be written: No space left on device"):
+        new.write("graph", "mine", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.long
 def test_every_kind_runs_as_a_study_and_passes_its_own_test(tmp_path, monkeypatch):
     """A study of two rounds of each in this process; then their tests, and the command itself, in other processes."""

@@ -14,24 +14,12 @@ from subprocess import PIPE
 import jax
 import pytest
 from absl import flags
+from small import TINY
 
 from mdfl_jax.commands import common, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 ROOT = Path(__file__).parents[2]
-TINY = """
-from mdfl_jax.experiments import default_config
-
-def get_config():
-    config = default_config()
-    config.name, config.title = "tiny", "A tiny study"
-    config.sweep, config.baseline = "network.mobility=static,dcm", "network.mobility=static"
-    config.seeds, config.rounds, config.eval_every, config.target = 2, 4, 2, 0.3
-    config.data.limit_train, config.data.limit_test, config.data.partition = 120, 60, "iid"
-    config.model.name = "linear"
-    config.network.num_clients, config.network.num_mobile, config.network.grid_size = 6, 2, 5
-    return config
-"""
 
 
 @pytest.fixture
@@ -168,6 +156,8 @@ def test_no_config_file_is_told(told, tmp_path):
         ("import nosuchmodule", "bad.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
         ("x = 1", "has no attribute 'get_config'"),
         ("def get_config(a):\n    return 1", "TypeError: get_config() missing 1 required positional argument"),
+        ("import sys\nsys.exit(3)", "bad.py:2: SystemExit: 3"),
+        ("import sys\ndef get_config():\n    sys.exit('why')", "bad.py:3: SystemExit: why"),
         ("def get_config():\n    return None", "get_config() returned None; it must return a ConfigDict"),
         ("def get_config():\n    return 3", "get_config() returned 3; it must return a ConfigDict"),
         ("def get_config():\n    raise RuntimeError('two\\nlines')", "bad.py:2: RuntimeError: two lines"),
@@ -224,6 +214,11 @@ def test_a_workdir_that_cannot_be_is_told(told, tiny, tmp_path):
     assert "it holds another study (first)" in told(f"--config={tiny}", f"--workdir={other}")
     (other / "config.json").write_text('{"name": ')
     assert "it holds files of something else" in told(f"--config={tiny}", f"--workdir={other}")
+
+
+def test_a_used_file_that_ends_the_program_is_one_line(wrong, tmp_path):
+    (tmp_path / "stop.py").write_text("import sys\nsys.exit(3)")
+    assert "stop.py:2: SystemExit: 3" in wrong(f"--use={tmp_path / 'stop.py'}")
 
 
 def test_a_cache_that_is_no_directory_is_told(tiny):
@@ -286,6 +281,8 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
     (workdir / "report.html").unlink()
     shutil.rmtree(workdir / "tables")
     assert ended(launch("report", f"--workdir={workdir}")) == (0, f"{workdir / 'report.html'}\n", "")
+    assert (workdir / "report.html").read_bytes() == before
+    assert ended(launch("report", f"--workdir={workdir}", "--x=round")) == (0, f"{workdir / 'report.html'}\n", "")
     assert (workdir / "report.html").read_bytes() == before
     assert (workdir / "tables" / "summary.csv").is_file()
     status, out, err = ended(launch("report", f"--workdir={tmp_path}"))

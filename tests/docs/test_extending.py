@@ -22,6 +22,8 @@ OWN = {
     "An algorithm": ("algorithm.trust", -0.1),
     "A compressor": ("algorithm.cut", 1.0),
     "A model": ("model.features", 0),
+    "A model of flax nnx": ("model.units", 0),
+    "A model of two functions": ("model.noise", -1.0),
     "A task": ("data.overlap", -1.0),
 }
 
@@ -38,7 +40,7 @@ def run_example(title, folder):
     config.seeds, config.rounds, config.eval_every = 1, 10, 5
     config.network.num_clients, config.network.num_mobile, config.network.grid_size = 4, 2, 5
     config.data.limit_train, config.data.limit_test = 120, 60
-    if title != "A model":
+    if not title.startswith("A model"):
         config.model.name = "linear"
     return run_study(make_study(config), folder / "out")
 

@@ -13,9 +13,10 @@ EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", 
 
 
 def test_every_example_is_run_and_short():
-    assert list(EXAMPLES) == ["Run a study", "Look at the results", "Plot", "Stop early", "Log in your own way"]
+    kept = ["Keep the models", "Start from kept models"]
+    assert list(EXAMPLES) == ["Run a study", "Look at the results", "Plot", *kept, "Stop early", "Log in your own way"]
     assert PAGE.read_text().count("```python") == len(EXAMPLES)
-    assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 12
+    assert max(len(example.splitlines()) for example in EXAMPLES.values()) <= 16
 
 
 @pytest.mark.long
@@ -33,6 +34,11 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     for file in ("consensus.png", "worst_client.png", "final_accuracy.pdf", "both.png"):
         assert (tmp_path / file).stat().st_size > 5000
     assert capsys.readouterr().out == "runs/two_rules/report.html\n"
+    exec(EXAMPLES["Keep the models"], names)
+    assert capsys.readouterr().out.split() == ["[0.", *["0."] * 18, "0.]"]
+    exec(EXAMPLES["Start from kept models"], names)
+    ended = names["kept"].accuracy.sel(point="random_movement", round=40).mean("client")
+    assert capsys.readouterr().out.count(str(float(ended[0]))[:6]) == 1
     exec(EXAMPLES["Stop early"], names)
     assert "without overwrite, goes on where runs/longer was left" in capsys.readouterr().out
     assert names["results"].accuracy.sizes["round"] == 5

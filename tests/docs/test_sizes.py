@@ -14,13 +14,11 @@ LONGER = {
     "mdfl_jax/exchange/compressors.py": "a compressor is a few lines, and they are compared with one another",
     "mdfl_jax/experiments/processes/hosts.py": "two ends of one conversation",
     "mdfl_jax/mobility/plane.py": "one loop over the events of a round, and what it needs",
-    "mdfl_jax/tasks/images.py": "one task, whose functions share the model",
     "mdfl_jax/algorithms/fedmobile.py:_make": FACTORY,
     "mdfl_jax/algorithms/pame.py:pame": FACTORY,
     "mdfl_jax/mobility/plane.py:travel": "one loop over the events of a round",
     "mdfl_jax/montecarlo.py:monte_carlo": FACTORY,
     "mdfl_jax/networks/spatial.py:spatial": FACTORY,
-    "mdfl_jax/tasks/images.py:classification": FACTORY,
     "mdfl_jax/tasks/regression.py:regression": FACTORY,
 }
 

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.own_files import import_file
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.registry import FIGURES, figure, in_order
 
@@ -54,7 +55,34 @@ def test_a_name_that_is_taken_and_a_missing_caption_are_told_at_once():
         figure("uncaptioned")
 
 
+def test_functions_that_cannot_be_called_with_a_run_are_told_at_once(own):
+    """And not after the study, when the report is made."""
+    here = "^the {} of a figure is called with one argument, the Run: "
+    with pytest.raises(UserError, match=here.format("draw") + r"missing a required argument: 'more'$"):
+        figure("two", caption=lambda run: "")(lambda run, more: Figure())
+    with pytest.raises(UserError, match=here.format("caption") + "too many positional arguments$"):
+        figure("none", caption=lambda: "")(own)
+    with pytest.raises(UserError, match=r"^the caption of a figure is 'Bits\.'; it must be a function of a Run$"):
+        figure("text", caption="Bits.")(own)
+    with pytest.raises(UserError, match=here.format("applies")):
+        figure("never_2", caption=lambda run: "", applies=lambda: True)(own)
+    assert {"two", "none", "text", "never_2"}.isdisjoint(FIGURES)
+    figure("method", caption=str.title, applies=bool)(own)  # callables of C and of Python
+
+
 def test_no_part_of_the_report_loads_jax():
     code = "import sys, mdfl_jax.report.page; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_used_file_with_such_a_figure_is_told_with_its_line(tmp_path, monkeypatch, own):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from mdfl_jax.report.registry import figure\n\n"
+        "@figure('mine', caption=lambda run: '')\ndef mine(run, points):\n    return None\n"
+    )
+    with pytest.raises(
+        UserError, match=r"^mine\.py:3: the draw of a figure is called with one argument, .*: 'points'$"
+    ):
+        import_file("mine.py")

@@ -11,7 +11,7 @@ from mdfl_jax.algorithms.dpsgd import local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.meter import messages_sent
+from mdfl_jax.exchange.message_bits import messages_sent
 from mdfl_jax.experiments import default_config
 from mdfl_jax.numbers import number
 

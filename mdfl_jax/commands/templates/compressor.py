@@ -8,7 +8,7 @@ Test it with:      python -m pytest test_my_name.py
 import jax.numpy as jnp
 
 from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, Message
-from mdfl_jax.exchange.meter import sparse_bits
+from mdfl_jax.exchange.message_bits import sparse_bits
 from mdfl_jax.experiments import default_config
 from mdfl_jax.numbers import Numbers, number
 

@@ -1,4 +1,4 @@
-"""A data set of your own, made or read by a function. (Images in an .npz file need no function: docs/data.md.)
+"""A data set of your own, made or read by a function. (Files of arrays and tables need no function: docs/data.md.)
 
 Run it with:       mdfl sweep ./my_name.py        (from a checkout: python -m launch.sweep --config=my_name.py)
 Use it elsewhere:  mdfl sweep digits --use=my_name.py --config.data.name=my_name
@@ -12,7 +12,7 @@ from mdfl_jax.experiments import default_config
 
 
 @SOURCES.register("my_name")
-def my_name():  # images uint8 [n, H, W] or [n, H, W, channels], labels whole numbers from 0, [n]
+def my_name():  # here images uint8 [n, H, W] and labels [n]; docs/data.md lists the other samples and targets
     """Noisy stripes of four widths, which are the classes."""
     rng = np.random.default_rng(0)
 

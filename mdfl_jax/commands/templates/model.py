@@ -1,4 +1,6 @@
-"""A model of your own, in flax: from images [B, H, W, channels] to logits [B, C].
+"""A model of your own: a module of flax from samples [B, ...] to outputs [B, C].
+
+With BatchNorm or Dropout in it, its __call__ also needs an argument `train`, which is True in a training step.
 
 Run it with:       mdfl sweep ./my_name.py        (from a checkout: python -m launch.sweep --config=my_name.py)
 Use it elsewhere:  mdfl sweep digits --use=my_name.py --config.model.name=my_name
@@ -9,11 +11,11 @@ import flax.linen as nn
 
 from mdfl_jax.experiments import default_config
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.registry import ModelNumbers
+from mdfl_jax.models.registry import FloatModelNumbers
 from mdfl_jax.numbers import number
 
 
-class MyNameNumbers(ModelNumbers):
+class MyNameNumbers(FloatModelNumbers):
     features: int = number(32, "units of the hidden layer", static=True, at_least=1)
 
 
@@ -22,8 +24,8 @@ class MyName(nn.Module):
     num_classes: int
 
     @nn.compact
-    def __call__(self, images):  # [B, H, W, channels]
-        x = images.reshape(images.shape[0], -1)
+    def __call__(self, samples):  # [B, ...]
+        x = samples.reshape(samples.shape[0], -1)
         return nn.Dense(self.num_classes)(nn.relu(nn.Dense(self.features)(x)))
 
 

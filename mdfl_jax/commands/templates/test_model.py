@@ -8,11 +8,11 @@ import mdfl_jax
 from mdfl_jax.models import make_model
 
 
-def test_it_makes_logits_of_images():
+def test_it_makes_outputs_of_samples():
     model = make_model("my_name", num_classes=10, features=5)
-    images = np.zeros((3, 8, 8, 1), np.float32)
-    variables = model.init(jax.random.key(0), images)
-    assert model.apply(variables, images).shape == (3, 10)
+    samples = np.zeros((3, 8, 8, 1), np.float32)
+    variables = model.init(jax.random.key(0), samples)
+    assert model.apply(variables, samples).shape == (3, 10)
     assert {leaf.shape for leaf in jax.tree.leaves(variables)} == {(64, 5), (5,), (5, 10), (10,)}
 
 

@@ -1,0 +1,163 @@
+"""Every command that README.md and docs/ print: its flags and fields exist, and it runs, with few rounds and seeds."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pytest
+from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
+
+from mdfl_jax.commands import entry
+from mdfl_jax.experiments.config import points
+from mdfl_jax.experiments.config.resolve import check_key, resolve
+from mdfl_jax.study import as_config
+
+pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
+PRINTED = [(page, command) for page in PAGES for command in commands(page)]
+OURS = [(page, command) for page, command in PRINTED if command.is_ours]
+SHARED = {"sweep": ("hosts", "ahead")}  # modules whose flags a command has too
+ALWAYS = {"config", "use", "help", "flagfile"}
+EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
+NOT_RUN = {
+    "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
+    "--coordinator=": "needs several machines: tests/commands/test_hosts_cli.py runs two processes",
+    "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
+    "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
+    "./my_study.py": "stands for a file of the reader",
+    "mobility.my_rule": "tests/docs/test_tasks.py",
+}
+READ = {int: int, float: float, str: str, bool: lambda text: text == "true"}
+FOLLOWED = {"tasks.md", "tutorial.md"}  # by tests/docs/test_tasks.py, which runs them as printed
+FOREIGN = {"venv", "git", "gcloud", "srun", "cd", "export", "python", "python3", "exe"}
+
+
+def named(case):
+    page, command = case
+    return f"{page.name}:{command.line}:{command.program}"
+
+
+def flags_of(module):
+    """The names of the flags that a module of the commands defines, by its source."""
+    tree = ast.parse((ROOT / "mdfl_jax" / "commands" / f"{module}.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return {call.args[0].value for call in calls if call.func.attr.startswith("DEFINE_")}
+
+
+def fields_set(arguments):
+    """The fields that --config.FIELD=TEXT sets, with their texts."""
+    return dict(found.groups() for word in arguments if (found := re.fullmatch(r"--config\.([\w.]+)=(.*)", word, re.S)))
+
+
+def test_there_are_commands_and_none_is_unknown():
+    assert len(OURS) > 50
+    known = {*entry.COMMANDS, *FOREIGN, "make", "pip"}
+    for page, command in PRINTED:
+        assert command.program in known or command.program.startswith("benchmarks."), f"{page.name}: {command.words}"
+
+
+@pytest.mark.parametrize("case", OURS, ids=named)
+def test_its_flags_exist_and_its_config_resolves(case):
+    _, command = case
+    arguments = without_optional(command.arguments)
+    known = {*ALWAYS, *flags_of(command.program)}.union(*map(flags_of, SHARED.get(command.program, ())))
+    flags = [re.match(r"--(?:no)?([a-z_]+)", word)[1] for word in arguments if word.startswith("--")]
+    assert set(flags) <= known
+    given = config_of(arguments) if command.program in ("sweep", "theory", "data") else ""
+    if not given or "use" in flags or not (ROOT / given.partition(":")[0]).is_file():  # a file of the reader
+        return
+    config = as_config(given if given.startswith("/") else str(ROOT / given))
+    for path, text in fields_set(arguments).items():
+        *sections, name = path.split(".")
+        (config[sections[0]] if sections else config)[name] = READ[check_key(path).type](text)
+    assert points.points(resolve(config))
+
+
+@pytest.mark.parametrize("case", [case for case in PRINTED if not case[1].is_ours], ids=named)
+def test_other_commands_name_what_is_there(case):
+    _, command = case
+    if command.program == "make":
+        assert re.search(rf"^{command.arguments[0]}:", (ROOT / "Makefile").read_text(), re.M)
+    elif command.program == "pip":
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        for extra in re.findall(r"\[([\w,-]+)\]", " ".join(command.arguments)):
+            assert set(extra.split(",")) <= set(extras)
+    elif command.program.startswith("benchmarks."):
+        source = (ROOT / f"{command.program.replace('.', '/')}.py").read_text()
+        for flag in re.findall(r"--([a-z_]+)", " ".join(command.arguments)):
+            assert f'"{flag}"' in source or f"--{flag}" in source
+
+
+# What follows runs them, in processes of their own, in an empty folder in which configs/ is that of the checkout.
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory):
+    """A data directory with small data sets of the shapes of those that the shipped studies read."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for name, shape in {"cifar10": (32, 32, 3), "mnist": (28, 28), "fashion_mnist": (28, 28)}.items():
+        images, labels = rng.integers(0, 256, (1200, *shape), np.uint8), (np.arange(1200) % 10).astype(np.int32)
+        np.savez(folder / f"{name}.npz", x_train=images[:1000], y_train=labels[:1000], x_test=images[1000:],
+                 y_test=labels[1000:])  # fmt: skip
+    return folder
+
+
+def shorter(arguments):
+    """The arguments with flags behind them that make a study of seconds: few rounds, one seed, a part of the sweep."""
+    config, given = as_config(config_of(arguments)), fields_set(arguments)
+    sweep, baseline = (given.get(field, config[field]) for field in ("sweep", "baseline"))
+    short = {"rounds": "2", "eval_every": "2", "seeds": "1"}
+    if config.model.name.startswith("resnet"):
+        short["model.name"] = "linear"
+    axes = []
+    for axis in filter(None, map(str.strip, sweep.split(";"))):
+        path, values = axis.split("=")
+        known = [value.strip() for value in values.split(",")]
+        axes.append(f"{path}={','.join(v for v in known if v in known[:2] or f'{path}={v}' in baseline)}")
+    return [
+        *arguments,
+        *(f"--config.{path}={text}" for path, text in short.items()),
+        f"--config.sweep={'; '.join(axes)}",
+    ]
+
+
+def run(command, folder, environment):
+    """Runs a command in a folder, a study shortened; returns what it prints."""
+    arguments = without_optional(command.arguments)
+    if command.program == "sweep":
+        arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * ("--dry_run" not in arguments)]
+    program = ["-m", f"launch.{command.program}"] if "mdfl" not in command.words[:1] else []
+    program = program or ["-m", "mdfl_jax.commands.entry", command.program]
+    done = subprocess.run([sys.executable, *program, *arguments], cwd=folder, env=environment, capture_output=True,
+                          text=True, timeout=300)  # fmt: skip
+    assert done.returncode == 0, f"{arguments}: {done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(page == of for of, _ in OURS) and page.name not in FOLLOWED],
+    ids=lambda page: page.name,
+)
+def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "mydata.npz").symlink_to(stand_ins / "mnist.npz")  # the reader's own
+    monkeypatch.chdir(tmp_path)
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "MDFL_DATA_DIR": str(stand_ins),
+        "XLA_FLAGS": "",
+        "HOME": "/nowhere",
+    }
+    environment["JAX_NUM_CPU_DEVICES"] = "2"
+    for command in (command for of, command in OURS if of == page):
+        text = " ".join(without_optional(command.arguments))
+        if not command.arguments or PLACEHOLDER.search(text) or any(word in text for word in NOT_RUN):
+            continue
+        printed = run(command, tmp_path, environment)
+        for line in command.output if command.program in EXACT else ():
+            assert line in printed.splitlines()

@@ -1,0 +1,55 @@
+"""docs/tasks.md and docs/tutorial.md are followed as printed, each task in an empty folder; the output is compared."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT, follow, missing
+
+TASKS = re.split(r"^## ", (ROOT / "docs" / "tasks.md").read_text(), flags=re.M)[1:]
+TITLES = [task.partition("\n")[0] for task in TASKS]
+
+
+def environment(folder):
+    """The variables of a reader's shell, where `mdfl` and `python` are those of this environment and this checkout."""
+    command = folder / "mdfl"  # what pip writes for an installed package
+    command.write_text(f"#!{sys.executable}\nfrom mdfl_jax.commands.entry import main\n\nmain()\n")
+    command.chmod(0o755)
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "MDFL_", "PYTEST_"))}
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    return environment(tmp_path_factory.mktemp("bin"))
+
+
+def test_every_task_is_there_and_says_how_long_it_takes():
+    for title, task in zip(TITLES, TASKS):
+        assert "```bash\n" in task, title
+        assert re.search(r"\b\d+ s\b", task), f"{title}: no seconds"
+        assert "```text\n```" not in task, f"{title}: nothing is printed"
+
+
+def test_what_is_printed_is_compared():
+    printed = "static   45.10 ± 8.5   280\nother\ndcm  90.17 ± 1.87  20\n"
+    assert missing(printed, ["static 44.2 ± 9.0 280", "...", "dcm 91.0 ± 2.0 20"]) == []
+    assert missing(printed, ["dcm 91.0 ± 2.0 20", "static 44.2 ± 9.0 280"]) == ["static 44.2 ± 9.0 280"]
+    for wrong in ("static 40.1 ± 8.5 280", "static 45.1 ± 8.5 240", "statics 45.1 ± 8.5 280", "static 45.1 ± 8.5"):
+        assert missing(printed, [wrong]) == [wrong]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS, ids=TITLES)
+def test_a_task_is_done_as_printed(task, tmp_path, shell):
+    for printed, said, _ in follow(task, tmp_path, shell):
+        assert missing(printed, said) == [], printed
+
+
+@pytest.mark.long
+def test_the_tutorial_is_done_as_printed(tmp_path, shell):
+    for printed, said, _ in follow((ROOT / "docs" / "tutorial.md").read_text(), tmp_path, shell):
+        assert missing(printed, said) == [], printed
