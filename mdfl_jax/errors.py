@@ -21,12 +21,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     Args:
       kind: what the name stands for, for example "mixing".
       name: the unknown name.
-      known: the allowed names.
+      known: the allowed names; an empty one is not shown.
 
     >>> unknown_name("mixing", "fedavgg", ["fedavg", "metropolis_hastings"])
     "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, metropolis_hastings"
     """
-    names = sorted(known)
+    names = sorted(filter(None, known))
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     if len(names) <= MOST:

@@ -31,9 +31,9 @@ BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
 class Tiling(NamedTuple):
     """The user's settings for cutting the samples of a round into blocks.
 
-    They change the speed and the memory, and they change the results only by rounding. Batch normalisation is the
-    exception: it treats a block as a batch. With full-batch rounds, or with ``block_size`` set, its results depend on
-    the block size.
+    They change the speed and the memory, and they change the results only by rounding. Batch normalisation and random
+    draws, as those of dropout, are the exceptions: they treat a block as a batch. With full-batch rounds, or with
+    ``block_size`` set, their results depend on the block size.
 
     Attributes:
       block_size: samples of a block, all of one client; 0: chosen from the tile and a client's minibatch or mean share.

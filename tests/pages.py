@@ -154,8 +154,9 @@ NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]\d+)?")
 def missing(printed: str, said: list[str]) -> list[str]:
     """The lines that a text says and the commands do not print, in this order. Their numbers may differ a little.
 
-    Numbers with decimals, such as accuracies in percent, may differ by 2 or by 5 %, since processors round differently
-    and training amplifies it; whole numbers by 5 %. A line of three dots stands for any lines.
+    Processors round differently, and training amplifies it. So a mean and the half-width of its interval, in percent,
+    may differ by 2, and so may other numbers with decimals above 10; smaller ones may differ by 10 %, those above 0.1
+    by 0.03; whole numbers by 5 %. A line of three dots stands for any lines.
     """
     left = [line for line in said if line.strip() not in ("...", "")]
     for line in printed.splitlines():
@@ -166,9 +167,20 @@ def missing(printed: str, said: list[str]) -> list[str]:
 
 def _alike(line: str, other: str) -> bool:
     words = [re.sub(r"[\s+-]+", " ", NUMBER.sub("#", each)).strip() for each in (line, other)]
-    return words[0] == words[1] and all(map(_close, NUMBER.findall(line), NUMBER.findall(other)))
+    if words[0] != words[1]:
+        return False
+    in_percent = [bool(re.match(r"\s*(\+-|±)", other[found.end() :])) for found in NUMBER.finditer(other)]
+    half_width = [bool(re.search(r"(\+-|±)\s*$", other[: found.start()])) for found in NUMBER.finditer(other)]
+    percent = [mean or half for mean, half in zip(in_percent, half_width)]
+    return all(map(_close, NUMBER.findall(line), NUMBER.findall(other), percent))
 
 
-def _close(text: str, other: str) -> bool:
+def _close(text: str, other: str, in_percent: bool) -> bool:
     value, wanted = (float(each.replace(",", "").strip(".")) for each in (text, other))
-    return abs(value - wanted) <= max(0.05 * abs(wanted), 2.0 if "." in other else 0.0)
+    if "." not in other:
+        allowed = 0.05 * abs(wanted)
+    elif in_percent or abs(wanted) > 10:
+        allowed = max(2.0, 0.05 * abs(wanted))
+    else:
+        allowed = max(0.1 * abs(wanted), 0.03 if abs(wanted) > 0.1 else 0.0)
+    return abs(value - wanted) <= allowed

@@ -7,6 +7,7 @@ def test_few_names_are_all_told():
     assert unknown_name("mixing", "fedavgg", ["lazy", "fedavg"]) == (
         "unknown mixing 'fedavgg' (did you mean 'fedavg'?); known: fedavg, lazy"
     )
+    assert unknown_name("loss", "?", ["", "squared_error"]) == "unknown loss '?'; known: squared_error"
     assert unknown_name("mixing", "?", ["lazy", "fedavg"]) == "unknown mixing '?'; known: fedavg, lazy"
 
 

@@ -73,6 +73,9 @@ def add(total: Total, more: jax.Array) -> Total:
 def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending: jax.Array) -> jax.Array:
     """Compute the seconds of a synchronous round, T = max(dt, min(max_i C_i, D) + max_i S_i).
 
+    A simplification: a client with C_i > D has no links in the round, but it finishes all its local steps. The time
+    that they take beyond D is not counted.
+
     Args:
       params: the numbers of the costs, with the movement's seconds dt and the deadline D.
       work: what a client computes in a round. If it sends over no links, nobody is left out, and D has no effect.

@@ -18,7 +18,8 @@ class CostParams(NamedTuple):
       seconds_per_sample: seconds for the gradient of one sample, for a client of speed 1.
       speed_spread: sigma of the lognormal distribution from which the clients' speeds are drawn; 0: all speeds are 1.
       speeds: [N] given speeds of the clients; None: they are drawn.
-      deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline.
+      deadline: seconds after which a round does not wait for computing clients any longer; ``inf``: no deadline. These
+        clients still finish their local steps, and that time is not counted.
       bandwidth: bits per second of a client's radio; ``inf``: sending takes no time.
       latency: seconds that each message takes besides its bits.
       round_seconds: seconds of movement in a round; 0 where clients have no places.

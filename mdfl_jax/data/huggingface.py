@@ -66,6 +66,8 @@ def _of_split(split: Any, name: str, where: str) -> dict[str, np.ndarray]:
     columns = split.column_names
     target = _target(columns, where)
     others = [column for column in columns if column not in (target, "client")]
+    for column in columns:
+        _check_complete(split.data.column(column), f"{where}: column {column!r}")
     whole = split.with_format("numpy")[:]
     arrays = {column: _array(whole[column], split.features[column], f"{where}: column {column!r}") for column in others}
     if len(others) == 1:
@@ -88,6 +90,27 @@ def _target(columns: list[str], where: str) -> str:
     if len(named) != 1:
         raise UserError(f"{where}: columns found: {', '.join(columns)}; allowed: one of {', '.join(TARGETS)}")
     return named[0]
+
+
+def _check_complete(column: Any, where: str) -> None:
+    """Refuse a column of Arrow with a missing value. NumPy's casts would make 0 or True of it."""
+    before = 0
+    for chunk in column.chunks:
+        rows = np.flatnonzero(_missing(chunk))
+        if len(rows):
+            raise UserError(f"{where} has a missing value (None) in row {before + rows[0]}; allowed: a value in each")
+        before += len(chunk)
+
+
+def _missing(array: Any) -> np.ndarray:
+    """Tell for each value of an Arrow array [n] whether it is missing or, being a list, has a missing element."""
+    array = getattr(array, "storage", array)  # of an array type that `datasets` has made
+    compute, types = (importlib.import_module(f"pyarrow.{part}") for part in ("compute", "types"))
+    missing = np.array(array.is_null())
+    nested = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if not missing.any() and any(is_list(array.type) for is_list in nested):
+        missing[np.asarray(compute.list_parent_indices(array))[_missing(array.flatten())]] = True
+    return missing
 
 
 def _array(values: Any, feature: Any, where: str) -> np.ndarray:

@@ -166,12 +166,15 @@ def given(arrays: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _array(value: Any, what: str) -> np.ndarray:
-    """Return a value as an array, after a check that it is one of numbers."""
+    """Return a value as an array, after a check that it is one of numbers, or of bools, none of them masked."""
+    if np.ma.is_masked(value):
+        place = [int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0]]
+        raise UserError(f"{what} is masked at {place}; allowed: an array without masked values")
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         raise UserError(f"{what} cannot be an array (ValueError: {' '.join(str(error).split())})") from error
-    if array.dtype.hasobject:
+    if array.dtype.kind not in "biuf":
         raise UserError(f"{what} is {array.dtype} {list(array.shape)}; allowed: an array of numbers")
     return array
 

@@ -37,6 +37,7 @@ class Loss(NamedTuple):
       takes: the kinds of targets that the loss can be used with.
       natural: the kinds of targets for which the loss is chosen if a study names none.
       num_outputs: (data set) -> the number of outputs of a model, C.
+      accuracy_is: what the accuracy is, in words, for plan and tables; empty: the share of labels that are right.
     """
 
     losses: Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -45,6 +46,7 @@ class Loss(NamedTuple):
     takes: tuple[Targets, ...]
     natural: tuple[Targets, ...] = ()
     num_outputs: Callable[[Dataset], int] = lambda dataset: dataset.num_classes
+    accuracy_is: str = ""
 
 
 LOSSES: Registry[Loss] = Registry("loss", LossNumbers)

@@ -33,8 +33,9 @@ def accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) 
     """Compute max(R^2, 0), where R^2 is the mean over the K targets of 1 - SS_res / SS_tot.
 
     SS_tot is the sum of the squared distances of the targets from their mean over the counted samples. A target that is
-    constant there has R^2 = 1 without errors and 0 otherwise (as in scikit-learn's ``r2_score``). Worse predictions
-    than the mean have R^2 < 0 without a bound, which is reported as 0, so that one bad model does not decide a mean.
+    constant there has R^2 = 1 without errors and 0 otherwise (as in scikit-learn's ``r2_score``). It is constant if its
+    largest value is its smallest; rounding may make SS_tot larger than 0 then. Worse predictions than the mean have
+    R^2 < 0 without a bound, which is reported as 0, so that one bad model does not decide a mean.
 
     Args:
       squares: [..., K] sums of the squared errors, SS_res.
@@ -47,11 +48,14 @@ def accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) 
     weight = jnp.ones(targets.shape[0]) if counted is None else counted.astype(jnp.float32)
     mean = jnp.sum(weight[:, None] * targets, axis=0) / jnp.maximum(jnp.sum(weight), 1)
     total = jnp.sum(weight[:, None] * jnp.square(targets - mean), axis=0)
-    usual = 1 - squares / jnp.where(total > 0, total, 1)
-    of_target = jnp.where(total > 0, usual, jnp.where(squares > 0, 0.0, 1.0))
+    kept = jnp.ones((), bool) if counted is None else counted[:, None]
+    high = jnp.max(jnp.where(kept, targets, -jnp.inf), axis=0)
+    varies = (high > jnp.min(jnp.where(kept, targets, jnp.inf), axis=0)) & (total > 0)
+    usual = 1 - squares / jnp.where(varies, total, 1)
+    of_target = jnp.where(varies, usual, jnp.where(squares > 0, 0.0, 1.0))
     return jnp.maximum(jnp.mean(of_target, axis=-1), 0)
 
 
 SQUARED_ERROR = LOSSES.register("squared_error", doc="Squared error of a regression; its accuracy is max(R^2, 0).")(
-    Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,))
+    Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)")
 )

@@ -142,7 +142,8 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
 
     Raises:
       UserError: if the model cannot be called with samples alone, or fails in training; if its outputs have another
-        shape; or if it has batch statistics and nothing that says whether it is in training.
+        shape or are random in evaluation; or if it has batch statistics and nothing that says whether it is in
+        training.
     """
     name, samples, mask = _name(model), jnp.zeros((2, *sample.shape), sample.dtype), jnp.ones(2, bool)
     wanted = (2, *sample.shape[:1], num_outputs) if per_position else (2, num_outputs)
@@ -152,6 +153,8 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
     except Exception as error:  # the user's model may raise any type
         raise UserError(f"the model {name} cannot be called with {_shown(samples)} alone: {words(error)}") from error
     _check_outputs(model, samples, outputs, wanted)
+    if _is_client_of_nnx(model):
+        model.check(shapes, samples)
     if unknown := set(shapes) - {"params", STATISTICS}:
         raise UserError(f"the model {name} has variables {sorted(unknown)}; clients have params and batch_stats only")
     if not shapes.get("params"):
@@ -170,6 +173,12 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
             raise UserError(f"the model {name} cannot be trained: {words(error)}") from error
         _check_outputs(model, samples, outputs, wanted)
     return shapes
+
+
+def _is_client_of_nnx(model: Any) -> bool:
+    """Tells whether something is a client model around a module of nnx. It does not import nnx, which takes time."""
+    models = sys.modules.get("mdfl_jax.models.nnx_models")
+    return models is not None and isinstance(model, models.NNXModel)
 
 
 def draws(model: Any) -> bool:

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.models.modes import filled_up, told
+from mdfl_jax.models.modes import filled_up, parameters_of, told
 
 
 class Adapted(nn.Module):
@@ -64,6 +64,33 @@ class WithFields:
         return self.inner.clone(**told(self.flags, mask is not None)).apply(variables, samples, **rest)
 
 
+class ByStream:
+    """A client model around a module that draws if, and only if, it is given the stream "dropout".
+
+    Args:
+      inner: the module, which may use a mask.
+    """
+
+    draws = True
+
+    def __init__(self, inner: nn.Module):
+        self.inner, self.takes_mask = inner, uses_mask(inner)
+
+    @property
+    def adapted_from(self) -> Callable[..., Any]:
+        """The module's class, for messages."""
+        return type(self.inner)
+
+    def init(self, key: jax.Array, samples: jax.Array) -> Any:
+        """Returns the module's initial variables."""
+        return self.inner.init(key, samples)
+
+    def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
+        """Applies the module as its own method ``apply`` does; ``rngs`` and ``mask`` [B] bool belong to training."""
+        given = () if mask is None or not self.takes_mask else (mask,)
+        return self.inner.apply(variables, samples, *given, **rest)
+
+
 class SamplesLast(nn.Module):
     """A client model around a module whose input is [channels, H, W, B], with the samples last.
 
@@ -81,3 +108,9 @@ class SamplesLast(nn.Module):
         """Returns the outputs [B, C] of images [B, H, W, channels]; ``mask`` [B] bool is given only in training."""
         given = () if mask is None else (mask,)
         return self.inner(jnp.transpose(images, (3, 1, 2, 0)), *given)
+
+
+def uses_mask(module: nn.Module) -> bool:
+    """Tells whether a module, or the module in `SamplesLast`, has an argument ``mask``."""
+    inside = module.inner if isinstance(module, SamplesLast) else module
+    return "mask" in parameters_of(type(inside).__call__)

@@ -42,7 +42,10 @@ def told(flags: Iterable[str], trains: bool) -> dict[str, Any]:
 
 
 def filled_up(samples: jax.Array, mask: jax.Array) -> jax.Array:
-    """Replaces padding by copies of the real samples, so that padding does not change the batch statistics.
+    """Replaces padding by copies of the real samples, so that only their values are in the batch statistics.
+
+    The copies take the real samples in turn. So some count once more than others, and the statistics are close to those
+    of the real samples; they are equal where the number of copies is a multiple of the number of real samples.
 
     Args:
       samples: [B, ...].

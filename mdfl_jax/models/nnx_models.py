@@ -9,6 +9,7 @@ from flax import nnx
 
 from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.errors import UserError
+from mdfl_jax.models.drawing import depends_on_key
 from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told
 
 KINDS = (nnx.Param, nnx.BatchStat, nnx.RngState, ...)  # ... : everything else, which stays constant
@@ -20,10 +21,11 @@ class NNXModel:
     """A client model around a module of flax nnx, of which each client has its own parameters.
 
     The parameters (``nnx.Param``) and the running statistics (``nnx.BatchStat``) belong to each client. Every other
-    array of the module is a constant. In training, all random streams of the module start from the client's key; in
-    evaluation the module must not draw. The module is told whether it trains by the attributes of its layers
-    (``deterministic``, ``use_running_average``), as ``Module.train`` and ``Module.eval`` do, and by arguments of
-    its ``__call__`` if it has any of these names.
+    array of the module is a constant. In training, all random streams of the module start from the client's key. In
+    evaluation they start from a fixed key, and the outputs must not depend on it; `check` refuses a module whose
+    outputs do. A recurrent cell that takes a key for a state of zeros is accepted. The module is told whether it trains
+    by the attributes of its layers (``deterministic``, ``use_running_average``), as ``Module.train`` and
+    ``Module.eval`` do, and by arguments of its ``__call__`` if it has any of these names.
 
     Args:
       make: a function of ``nnx.Rngs`` that makes the module. It is called once here for the module's structure and
@@ -71,13 +73,13 @@ class NNXModel:
           samples: [B, ...].
           mask: [B] bool, given only in training; False for padding.
           mutable: anything true: the new batch statistics are returned too.
-          rngs: the key of the random draws in training, called "dropout".
+          rngs: the key of the random draws in training, called "dropout"; by default a fixed one.
 
         Returns:
           The outputs; or (outputs, {"batch_stats": ...}) if ``mutable``.
 
         Raises:
-          UserError: if the module draws random numbers in evaluation, or changes variables that are no statistics.
+          UserError: if the module changes variables that are no statistics.
         """
         trains, key = mask is not None, (rngs or {}).get("dropout", jax.random.key(0))
         keys: dict[str, Any] = {tag: jax.random.fold_in(key, i) for i, tag in enumerate(self.tags)}
@@ -88,22 +90,28 @@ class NNXModel:
         arguments: dict[str, Any] = told(self.flags, trains)
         if mask is not None:
             samples = filled_up(samples, mask)
-            nnx.reseed(module, **keys)
+        nnx.reseed(module, **keys)
         if self.takes_streams:
             arguments["rngs"] = nnx.Rngs(key) if trains else None
         outputs = module(samples, **arguments)
         after: Any = nnx.split(module, *KINDS)
-        self._check_unchanged(after[3], after[4], trains)
-        return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
-
-    def _check_unchanged(self, streams: nnx.State, constants: nnx.State, trains: bool) -> None:
-        """Reports draws in evaluation and new values of constants, which no client would keep."""
-        (_, held_streams), (_, held_constants) = self.fixed
-        if not trains and not _same(streams, held_streams):
-            raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
-        if not _same(constants, held_constants):
+        if not _same(after[4], self.fixed[1][1]):
             name = self.adapted_from.__name__
             raise UserError(f"the model {name} changes or adds a variable that is neither nnx.Param nor nnx.BatchStat")
+        return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
+
+    def check(self, shapes: Any, samples: jax.Array) -> None:
+        """Checks that the outputs in evaluation do not depend on random draws.
+
+        Args:
+          shapes: the shapes of the variables.
+          samples: [B, ...].
+
+        Raises:
+          UserError: if they do.
+        """
+        if depends_on_key(lambda key, variables: self.apply(variables, samples, rngs={"dropout": key}), shapes):
+            raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
 
 
 def _same(found: nnx.State, held: dict[str, jax.Array]) -> bool:

@@ -137,7 +137,8 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
     spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
-    parts = [f"Final test accuracy{of}: {spread}"]
+    meaning = f" (it is {summary['accuracy_is']})" if summary.get("accuracy_is") else ""
+    parts = [f"Final test accuracy{of}{meaning}: {spread}"]
     if len(summary["points"]) > 1 and any(point.get("difference_to_baseline") for point in summary["points"]):
         parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]

@@ -10,6 +10,7 @@ from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.data.batching import Blocks, ClientIndex, draw_minibatch
 from mdfl_jax.flops import products
 from mdfl_jax.gradients import Cut, Tiling, Work, cut
+from mdfl_jax.models.adapters import draws
 from mdfl_jax.models.registry import SampleSpec
 
 
@@ -25,7 +26,8 @@ def cut_for(
 ) -> Cut:
     """Choose the block size for a model with `mdfl_jax.gradients.cut`, from the work that one sample takes.
 
-    Under batch normalisation a minibatch is one block, unless ``tiling`` sets the block size.
+    If the model has batch statistics or draws random numbers, a minibatch is one block, unless ``tiling`` sets the
+    block size. So the results do not depend on the tile or the mapping.
 
     Args:
       model: a client model (`mdfl_jax.models.client_model`).
@@ -34,7 +36,7 @@ def cut_for(
       batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.gradients.cut`.
       dtype: the type of the activations.
     """
-    if STATISTICS in shapes and batch_size and not tiling.block_size:
+    if (STATISTICS in shapes or draws(model)) and batch_size and not tiling.block_size:
         tiling = tiling._replace(block_size=batch_size)
     work = None if target.backend() == "cpu" else _work(model, shapes, sample, dtype)
     return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)

@@ -16,6 +16,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.losses import LOSSES, check_loss, loss_named
 from mdfl_jax.models.adapters import client_model, draws, variables_of
+from mdfl_jax.models.drawing import with_stream
 from mdfl_jax.tasks.blocks import cut_for
 from mdfl_jax.tasks.learner import PRECISIONS, Learner, low_type
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind, TaskRequest
@@ -39,8 +40,9 @@ def supervised(
 ) -> Task:
     """Make the task of learning the targets of a data set that is divided among clients.
 
-    A model with batch statistics (`mdfl_jax.batch_statistics`) normalises each block separately. A minibatch is one
-    block, unless ``tiling`` says otherwise. In full-batch training each block is weighted by its number of samples.
+    A model with batch statistics (`mdfl_jax.batch_statistics`) normalises each block separately, and a model with
+    random draws draws for each block. For both, a minibatch is one block, unless ``tiling`` sets the block size. In
+    full-batch training each block is weighted by its number of samples.
 
     Args:
       dataset: samples and targets, see `mdfl_jax.data.sources.load`.
@@ -115,6 +117,7 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
     sample, model, per_position = spec_of(dataset), client_model(asked.model), dataset.targets is Targets.POSITIONS
     num_outputs, batch_size, precision = LOSSES[name].num_outputs(dataset), asked.batch_size, asked.precision
     shapes = variables_of(model, sample, num_outputs, per_position)
+    model = with_stream(model, shapes, sample)
     with_statistics, may_draw = STATISTICS in shapes, draws(model)
     if may_draw and with_statistics and not batch_size:
         raise UserError(

@@ -147,6 +147,20 @@ def test_two_processes_keep_the_models_that_one_keeps(launch, here, save, files)
 
 
 @pytest.mark.long
+def test_two_processes_count_the_costs_that_one_counts(launch, here):
+    """The simulated seconds come from process 1 besides those on the clock."""
+    costs, runs = ("--config.cost.latency=0.5", "--config.rounds=80"), [here / "costs_alone", here / "costs_two"]
+    assert ended(launch(f"--workdir={runs[0]}", "--config.engine.runs_per_batch=4", *costs))[0] == 0
+    lead, follower = pair(launch, here, runs[1].name, *costs)
+    assert [ended(process)[::2] for process in (follower, lead)] == [(0, ""), (0, "")]
+    with np.load(runs[0] / "history.npz") as wanted, np.load(runs[1] / "history.npz") as found:
+        assert found.files == wanted.files
+        for key in wanted.files:
+            np.testing.assert_array_equal(found[key], wanted[key], err_msg=key)
+        assert all((wanted[f"{point}/seconds"][:, -1] > 0).all() for point in (0, 1))
+
+
+@pytest.mark.long
 def test_one_killed_ends_the_other_with_a_line_and_one_process_goes_on(launch, here, alone):
     workdir = here / "killed"
     lead, follower = pair(launch, here, "killed")

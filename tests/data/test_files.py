@@ -82,6 +82,15 @@ def test_clients_of_a_table_have_training_and_test_samples(tmp_path):
         ("", "cannot be read (EmptyDataError"),
         ("a,b\n", "it has no rows"),
         ("a,b\n1,2\n,3\n", "column 'a' has an empty cell in row 2 behind the header"),
+        ("a,b\n1,2\n3, NA\n", "column 'b' has 'NA', a missing value, in row 2 behind the header; allowed: a value"),
+        ("a,label\nx,1\nnull,2\n?,1", "column 'a' has 'null', a missing value, in row 2"),
+        ("label,b\n1,NaN\n", "column 'b' has 'NaN', a missing value, in row 1"),
+        ("label,b\nNone,2\n", "column 'label' has 'None', a missing value, in row 1"),
+        ("client,a,b\n?,1,2\n", "column 'client' has '?', a missing value, in row 1"),
+        ("a,label\n1,1\n2.5,1\n3_5x,1\n4,2", "column 'a' has numbers in most rows and '3_5x' in row 3 behind the"),
+        ("a,b\n1,1\n2.5,1\n3,1.5\n4,x", "column 'b' has numbers in most rows and 'x' in row 4 behind the header"),
+        ("1,2.5,-3\n4,5,6\n", "its first line has only numbers (1, 2.5, -3); allowed: a header with names"),
+        ("a,b,a\n4,5,6\n", "two columns have the name 'a'; allowed: a name of its own for each"),
         ("a,b\n1,2,3\n4,5,6\n", "cannot be read (ParserWarning: Length of header"),
         ("a,b\n1,2\n1,2,3\n", "cannot be read (ParserError"),
         ("client,b\n1,2\n", "columns found: client, b; allowed: a feature and a target at least"),
@@ -98,6 +107,13 @@ def test_a_wrong_table(tmp_path, text, says):
     line = told("mine", tmp_path)
     assert f"file {str(tmp_path / 'mine.csv')!r}: " in line
     assert says in line
+
+
+def test_names_and_texts_of_a_table_that_are_partly_numbers(tmp_path):
+    rows = [f"{'1234x'[k % 5]},{k % 2 or 'many'},{'none'}" for k in range(40)]
+    data = table(tmp_path, "\n".join(["label,0,1", *rows]))  # as the classes 0 to 9 and A to F
+    assert data.num_classes == 5
+    assert data.x_train.shape[1] == 3
 
 
 def test_of_two_formats_the_array_file_is_read(tmp_path):
@@ -172,7 +188,8 @@ def test_idx_files_that_are_cut_or_missing(tmp_path):
         path.write_bytes(damaged)
         assert f"file {str(path)!r}" in told("mnist", tmp_path)
     path.unlink()
-    assert "FileNotFoundError" in told("mnist", tmp_path)
+    plain = "t10k-labels-idx1-ubyte"
+    assert f"missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz" in told("mnist", tmp_path)
 
 
 # Python's help texts.
@@ -269,11 +286,29 @@ def test_folders_of_tokens_numbers_flags_and_images(tmp_path):
             "column 'a' has values of [1] and [2]; allowed: numbers of one shape",
         ),
         ({"y": [1, 2], "a": ["x", "y"]}, "x_train is <U1 [2]; allowed: uint8"),
+        ({"y": [1, None], "a": [1.0, 2.0]}, "column 'y' has a missing value (None) in row 1; allowed: a value in each"),
+        ({"y": [1, 2], "a": [None, 2]}, "column 'a' has a missing value (None) in row 0"),
+        ({"y": [[True, False], [True, None]], "a": [1.0, 2.0]}, "column 'y' has a missing value (None) in row 1"),
+        ({"y": [1, 2], "a": [[1.0], None]}, "column 'a' has a missing value (None) in row 1"),
+        (
+            {"y": [1, 2, 3], "a": [[[1], [2]], [[3], [4]], [[5], [None]]]},
+            "column 'a' has a missing value (None) in row 2",
+        ),
+        ({"y": [1, 2], "a": [1, 2], "client": [0, None]}, "column 'client' has a missing value (None) in row 1"),
     ],
 )
 def test_a_wrong_folder(tmp_path, columns, says):
     save_hf(tmp_path / "mine", columns)
     assert says in told("hf:mine", tmp_path)
+
+
+def test_missing_bytes_and_flags_of_a_folder(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"x": datasets.List(datasets.Value("uint8"), 2), "y": datasets.Value("bool")})
+    save_hf(tmp_path / "bytes", {"x": [[1, 2], [3, None]], "y": [True, False]}, features=features)
+    assert "column 'x' has a missing value (None) in row 1" in told("hf:bytes", tmp_path)
+    save_hf(tmp_path / "flags", {"x": [[1, 2], [3, 4]], "y": [True, None]}, features=features)
+    assert "column 'y' has a missing value (None) in row 1" in told("hf:flags", tmp_path)
 
 
 def test_folders_that_are_none(tmp_path, monkeypatch):
@@ -319,6 +354,15 @@ def test_given_arrays_have_a_name_as_long_as_they_are_needed():
         ({"x_trian": 1}, "unknown key of data 'x_trian' (did you mean 'x_train'?)"),
         ({key: [[1], [1, 2]] for key in sources.KEYS}, "data['x_test'] cannot be an array (ValueError"),
         ({key: np.array([None]) for key in sources.KEYS}, "data['x_test'] is object [1]; allowed: an array of numbers"),
+        (
+            {key: np.array(["2026-01-01"], "datetime64[D]") for key in sources.KEYS},
+            "data['x_test'] is datetime64[D] [1]; allowed: an array of numbers",
+        ),
+        ({key: ["a"] for key in sources.KEYS}, "data['x_test'] is <U1 [1]; allowed: an array of numbers"),
+        (
+            {key: np.ma.masked_array([[1, 2], [3, 4]], [[0, 0], [1, 0]]) for key in sources.KEYS},
+            "data['x_test'] is masked at [1, 0]; allowed: an array without masked values",
+        ),
     ],
 )
 def test_wrong_given_arrays(data, says):

@@ -136,6 +136,22 @@ def test_npz_of_grey_and_colour_images(tmp_path, save, shape, loaded):
     assert (data.name, data.num_classes) == ("mine", 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("clients", "client"), ("x_val", "x_validation"), ("Y_train", "y_train"), ("strata", "stratum"), ("x_old", "")],
+)
+def test_an_array_of_a_name_that_is_like_a_known_one(tmp_path, name, near):
+    np.savez(tmp_path / "mine.npz", **arrays(), **{name: np.zeros(30, int)})
+    hint = f" (did you mean {near!r}?)" if near else ""
+    assert f"mine.npz': unknown array {name!r}{hint}; known: x_train, y_train, " in told("mine", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["classes", "extra", "label_names", "mean", "x", "description"])
+def test_an_array_of_another_name_is_not_read(tmp_path, name):
+    np.savez(tmp_path / "mine.npz", **arrays(), **{name: np.array([{}])})  # it would need pickle
+    assert load("mine", str(tmp_path)).x_train.shape == (30, 7, 6, 1)
+
+
 def test_classes_are_counted_over_train_and_test(tmp_path):
     np.savez(tmp_path / "mine.npz", **arrays(y_test=np.full(10, 6)))
     assert load("mine", str(tmp_path)).num_classes == 7

@@ -35,10 +35,13 @@ def test_every_task_is_there_and_says_how_long_it_takes():
 
 
 def test_what_is_printed_is_compared():
-    printed = "static   45.10 ± 8.5   280\nother\ndcm  90.17 ± 1.87  20\n"
+    printed = "static   45.10 ± 8.5   280\nother\ndcm  90.17 ± 1.87  20\nhere 0.5 in the study 0.5, 0.0144 MB\n"
     assert missing(printed, ["static 44.2 ± 9.0 280", "...", "dcm 91.0 ± 2.0 20"]) == []
     assert missing(printed, ["dcm 91.0 ± 2.0 20", "static 44.2 ± 9.0 280"]) == ["static 44.2 ± 9.0 280"]
     for wrong in ("static 40.1 ± 8.5 280", "static 45.1 ± 8.5 240", "statics 45.1 ± 8.5 280", "static 45.1 ± 8.5"):
+        assert missing(printed, [wrong]) == [wrong]
+    assert missing(printed, ["here 0.51 in the study 0.51, 0.0147 MB"]) == []
+    for wrong in ("here 0.6 in the study 0.5, 0.0144 MB", "here 0.5 in the study 0.5, 0.0191 MB"):
         assert missing(printed, [wrong]) == [wrong]
 
 

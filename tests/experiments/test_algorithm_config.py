@@ -21,7 +21,7 @@ WRONG = [
     ("choco", {"optimizer": "adam"}, "algorithm.optimizer is 'adam'; choco has its step in its recursion; it must"),
     ("squarm_sgd", {"optimizer": "adam"}, "algorithm.optimizer is 'adam'; squarm_sgd"),
     ("anq_nids", {"local_steps": 5}, "algorithm.local_steps is 5; anq_nids takes one"),
-    ("beer", {"compressor": "topk"}, "unknown compressor 'topk' (did you mean 'top_k'?); known: , anq, gaussian_noise"),
+    ("beer", {"compressor": "topk"}, "unknown compressor 'topk' (did you mean 'top_k'?); known: anq, gaussian_noise"),
     ("pame", {"period_min": 5, "period_max": 4}, "algorithm.period_min is 5; it must be at most algorithm.period_max,"),
     ("pame", {"period_min": 8}, "period_min is 8; it must be at most algorithm.period_max, which is 7 (pame's own)"),
     ("pame", {"transmission": 1.5}, "algorithm.transmission is 1.5; it must be at least 0 and at most 1"),

@@ -89,7 +89,8 @@ def test_the_field_is_parsed_and_mistakes_are_one_line(tiny):
         3,
     ]
     for text, line in {
-        "last": r"save is 'last'; it must be empty \(none\), final, best, or every:K",
+        "last": "save is 'last'; it must be empty, final, best, or every:K",
+        "none": "save is 'none'; it must be empty, final, best, or every:K",  # no allowed word is refused
         "every:": "it must be empty",
         "every:-2": "it must be empty",
         "every:0": "K must be a multiple of eval_every, which is 2",

@@ -145,3 +145,18 @@ def test_folders_without_models_are_refused(tiny, tmp_path):
         with pytest.raises(UserError, match=line):
             make_study(tiny(seeds=7, **{"model.pretrained": str(tmp_path)}))
     resolve(tiny(**{"model.pretrained": str(tmp_path)}))  # without reading anything
+
+
+def test_a_damaged_file_and_a_study_without_models_are_told(tiny, half, tmp_path):
+    file = tmp_path / "models" / "0" / "0.safetensors"
+    file.parent.mkdir(parents=True)
+    file.write_bytes((half.workdir / "models" / "0" / "0-2.safetensors").read_bytes()[:-50])
+    with pytest.raises(UserError, match=r"^model.pretrained: .*0.safetensors"):
+        make_study(tiny(**STILL, **{"model.pretrained": str(file)}))
+    none = tmp_path / "none"
+    none.mkdir()
+    (none / "config.json").write_text((half.workdir / "config.json").read_text())
+    with pytest.raises(
+        UserError, match=r"none': it has kept no models; a study with save=final, best or every:K does$"
+    ):
+        make_study(tiny(**STILL, **{"model.pretrained": str(none)}))

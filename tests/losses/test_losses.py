@@ -103,9 +103,23 @@ def test_squared_error_against_scikit_learn():
 
 
 def test_r2_of_constant_targets_is_that_of_scikit_learn():
-    targets = np.ones((B, 1), np.float32)
-    outputs = np.stack([targets, targets + 1])
-    assert scored(SQUARED_ERROR, outputs, targets).tolist() == [r2_score(targets, y) for y in outputs] == [1, 0]
+    targets = np.stack([np.full(B, 0.3), RNG.normal(size=B)], axis=1).astype(np.float32)  # 0.3 has rounded sums
+    good = targets + np.stack([np.zeros(B), 0.3 * RNG.normal(size=B)], axis=1).astype(np.float32)
+    outputs = np.stack([good, good + np.float32([1, 0])])
+    of_other = r2_score(targets[:, 1], good[:, 1])
+    assert of_other > 0.5
+    np.testing.assert_allclose(scored(SQUARED_ERROR, outputs, targets), [(1 + of_other) / 2, of_other / 2], rtol=1e-5)
+
+
+def test_r2_of_targets_that_are_constant_in_the_counted_samples():
+    targets, counted = np.stack([np.full(B, 0.3), np.arange(B)], axis=1).astype(np.float32), np.arange(B) < 8
+    targets[~counted, 0] = 5
+    outputs = np.stack([targets, targets + np.float32([1, 0])])
+    assert scored(SQUARED_ERROR, outputs, targets, counted).tolist() == [1, 0.5]
+    owners = jnp.stack([jnp.asarray(counted), ~jnp.asarray(counted), jnp.zeros(B, bool)])  # as local_accuracy does it
+    sums = jnp.sum(jnp.where(owners[..., None], SQUARED_ERROR.marks(outputs[1], targets), 0), axis=1)
+    of_owners = jax.vmap(SQUARED_ERROR.accuracy, (0, None, 0))(sums, jnp.asarray(targets), owners)
+    assert of_owners.tolist() == [0.5, 0.5, 1]  # and 1 without samples, for which local_accuracy puts NaN
 
 
 @pytest.mark.parametrize("targets", Targets)

@@ -13,6 +13,7 @@ from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.losses import LOSSES, SQUARED_ERROR, LossNumbers
 from mdfl_jax.numbers import number
+from mdfl_jax.report.tables import note
 
 RNG = np.random.default_rng(0)
 X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)
@@ -110,7 +111,9 @@ def test_a_mistake_is_one_line(studied, given, changes, says):
 def test_what_is_shown_of_the_clients_data_counts_the_strata(studied, given, groups, loss):
     study = studied(given, **{"data.partition": "shards"})
     notes = [line for line in plan(study).splitlines() if line.startswith("  note: mine has ")]
-    assert [line.rpartition(" ")[2] for line in notes] == ([loss] if loss else [])
+    assert [f"; the loss is {loss}" in line for line in notes] == [True] * bool(loss)
+    is_regression = loss == "squared_error"
+    assert [line.endswith("and accuracy means max(R^2, 0)") for line in notes] == [is_regression] * bool(loss)
     (drawn,) = draw(study)
     lines = describe(study, drawn).splitlines()
     assert any(f"which hold 100 samples of {groups}" in line for line in lines)
@@ -161,3 +164,16 @@ def test_a_partition_of_ones_own_that_gives_samples_to_nobody_there(studied):
 def test_a_task_with_a_loss_of_its_own_takes_no_other():
     config = mdfl_jax.study.as_config({"model.loss": "squared_error", "data.name": "synthetic:linear"})
     assert told(resolve, config) == "model.loss is squared_error; it must be empty with data.name synthetic:linear"
+
+
+@pytest.mark.long
+def test_the_accuracy_of_a_regression_is_called_what_it_is(tmp_path):
+    results = mdfl_jax.run(TINY, data=arrays(), workdir=tmp_path / "run")
+    assert results.summary["accuracy_is"] == "max(R^2, 0)"
+    assert note(results.summary).startswith("Final test accuracy (it is max(R^2, 0)): mean")
+    labels = mdfl_jax.run(TINY, data=arrays((Y > 0).astype(int)), workdir=tmp_path / "labels")
+    assert "accuracy_is" not in labels.summary
+
+
+def test_whole_numbers_as_targets_are_told(studied):
+    assert "with an integer dtype they would be labels" in plan(studied(arrays((Y > 0).astype(float))))

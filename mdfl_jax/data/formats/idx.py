@@ -52,8 +52,12 @@ def read_idx(path: Path, where: str) -> np.ndarray:
       uint8, with the axes that the header of the file says.
 
     Raises:
-      UserError: if the file cannot be read, is no IDX file of uint8 or has another size than its header says.
+      UserError: if the file is missing or cannot be read, is no IDX file of uint8, or has another size than its header
+        says.
     """
+    if not path.exists():
+        plain = path.name.removesuffix(".gz")
+        raise UserError(f"{where}: a file is missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz")
     where = f"{where}, file {str(path)!r}"
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()

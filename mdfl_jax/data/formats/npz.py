@@ -1,5 +1,6 @@
 """The format of NumPy's npz files: `<name>.npz` in the data directory."""
 
+import difflib
 import zipfile
 from pathlib import Path
 
@@ -9,14 +10,16 @@ from mdfl_jax.data.arrays import KEYS, OPTIONAL_KEYS
 from mdfl_jax.data.formats.format import Format, unreadable
 from mdfl_jax.errors import UserError
 
+ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
+
 
 def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     """Read the four arrays of an npz file, and the optional ones.
 
-    Each array is read to its end, so that zipfile compares every checksum.
+    Each array is read to its end, so that zipfile compares every checksum. Arrays of other names are not read.
 
     Raises:
-      UserError: if the file is damaged or lacks one of the four arrays.
+      UserError: if the file is damaged, lacks one of the four arrays, or has one whose name is probably misspelt.
     """
     try:
         with zipfile.ZipFile(files[0]) as archive:
@@ -24,6 +27,8 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
             if not members.keys() >= set(KEYS):
                 found = ", ".join(repr(key) for key in sorted(members)[:10]) or "none"
                 raise UserError(f"{where}: keys found: {found}; needed: {', '.join(KEYS)}")
+            for name in sorted(members):
+                _check_name(name, where)
             return {key: _read_member(archive, members[key]) for key in (*KEYS, *OPTIONAL_KEYS) if key in members}
     except UserError:
         raise
@@ -31,6 +36,16 @@ def read(files: list[Path], where: str) -> dict[str, np.ndarray]:
     # others. The block above does nothing but read the file, so every exception means that the file is damaged.
     except Exception as error:
         raise unreadable(where, error, "an undamaged npz, no pickled objects") from error
+
+
+def _check_name(name: str, where: str) -> None:
+    """Refuse the name of an array that is not known but begins with x_ or y_, or is like a known one."""
+    known, word = (*KEYS, *OPTIONAL_KEYS), name.lower()
+    longer = [key for key in known if len(word) > 2 and key.startswith(word)]
+    near = [*longer, *difflib.get_close_matches(word, known, n=1, cutoff=ALIKE)][:1]
+    if name not in known and (near or word.startswith(("x_", "y_"))):
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise UserError(f"{where}: unknown array {name!r}{hint}; known: {', '.join(known)}; or a name unlike these")
 
 
 def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:

@@ -68,7 +68,12 @@ class Start(NamedTuple):
 def names_saved(text: str) -> bool:
     """Tells whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
     path = Path(text)
-    return bool(text) and (path.is_dir() or path.suffix not in READERS or is_saved(path))
+    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+
+
+def _is_saved(path: Path) -> bool:
+    """Tells whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
 
 
 def check_start(experiment: Experiment) -> None:
@@ -131,6 +136,8 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
 def _point(workdir: Path, experiment: Experiment) -> int:
     """Returns the index of the only sweep point of an earlier study whose settings a sweep point shares."""
     points = points_of(workdir)
+    if not (workdir / FOLDER).is_dir():
+        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
     agree = [
         p for p, point in enumerate(points) if all(_agrees(experiment, *item) for item in point["overrides"].items())
     ]

@@ -33,7 +33,10 @@ class CostConfig:
     speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
     speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
     deadline: float = field(
-        math.inf, "seconds after which a client that still computes is left out of a round", above=0, traced=True
+        math.inf,
+        "seconds after which a client that still computes is left out of the exchange; it trains all the same",
+        above=0,
+        traced=True,
     )
     bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
     latency: float = _free("seconds that each message takes besides its bits")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mdfl_jax.errors import UserError
 
-ALLOWED = "empty (none), final, best, or every:K with a whole number K of rounds"
+ALLOWED = "empty, final, best, or every:K with a whole number K of rounds"
 
 
 class Save(NamedTuple):

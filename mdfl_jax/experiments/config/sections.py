@@ -86,7 +86,7 @@ class AlgorithmConfig:
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """Speed and memory. Results differ by rounding only, except that batch normalisation takes a block as its batch."""
+    """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
 
     runs_per_batch: int = field(
         0, "runs (point x seed) that are on the devices together; 0: the seeds of a point, at least 8", at_least=0

@@ -18,6 +18,9 @@ from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
 from mdfl_jax.simulation import RunFacts
 
+_SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
+_OLD_SECONDS = "seconds"  # their name in checkpoints of older versions; the metric of that name was lost there
+
 
 class Batch(NamedTuple):
     """Runs of one group that are on the devices together, with the number of the batch in the study."""
@@ -67,26 +70,28 @@ def batches_of(study: Study) -> list[Batch]:
 
 
 def to_arrays(result: BatchResult) -> Arrays:
-    """Converts a result to named arrays [runs, ...]; 'seconds' is [2]."""
+    """Converts a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
     seconds = np.array([result.compile_seconds, result.run_seconds])
-    return {**result.metrics, **result.facts._asdict(), "seconds": seconds}
+    return {**result.metrics, **result.facts._asdict(), _SECONDS: seconds}
 
 
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
-    """Makes a result from the arrays of `to_arrays`.
+    """Makes a result from the arrays of `to_arrays`, of this version or an older one.
 
     Args:
       arrays: The named arrays [runs, ...].
       declared: The metrics of the study.
 
     Raises:
-      UserError: If a metric is missing, because a study with other metrics saved the arrays.
+      UserError: If a metric is missing, because a study with other metrics saved the arrays, or because an older
+        version saved its own seconds in the place of the metric 'seconds'.
     """
-    if missing := [metric.name for metric in declared if metric.name not in arrays]:
+    seconds = _SECONDS if _SECONDS in arrays else _OLD_SECONDS
+    if missing := [metric.name for metric in declared if metric.name not in arrays or metric.name == seconds]:
         raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
     values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
     facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
-    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays["seconds"]))
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[seconds]))
 
 
 def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:

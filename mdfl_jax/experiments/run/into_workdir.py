@@ -20,6 +20,7 @@ from mdfl_jax.experiments.results.provenance import devices, provenance
 from mdfl_jax.experiments.run.batch import BatchResult
 from mdfl_jax.experiments.run.callback import Callback, OnEvaluation
 from mdfl_jax.experiments.run.events import Sink
+from mdfl_jax.experiments.run.plan import accuracy_is
 from mdfl_jax.experiments.run.runner import Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile, ModelFiles, Notes, ProgressBar
 from mdfl_jax.experiments.run.study import Run, Study, set_precision
@@ -166,6 +167,8 @@ def _write_results(
         experiment.select,
         experiment.judged,
     )
+    if meaning := accuracy_is(study):
+        summary["accuracy_is"] = meaning
     write_json(workdir / "summary.json", summary)
     write_arrays(workdir / "history.npz", history_arrays(histories))
     manifest["compile_seconds"] = sum(h.compile_seconds for h in histories)

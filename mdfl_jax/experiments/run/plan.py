@@ -3,6 +3,7 @@
 import math
 
 import jax
+import numpy as np
 
 from mdfl_jax import target
 from mdfl_jax.data.dataset import Targets
@@ -11,7 +12,7 @@ from mdfl_jax.experiments.config.checks import notes
 from mdfl_jax.experiments.config.families import has_momentum
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.run.study import Group, Study
-from mdfl_jax.losses import loss_named
+from mdfl_jax.losses import LOSSES, loss_named
 from mdfl_jax.sharding import size
 
 
@@ -74,8 +75,21 @@ def _targets(study: Study) -> list[str]:
         experiment, dataset = study.points[group.points[0]].experiment, group.dataset
         if dataset is not None and dataset.targets is not Targets.LABELS:
             loss = loss_named(experiment.model.loss, dataset.targets)
-            lines.append(f"{experiment.data.name} has {dataset.targets.value}; the loss is {loss}")
+            accuracy = f", and accuracy means {LOSSES[loss].accuracy_is}" if LOSSES[loss].accuracy_is else ""
+            whole = dataset.targets is Targets.NUMBERS and np.all(dataset.y_train == np.round(dataset.y_train))
+            hint = "; all of them are whole numbers: with an integer dtype they would be labels" if whole else ""
+            lines.append(f"{experiment.data.name} has {dataset.targets.value}; the loss is {loss}{accuracy}{hint}")
     return list(dict.fromkeys(lines))
+
+
+def accuracy_is(study: Study) -> str:
+    """Returns what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
+    found = []
+    for group in study.groups:
+        if group.dataset is not None:
+            asked = study.points[group.points[0]].experiment.model.loss
+            found.append(LOSSES[loss_named(asked, group.dataset.targets)].accuracy_is)
+    return "; ".join(filter(None, dict.fromkeys(found)))
 
 
 def _beyond_the_data(study: Study) -> list[str]:
