@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.models import MODELS, conv, filtering, filtering_2d, make_model
+from mdfl_jax.models import MODELS, SampleSpec, conv, filtering, filtering_2d, make_model
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
 from mdfl_jax.numbers import fields_of
@@ -171,7 +171,7 @@ def test_max_pool_leaves_out_an_odd_edge():
 def test_every_model_gives_logits(name):
     small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
     own = fields_of(MODELS.numbers(name))
-    model = make_model(name, 7, **{key: value for key, value in small.items() if key in own})
+    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **{key: value for key, value in small.items() if key in own})
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
     variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
     assert logits.shape == (2, 7)
