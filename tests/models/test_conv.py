@@ -171,7 +171,8 @@ def test_max_pool_leaves_out_an_odd_edge():
 def test_every_model_gives_logits(name):
     small = {"widths": (2, 4), "hidden": 5, "base_width": 4}
     own = fields_of(MODELS.numbers(name))
-    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **{key: value for key, value in small.items() if key in own})
+    numbers = {key: value for key, value in small.items() if key in own}
+    model = make_model(name, 7, sample=SampleSpec((8, 8, 3)), **numbers)
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))
     variables, logits = jax.jit(lambda key: model.init_with_output(key, images)[::-1])(jax.random.key(1))
     assert logits.shape == (2, 7)
