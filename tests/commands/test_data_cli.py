@@ -49,6 +49,7 @@ def call(tmp_path, monkeypatch, capfd):
     return run
 
 
+@pytest.mark.long
 def test_counts_numbers_and_a_picture(call, tmp_path):
     status, out, err = call("{config}", "--config.data.alpha=0.3", "--picture=clients.png")
     assert (status, err) == (0, "")

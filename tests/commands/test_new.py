@@ -122,6 +122,7 @@ def test_every_kind_runs_as_a_study_and_passes_its_own_test(tmp_path, monkeypatc
     assert int(re.search(r"(\d+) passed", done.stdout).group(1)) >= functions >= len(KINDS)
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_wrote(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(new.__file__).parents[2])}
     command = [sys.executable, "-m", "mdfl_jax.commands.entry", "new", "metric", "own_metric"]

@@ -55,6 +55,7 @@ numbers = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @given(numbers, st.integers(0, 10**6), st.booleans())
 @settings(deadline=None, max_examples=40, derandomize=True)
 def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
@@ -78,6 +79,7 @@ def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
     np.testing.assert_allclose(again.seconds.value, 2 * found.seconds.value, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
     work = Work(uses_links=False)
     network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
@@ -135,6 +137,7 @@ def history_of(simulation, hparams, seed=0):
     return jax.device_get(found), jax.device_get(carry.network), advance.as_text()
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("thinned", [False, True])
 def test_a_run_adds_up_its_rounds(thinned):

@@ -95,6 +95,7 @@ def test_a_message_as_long_as_the_contact_is_carried():
     assert SHORT_CONTACTS["drop"].step(jnp.float32(0.1), None, jnp.ones((2, 2), bool), one)[0].all()
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("rule", ["resume", "drop"])
 def test_links_of_moving_clients_are_the_contacts_that_are_long_enough(rule):
@@ -118,6 +119,7 @@ def test_links_of_moving_clients_are_the_contacts_that_are_long_enough(rule):
     assert links.adjacency.any()
 
 
+@pytest.mark.long
 @pytest.mark.few(3)
 @pytest.mark.parametrize("mixing", sorted(MIXINGS))
 def test_mixing_matrices_are_made_of_the_links_that_carry(mixing):
@@ -142,6 +144,7 @@ def test_mixing_matrices_are_made_of_the_links_that_carry(mixing):
             np.testing.assert_allclose(mix, oracle_mixing.metropolis_hastings(adjacency), atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contact", ["disc", "swept"])
 def test_messages_that_take_no_time_fit_every_contact(contact):
     network, params = world("drop", contact)
@@ -151,6 +154,7 @@ def test_messages_that_take_no_time_fit_every_contact(contact):
     np.testing.assert_array_equal(links.mix, plain.mix)
 
 
+@pytest.mark.long
 def test_in_range_at_the_beginning_lasts_for_the_whole_round():
     """With the disc a contact lasts dt. A message of half a second takes 1, 2 or 5 rounds of 0.5, 0.3 or 0.1 s."""
     still = np.int32(0)

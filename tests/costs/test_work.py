@@ -31,6 +31,7 @@ def test_gradients_of_every_algorithm(name):
     assert gradient_calls(algorithm, numbers, MODEL) == steps * (2 if name == "dfedsam" else 1)
 
 
+@pytest.mark.long
 def test_gradients_are_those_that_a_run_computes():
     """The count of the traced program is the number of calls while the steps are unrolled."""
     algorithm, numbers, _ = make("dfedsam", steps=1)
@@ -69,6 +70,7 @@ def test_load_of_a_link(name, expected):
     assert probe(algorithm, MODEL)(numbers) == expected
 
 
+@pytest.mark.long
 def test_load_follows_the_numbers_of_a_point():
     """PaME sends a share of the coordinates and their indices; one program serves all shares."""
     load = probe(ALGORITHMS["pame"](Settings()), MODEL)

@@ -132,6 +132,7 @@ def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):
     assert own_files.digest_of(path) != first
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unregistered")
 def test_a_study_with_a_used_file_goes_on_from_another_folder(tiny, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()

@@ -113,6 +113,7 @@ def test_the_plan_states_the_size_on_the_disk(tiny):
     assert "save" not in plan(make_study(tiny(**STUDY)))
 
 
+@pytest.mark.long
 def test_the_last_models_have_the_accuracies_of_the_study(studies):
     results = studies("final")
     for point in results.points:
@@ -155,6 +156,7 @@ def test_every_k_rounds_there_are_models(studies):
         np.testing.assert_array_equal(leaf, results.models(1, 2)["params"]["Dense_0"][name.rpartition("/")[2]])
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("at", [2, 4, 7])
 @pytest.mark.parametrize("save", ["best", "every:2", "final"])
@@ -278,6 +280,7 @@ def test_the_compiled_programs_know_nothing_of_it(tiny):
     assert texts(save="best") == texts()
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_line(tiny, tmp_path, monkeypatch):
     def full(self, data):
         raise OSError(errno.ENOSPC, "No space left on device")

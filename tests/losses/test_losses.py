@@ -47,6 +47,7 @@ def log_softmax(x):
     return x - np.log(np.exp(x - x.max()).sum()) - x.max()
 
 
+@pytest.mark.long
 def test_cross_entropy_of_labels_against_loops():
     outputs, labels = RNG.normal(size=(M, B, C)).astype(np.float32), RNG.integers(0, C, B)
     expected = [[-log_softmax(outputs[m, b])[labels[b]] for b in range(B)] for m in range(M)]
@@ -55,6 +56,7 @@ def test_cross_entropy_of_labels_against_loops():
     np.testing.assert_allclose(scored(CROSS_ENTROPY, outputs, labels), (outputs.argmax(2) == labels).mean(1))
 
 
+@pytest.mark.long
 def test_cross_entropy_of_positions_against_loops():
     outputs, labels = RNG.normal(size=(M, B, T, C)).astype(np.float32), RNG.integers(-1, C, (B, T))
     labels[0] = -1  # a sequence without labels
@@ -86,6 +88,7 @@ def test_binary_cross_entropy_against_scikit_learn():
     np.testing.assert_allclose(scored(BINARY_CROSS_ENTROPY, outputs, flags, half), expected, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_squared_error_against_scikit_learn():
     targets = RNG.normal(size=(B, 2)).astype(np.float32) * [1, 50] + [0, 1000]
     outputs = (targets + RNG.normal(size=(M, B, 2)) * [0.3, 9]).astype(np.float32)

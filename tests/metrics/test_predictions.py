@@ -55,6 +55,7 @@ def logits_of(task, models):
     return task.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
 
 
+@pytest.mark.long
 def test_the_gathered_logits_are_those_of_the_scores():
     metrics, _, logits, judged = measured()
     labels = dataset().y_test

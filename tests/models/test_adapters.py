@@ -99,6 +99,7 @@ def own(models, i):
     return tree if set(tree) == {"params", "batch_stats"} else {"params": tree}
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("model", "forward"),
@@ -123,6 +124,7 @@ def test_clients_train_as_linen_and_optax_do(model, forward):
     assert np.ptp(losses, axis=0).min() > 0.01
 
 
+@pytest.mark.long
 def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike():
     task = task_of(Net(rate=0.5, norm=False))
     (first, found), _, _ = step(task)
@@ -137,6 +139,7 @@ def test_dropout_draws_anew_each_step_for_each_client_and_on_any_devices_alike()
         assert_trees_equal((first, found), (over, same), 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [lambda rate: Net(rate=rate), lambda rate: adapt(Net(rate=rate), "train")])
 def test_an_evaluation_drops_nothing_and_uses_the_running_statistics(make):
     models = [make(rate) for rate in (0.0, 0.9)]
@@ -273,6 +276,7 @@ def test_other_outputs_are_told_with_file_and_line():
         task_of(Wide())
 
 
+@pytest.mark.long
 def test_padding_is_in_no_statistic():
     """What stands where no sample is changes nothing; of two samples, both counted twice, the statistics are theirs."""
     model, mask = adapt(Net()), jnp.array([True, False, True, False])

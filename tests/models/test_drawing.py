@@ -135,6 +135,7 @@ def recurrent(cell, width=5):
     return Recurrent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", [nnx.LSTMCell, nnx.GRUCell])
 def test_recurrent_cells_of_nnx_take_keys_for_zeros(cell):
     model, samples = client_model(recurrent(cell)), jax.random.normal(jax.random.key(3), (2, 4, 4, 1))

@@ -44,6 +44,7 @@ class Transformed(NamedTuple):
     apply: object
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("model", "in_training", "may_draw"),
@@ -70,6 +71,7 @@ def test_clients_train_as_the_functions_say(model, in_training, may_draw):
         assert_trees_equal(jax.tree.map(lambda p, i=i: p[i], after), variables["params"], 1e-4)
 
 
+@pytest.mark.long
 def test_draws_differ_by_round_and_not_by_devices_and_an_evaluation_has_none():
     task, without = task_of((init, dropping)), task_of((init, plain))
     (first, found), models, clients = step(task)

@@ -73,6 +73,7 @@ def trained_by_nnx(task, clients, module, i, **told):
     return np.stack(losses), module
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("make", "told"), [(dropping, {}), (attending, {"deterministic": False})])
 def test_clients_train_as_nnx_does(make, told):
@@ -90,6 +91,7 @@ def test_clients_train_as_nnx_does(make, told):
     assert np.ptp(losses, axis=0).min() > 0.01  # it has trained at all
 
 
+@pytest.mark.long
 def test_dropout_differs_by_client_layer_and_round_and_not_by_devices():
     task = task_of(lambda rngs: Net(rngs, rate=0.5, norm=False))
     (first, found), params, clients = step(task)
@@ -108,6 +110,7 @@ def test_dropout_differs_by_client_layer_and_round_and_not_by_devices():
     assert_trees_equal(task.evaluate(task.data, clients, params), with_none.evaluate(task.data, clients, params))
 
 
+@pytest.mark.long
 def test_an_evaluation_uses_the_running_statistics():
     task = task_of(dropping)
     clients, models = started(task, apart=0.0)
@@ -119,6 +122,7 @@ def test_an_evaluation_uses_the_running_statistics():
     np.testing.assert_allclose(task.evaluate(task.data, clients, after).loss[1], loss, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_padding_is_in_no_statistic():
     model, mask = client_model(lambda rngs: Net(rngs)), jnp.array([True, False, True, False])
     images = jax.random.normal(jax.random.key(0), (4, 4, 4, 1))
@@ -175,6 +179,7 @@ class Given(Small):
         return x if rngs is None else x * jax.random.bernoulli(rngs.noise(), 0.5, x.shape)
 
 
+@pytest.mark.long
 def test_a_module_without_modes_needs_none_and_streams_may_come_with_the_call():
     assert not draws(client_model(Small))
     assert client_model(client_model(Small)).draws is False

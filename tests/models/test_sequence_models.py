@@ -87,6 +87,7 @@ def transformer_by_numpy(params, samples, sample, per_position):
     return dense(params["out"], x if per_position else x.mean(axis=1))
 
 
+@pytest.mark.long
 @pytest.mark.few(4)
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
@@ -110,6 +111,7 @@ def test_a_position_sees_none_after_it(name, last):
     assert (np.abs(found - other)[:, last + 1 :].max(axis=2) > 1e-4).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_without_an_output_for_each_position_all_positions_count(name):
     model, samples, variables = made(name, TOKENS)
@@ -128,6 +130,7 @@ def test_positions_are_learned_sinusoidal_or_unknown():
     np.testing.assert_allclose(sinusoids(3, 4)[2], [np.sin(2), np.cos(2), np.sin(0.02), np.cos(0.02)], rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_dropout_is_of_a_training_step_alone(name):
     plain, samples, variables = made(name, FLOATS)

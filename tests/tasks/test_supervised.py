@@ -59,6 +59,7 @@ def samples_of(held, i):
     return held.sample[held.first[i] : held.first[i] + held.num_samples[i]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("normalize", ["auto", "none"])
 def test_the_gradient_of_a_regression_is_that_of_numpy(normalize):
     data = regression()._replace(normalize=normalize)
@@ -113,6 +114,7 @@ def sequences(count=30, test=9):
     return dataset_of(x, y, test)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [0, 5])
 def test_sequences_are_learnt_by_position(batch_size):
     data = sequences()
@@ -157,6 +159,7 @@ def owned_dataset():
     return as_dataset("mine", "mine", arrays | {"client": rng.integers(0, 8, 60), "client_test": client_test})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("partition", "numbers"), [("by_owner", OwnerNumbers()), ("dirichlet", DirichletNumbers(jnp.float32(0.1)))]
 )
