@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,15 +56,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-@pytest.fixture
-def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is no longer there when it has ended."""
+@contextmanager
+def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
     from mdfl_jax.experiments.config.families import FAMILIES
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    for registry in (*(family.registry for family in FAMILIES), METRICS, FIGURES):
-        for table in ("_members", "_numbers", "_docs", "_origins"):
-            monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
-    monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for registry in (*(family.registry for family in FAMILIES), METRICS, FIGURES):
+            for table in ("_members", "_numbers", "_docs", "_origins"):
+                monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+        monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_registered() -> Iterator[None]:
+    """What a module registers, for instance by importing a config with a rule of its own, is gone after it."""
+    with _restored_registries():
+        yield
+
+
+@pytest.fixture
+def unregistered() -> Iterator[None]:
+    """What a test registers is no longer there when it has ended."""
+    with _restored_registries():
+        yield

@@ -14,6 +14,7 @@ from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.losses import LOSSES, SQUARED_ERROR, LossNumbers
 from mdfl_jax.numbers import number
 from mdfl_jax.report.tables import note
+from mdfl_jax.study import as_config
 
 RNG = np.random.default_rng(0)
 X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)
@@ -33,7 +34,7 @@ def studied(tmp_path):
 
     def make(arrays, **changes):
         np.savez(tmp_path / "mine.npz", **arrays)
-        config = mdfl_jax.study.as_config(TINY | {"data.name": "mine", "data.dir": str(tmp_path)} | changes)
+        config = as_config(TINY | {"data.name": "mine", "data.dir": str(tmp_path)} | changes)
         return make_study(config)
 
     return make
@@ -162,7 +163,7 @@ def test_a_partition_of_ones_own_that_gives_samples_to_nobody_there(studied):
 
 
 def test_a_task_with_a_loss_of_its_own_takes_no_other():
-    config = mdfl_jax.study.as_config({"model.loss": "squared_error", "data.name": "synthetic:linear"})
+    config = as_config({"model.loss": "squared_error", "data.name": "synthetic:linear"})
     assert told(resolve, config) == "model.loss is squared_error; it must be empty with data.name synthetic:linear"
 
 

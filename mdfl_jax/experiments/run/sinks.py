@@ -9,6 +9,7 @@ import jax
 from tqdm.auto import tqdm
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.files import dumps, metric_lines
 from mdfl_jax.experiments.results.ordered_lines import OrderedLines
 from mdfl_jax.experiments.run.batch import unreached
@@ -57,7 +58,8 @@ class ModelFiles:
 
     def __init__(self, study: Study, workdir: Path):
         self.study, self.workdir = study, workdir
-        self.by_round = study.experiment.save.startswith("every")
+        config = study.experiment
+        self.by_round = bool(parse_save(config.save, config.rounds, config.eval_every).every)
         self.digest = hashlib.sha256(dumps(study.config).encode()).hexdigest()[:16]
 
     def take(self, event: Event) -> None:
