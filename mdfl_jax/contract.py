@@ -18,12 +18,10 @@ from mdfl_jax.errors import UserError
 
 def where(function: Callable[..., Any]) -> str:
     """Returns the place and the name of a function for a message: "my_rule.py:12: move"; for others their name."""
-    place = own_files.code_place(function)
     while hasattr(function, "func"):  # functools.partial
         function = function.func
     function = inspect.unwrap(function)
-    name = getattr(function, "__name__", type(function).__name__)
-    return f"{place}: {name}" if place else name
+    return own_files.located(getattr(function, "__name__", type(function).__name__), function)
 
 
 def like(function: Callable[..., Any], found: Any, wanted: Any) -> None:

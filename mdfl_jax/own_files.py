@@ -97,12 +97,15 @@ def place(error: BaseException | None) -> str:
     return ""
 
 
-def code_place(function: Any) -> str:
-    """Returns the user's line at which a function is defined, as "my_rule.py:12"; "" if it is not the user's."""
+def located(text: str, function: Any) -> str:
+    """Returns a text behind the line of the user's file that defines a function, as in "my_rule.py:12: text".
+
+    If the function is not in a user's file, the text alone is returned.
+    """
     while hasattr(function, "func"):  # functools.partial
         function = function.func
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    return f"{shown(code.co_filename)}:{code.co_firstlineno}" if code and is_own(code.co_filename) else ""
+    return f"{shown(code.co_filename)}:{code.co_firstlineno}: {text}" if code and is_own(code.co_filename) else text
 
 
 def words(error: BaseException) -> str:

@@ -126,6 +126,8 @@ def test_the_line_of_a_file_is_told_once(tmp_path, monkeypatch):
 
 
 def test_the_place_of_a_function_is_that_of_the_users_code():
-    assert own_files.code_place(raised).startswith(f"{os.path.relpath(__file__)}:")
-    assert own_files.code_place(functools.partial(functools.partial(raised), None)) == own_files.code_place(raised)
-    assert own_files.code_place(np.mean) == own_files.code_place(3) == own_files.code_place(own_files.place) == ""
+    here = own_files.located("text", raised)
+    assert here.startswith(f"{os.path.relpath(__file__)}:")
+    assert here.endswith(": text")
+    assert own_files.located("text", functools.partial(functools.partial(raised), None)) == here
+    assert {own_files.located("text", other) for other in (np.mean, 3, own_files.place)} == {"text"}

@@ -54,7 +54,7 @@ def use_flag() -> flags.FlagHolder:
 
 
 def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Checks --config=FILE and the sections of --config.KEY=VALUE before they are parsed.
+    """Checks --config=FILE before it is parsed, and finds the keys of --config.KEY=VALUE.
 
     For a missing file, absl and ml_collections would print a traceback; the errors raised here list the known files.
 
@@ -63,7 +63,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
       members with keys of their own.
 
     Raises:
-      UserError: for a missing file, or for a section in place of a key.
+      UserError: for a missing file.
     """
     given, keys = "", []
     for i, arg in enumerate(argv):
@@ -81,11 +81,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
                     raise UserError(f"--config needs a file; known: {', '.join(known)}")
                 raise UserError(f"--config={given}: there is no such file; {unknown_name('config file', path, known)}")
         elif key := re.match(r"--?(?:no)?config\.([^=]*)", arg):
-            name = key.group(1)
-            sections = {"data", "model", "network", "motion", "graph", "trace", "server", "algorithm", "engine"}
-            if name in sections:
-                raise UserError(f"--config.{name} is a section; set its fields, as in --config.{name}.FIELD=VALUE")
-            keys.append(name)
+            keys.append(key.group(1))
     return given, keys
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mdfl_jax.data.dataset import Dataset, Targets, default_strata
+from mdfl_jax.data.dataset import Dataset, Targets, default_strata, numbered_owners
 from mdfl_jax.errors import UserError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -164,14 +164,11 @@ def _owners(
         if "client_test" in arrays:
             raise UserError(f"{where}: client_test is given and client is not; allowed: both, or client alone")
         return None, None
-    known, client = np.unique(
-        _whole(where, "client", arrays["client"], train, "the owner of each training sample"), return_inverse=True
-    )
-    if "client_test" not in arrays:
-        return client.astype(np.int32), None
-    of_test = _whole(where, "client_test", arrays["client_test"], test, "the owner of each test sample")
-    place = np.minimum(np.searchsorted(known, of_test), len(known) - 1)
-    return client.astype(np.int32), np.where(known[place] == of_test, place, -1).astype(np.int32)
+    client = _whole(where, "client", arrays["client"], train, "the owner of each training sample")
+    of_test = arrays.get("client_test")
+    if of_test is not None:
+        _whole(where, "client_test", of_test, test, "the owner of each test sample")
+    return numbered_owners(client, of_test)
 
 
 def _strata(where: str, arrays: Mapping[str, np.ndarray], y: np.ndarray, kind: Targets) -> np.ndarray | None:

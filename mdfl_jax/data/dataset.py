@@ -78,6 +78,26 @@ class Dataset(NamedTuple):
         return self.x_train.dtype == np.uint8 and self.x_train.ndim == 4
 
 
+def numbered_owners(client: np.ndarray, client_test: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Number the natural owners of the training samples from 0 without gaps, in the order of their values.
+
+    Args:
+      client: [n] int, the owner of each training sample.
+      client_test: [m] int, the owner of each test sample; None: not known.
+
+    Returns:
+      ([n] int32, [m] int32 with the same numbers, -1 for an owner without training samples; or None).
+
+    >>> numbered_owners(np.array([7, 3, 7]), np.array([3, 5]))
+    (array([1, 0, 1], dtype=int32), array([ 0, -1], dtype=int32))
+    """
+    known, owner = np.unique(client, return_inverse=True)
+    if client_test is None:
+        return owner.astype(np.int32), None
+    place = np.minimum(np.searchsorted(known, client_test), len(known) - 1)
+    return owner.astype(np.int32), np.where(known[place] == client_test, place, -1).astype(np.int32)
+
+
 def default_strata(y: np.ndarray, targets: Targets) -> np.ndarray | None:
     """Group samples by their targets, for partitions that divide by label.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.own_files import words
 
 TARGETS = ("label", "labels", "target", "y")
 SPLITS = ("train", "test", "validation")
@@ -55,9 +56,9 @@ def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     except UserError:
         raise
     except ImportError as error:
-        raise UserError(f"{where}: {_reason(error)}; install the extra: pip install 'mdfl_jax[hf]'") from error
+        raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[hf]'") from error
     except Exception as error:  # datasets, pyarrow, json and PIL raise many types for a damaged folder
-        raise UserError(f"{where}: cannot be read from {path!r} ({_reason(error)})") from error
+        raise UserError(f"{where}: cannot be read from {path!r} ({words(error)})") from error
     return arrays, int(declared or 0)
 
 
@@ -125,7 +126,3 @@ def _array(values: Any, feature: Any, where: str) -> np.ndarray:
     if getattr(feature, "dtype", "") == "uint8":
         return array.astype(np.uint8)
     return array.astype(bool) if getattr(feature, "dtype", "") == "bool" else array
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

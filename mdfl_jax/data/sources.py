@@ -15,6 +15,7 @@ from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.data.registry import SOURCES
 from mdfl_jax.data.shipped import rank_in_group
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.own_files import words
 
 PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
 GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over
@@ -173,7 +174,7 @@ def _array(value: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
-        raise UserError(f"{what} cannot be an array (ValueError: {' '.join(str(error).split())})") from error
+        raise UserError(f"{what} cannot be an array ({words(error)})") from error
     if array.dtype.kind not in "biuf":
         raise UserError(f"{what} is {array.dtype} {list(array.shape)}; allowed: an array of numbers")
     return array

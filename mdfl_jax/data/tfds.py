@@ -15,6 +15,7 @@ import numpy as np
 from absl import logging
 
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.own_files import words
 
 # <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.-]+)?(:[\d.*]+)?", re.ASCII)
@@ -58,10 +59,10 @@ def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     except UserError:
         raise
     except ImportError as error:
-        raise UserError(f"{where}: {_reason(error)}; install the extra: pip install 'mdfl_jax[tfds]'") from error
+        raise UserError(f"{where}: {words(error)}; install the extra: pip install 'mdfl_jax[tfds]'") from error
     # array_record, protobuf, json and PIL raise different errors for a damaged file, most of them RuntimeError.
     except Exception as error:
-        raise UserError(f"{where}: cannot be read from {place} ({_reason(error)})") from error
+        raise UserError(f"{where}: cannot be read from {place} ({words(error)})") from error
 
 
 def _prepared_builder(tfds: Any, name: str, directory: str, where: str, place: str) -> Any:
@@ -133,10 +134,6 @@ def _how_to_prepare(name: str, directory: str) -> str:
     place = f"data_dir={json.dumps(directory)}, " if directory else ""
     call = f'tfds.builder("{name}", {place}file_format="array_record").download_and_prepare()'
     return f"python -c {shlex.quote(f'import tensorflow_datasets as tfds; {call}')}"
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @contextlib.contextmanager

@@ -148,7 +148,6 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
             value, total = jnp.asarray(metric.each_round(view)), sums.totals[metric.name]
             if value.shape != total.shape:
                 said = f"is declared of shape {total.shape} and each_round gives {value.shape}"
-                place = own_files.code_place(metric.each_round)
-                raise UserError(f"{place}: the metric {metric.name!r} {said}".removeprefix(": "))
+                raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.each_round))
             totals[metric.name] = total + value
     return Sums(sums.rounds + 1, view.links.mix[:size, :size].astype(sums.mix.dtype), totals)

@@ -116,12 +116,6 @@ def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
     return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
 
 
-def _place(metric: Metric) -> str:
-    """Return the file and the line of a metric of the user's own, for the beginning of a message."""
-    place = own_files.code_place(metric.measure)
-    return f"{place}: " if place else ""
-
-
 def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     """Measure a metric, check the value against the declaration, and apply ``still`` if the stop rule ended the run."""
     found = metric.measure(at)
@@ -130,12 +124,12 @@ def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     wanted = metric.dims(at.num_clients, rounds, at.num_classes)
     if value.shape != wanted:
         said = f"is declared of shape {wanted} and was measured as {value.shape}"
-        raise UserError(f"{_place(metric)}the metric {metric.name!r} {said}")
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
     if metric.still is None or metric.by_round:
         return value
     if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
         said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
-        raise UserError(f"{_place(metric)}the metric {metric.name!r} {said}")
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
     if not may_stop:
         return value
     still = (at.sums.rounds == 0) & (at.round > 0)

@@ -25,6 +25,16 @@ def _least_known(values: np.ndarray) -> float:
     return float(known.min()) if len(known) else float("nan")
 
 
+# What metrics have in common that are shares in [0, 1], one for each label or client, and unknown for some.
+_SHARES: dict[str, Any] = {
+    "over_clients": mean_of_known,
+    "more": {"min": _least_known},
+    "shown": {TABLE, CURVE},
+    "scale": 0.01,
+    "on_request": True,
+}
+
+
 def accuracy_by_class(at: "Evaluation", models: "ClientParams") -> tuple[Any, Any]:
     """Measure the accuracy of models on the test samples of each label.
 
@@ -53,11 +63,7 @@ def accuracy_by_class(at: "Evaluation", models: "ClientParams") -> tuple[Any, An
     still=HOLDS,
     shape=(CLASSES,),
     label="accuracy, mean over the labels (%)",
-    over_clients=mean_of_known,
-    more={"min": _least_known},
-    shown={TABLE, CURVE},
-    scale=0.01,
-    on_request=True,
+    **_SHARES,
     needs=NEEDS,
 )
 def class_accuracy(at: "Evaluation") -> Any:
@@ -72,11 +78,7 @@ def class_accuracy(at: "Evaluation") -> Any:
     "personal_accuracy",
     still=HOLDS,
     label="personal accuracy (%)",
-    over_clients=mean_of_known,
-    more={"min": _least_known},
-    shown={TABLE, CURVE},
-    scale=0.01,
-    on_request=True,
+    **_SHARES,
     needs=NEEDS,
 )
 def personal_accuracy(at: "Evaluation") -> Any:
@@ -98,11 +100,7 @@ def personal_accuracy(at: "Evaluation") -> Any:
     "local_accuracy",
     still=HOLDS,
     label="accuracy on own test samples (%)",
-    over_clients=mean_of_known,
-    more={"min": _least_known},
-    shown={TABLE, CURVE},
-    scale=0.01,
-    on_request=True,
+    **_SHARES,
     needs=("local_accuracy",),
 )
 def local_accuracy(at: "Evaluation") -> Any:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.contract import where
 from mdfl_jax.errors import UserError
+from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.function_models import FunctionModel
 from mdfl_jax.models.linen_models import Adapted, WithFields
 from mdfl_jax.models.modes import IN_TRAINING, flags_in, parameters_of
@@ -153,7 +154,7 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
     except Exception as error:  # the user's model may raise any type
         raise UserError(f"the model {name} cannot be called with {_shown(samples)} alone: {words(error)}") from error
     _check_outputs(model, samples, outputs, wanted)
-    if _is_client_of_nnx(model):
+    if isinstance(model, ClientModel):
         model.check(shapes, samples)
     if unknown := set(shapes) - {"params", STATISTICS}:
         raise UserError(f"the model {name} has variables {sorted(unknown)}; clients have params and batch_stats only")
@@ -173,12 +174,6 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
             raise UserError(f"the model {name} cannot be trained: {words(error)}") from error
         _check_outputs(model, samples, outputs, wanted)
     return shapes
-
-
-def _is_client_of_nnx(model: Any) -> bool:
-    """Tells whether something is a client model around a module of nnx. It does not import nnx, which takes time."""
-    models = sys.modules.get("mdfl_jax.models.nnx_models")
-    return models is not None and isinstance(model, models.NNXModel)
 
 
 def draws(model: Any) -> bool:

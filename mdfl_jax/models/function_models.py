@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from mdfl_jax.batch_statistics import has_statistics
 from mdfl_jax.contract import where
 from mdfl_jax.errors import UserError
+from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told
 
 KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
 """Names of the argument of ``apply`` that is a key for random draws."""
 
 
-class FunctionModel:
+class FunctionModel(ClientModel):
     """A client model of a pair of functions, as Haiku makes them, or of one's own.
 
     ``init(key, samples)`` returns the parameters: any tree of floating-point arrays. ``apply(params, samples)`` returns

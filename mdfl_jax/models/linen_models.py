@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.modes import filled_up, parameters_of, told
 
 
@@ -35,7 +36,7 @@ class Adapted(nn.Module):
         return type(self.inner)
 
 
-class WithFields:
+class WithFields(ClientModel):
     """A client model around a module with fields that tell whether it is in training, as in ``Net(train=True)``.
 
     Args:
@@ -46,12 +47,7 @@ class WithFields:
     draws = True
 
     def __init__(self, inner: nn.Module, flags: tuple[str, ...]):
-        self.inner, self.flags = inner, flags
-
-    @property
-    def adapted_from(self) -> Callable[..., Any]:
-        """The module's class, for messages."""
-        return type(self.inner)
+        self.inner, self.flags, self.adapted_from = inner, flags, type(inner)
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
         """Returns the module's initial variables."""
@@ -64,7 +60,7 @@ class WithFields:
         return self.inner.clone(**told(self.flags, mask is not None)).apply(variables, samples, **rest)
 
 
-class ByStream:
+class ByStream(ClientModel):
     """A client model around a module that draws if, and only if, it is given the stream "dropout".
 
     Args:
@@ -74,12 +70,7 @@ class ByStream:
     draws = True
 
     def __init__(self, inner: nn.Module):
-        self.inner, self.takes_mask = inner, uses_mask(inner)
-
-    @property
-    def adapted_from(self) -> Callable[..., Any]:
-        """The module's class, for messages."""
-        return type(self.inner)
+        self.inner, self.takes_mask, self.adapted_from = inner, uses_mask(inner), type(inner)
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
         """Returns the module's initial variables."""

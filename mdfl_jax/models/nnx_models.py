@@ -9,6 +9,7 @@ from flax import nnx
 
 from mdfl_jax.batch_statistics import STATISTICS
 from mdfl_jax.errors import UserError
+from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.drawing import depends_on_key
 from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told
 
@@ -17,7 +18,7 @@ OWN_FLAGS = ("training", "is_training")  # attributes of users' modules; `train`
 ATTRIBUTES = ("deterministic", "use_running_average", *OWN_FLAGS)
 
 
-class NNXModel:
+class NNXModel(ClientModel):
     """A client model around a module of flax nnx, of which each client has its own parameters.
 
     The parameters (``nnx.Param``) and the running statistics (``nnx.BatchStat``) belong to each client. Every other
@@ -101,15 +102,7 @@ class NNXModel:
         return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
 
     def check(self, shapes: Any, samples: jax.Array) -> None:
-        """Checks that the outputs in evaluation do not depend on random draws.
-
-        Args:
-          shapes: the shapes of the variables.
-          samples: [B, ...].
-
-        Raises:
-          UserError: if they do.
-        """
+        """Checks that the outputs in evaluation do not depend on random draws."""
         if depends_on_key(lambda key, variables: self.apply(variables, samples, rngs={"dropout": key}), shapes):
             raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
 

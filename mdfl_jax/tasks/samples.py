@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.data.batching import Blocks, ClientIndex
-from mdfl_jax.data.dataset import Dataset, Targets
+from mdfl_jax.data.dataset import Dataset, Targets, numbered_owners
 from mdfl_jax.data.normalize import sample_moments, target_moments
 from mdfl_jax.models.registry import SampleSpec
 
@@ -72,7 +72,8 @@ def spec_of(dataset: Dataset) -> SampleSpec:
 def device_data(dataset: Dataset) -> SupervisedData:
     """Put a data set on the device, with the moments by which samples are normalised (`mdfl_jax.data.normalize`)."""
     mean, std = sample_moments(dataset) or (None, None)
-    owner, owner_test = _without_gaps(dataset.client, dataset.client_test)
+    # A limit of the training samples may have left some owners without any.
+    owner, owner_test = (None, None) if dataset.client is None else numbered_owners(dataset.client, dataset.client_test)
     on_device = lambda array: None if array is None else jnp.asarray(array)  # noqa: E731
     return SupervisedData(
         x_train=jnp.asarray(dataset.x_train),
@@ -97,16 +98,3 @@ def _targets(dataset: Dataset, y: np.ndarray) -> jax.Array:
         return jnp.asarray(y, jnp.int32)
     moments = target_moments(dataset)
     return jnp.asarray(y if moments is None else (y - moments[0]) / moments[1], jnp.float32)
-
-
-def _without_gaps(
-    client: np.ndarray | None, client_test: np.ndarray | None
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Number the owners of the training samples from 0 without gaps, and those of the test samples alike."""
-    if client is None:
-        return None, None
-    known, owner = np.unique(client, return_inverse=True)
-    if client_test is None:
-        return owner.astype(np.int32), None
-    place = np.minimum(np.searchsorted(known, client_test), len(known) - 1)
-    return owner.astype(np.int32), np.where(known[place] == client_test, place, -1).astype(np.int32)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from small import assert_trees_equal, toy_dataset, toy_hparams, toy_task
+from tiny import tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -152,7 +153,7 @@ def test_a_list_of_names():
     assert asked_for(" class_accuracy, personal_accuracy,class_accuracy") == ("class_accuracy", "personal_accuracy")
 
 
-def test_a_task_without_labels_is_told(tiny_config):
+def test_a_task_without_labels_is_told():
     config = tiny_config(**{"data.name": "synthetic:linear", "metrics": "calibration_error"})
     with pytest.raises(UserError, match="'calibration_error' needs test samples with labels"):
         make_study(config)
@@ -176,7 +177,7 @@ def test_an_own_metric_may_wait_for_a_request():
 
 
 @pytest.mark.long
-def test_they_are_in_every_file_and_nothing_else_changes(tiny_config, tmp_path):
+def test_they_are_in_every_file_and_nothing_else_changes(tmp_path):
     names = [one.name for one in ON_REQUEST if one.name != "local_accuracy"]  # digits have no owners
     for folder, asked in (("without", ""), ("with", ",".join(names))):
         config = tiny_config(**{"sweep": "network.mobility=static,dcm", "metrics": asked})

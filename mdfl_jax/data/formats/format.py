@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.own_files import words
 
 
 class Format(NamedTuple):
@@ -25,5 +26,4 @@ class Format(NamedTuple):
 
 def unreadable(where: str, error: Exception, allowed: str) -> UserError:
     """Return an error about a damaged file, in one line, which the caller raises from the original error."""
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return UserError(f"{where}: cannot be read ({reason}); allowed: {allowed}")
+    return UserError(f"{where}: cannot be read ({words(error)}); allowed: {allowed}")

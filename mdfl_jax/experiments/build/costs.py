@@ -1,5 +1,6 @@
 """Builds what a configuration says about costs: the work of a round, the link filter, and the traced numbers."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,22 +10,13 @@ import numpy as np
 from mdfl_jax.costs import CostParams, LinkLoad, Work
 from mdfl_jax.costs.filters import IGNORE
 from mdfl_jax.costs.work import work_of
-from mdfl_jax.experiments.config.costs import read_speeds
+from mdfl_jax.experiments.config.costs import CostConfig, read_speeds
 from mdfl_jax.experiments.config.families import algorithm_numbers
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.types import Algorithm, Task
 
-NOT_FREE = (
-    "seconds_per_sample",
-    "speed_spread",
-    "deadline",
-    "bandwidth",
-    "latency",
-    "joules_per_bit",
-    "joules_per_bit_received",
-    "joules_per_sample",
-    "joules_per_metre",
-)
+NUMBERS = tuple(each.name for each in dataclasses.fields(CostConfig) if isinstance(each.default, float))
+"""The fields of the section `cost` that are numbers. `CostParams` has the same names."""
 
 
 def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
@@ -61,7 +53,7 @@ def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | N
     if link_load and cost.short_contact != IGNORE:
         load = link_load(algorithm_numbers(experiment).traced())
     return CostParams(
-        **{name: number(getattr(cost, name)) for name in NOT_FREE},
+        **{name: number(getattr(cost, name)) for name in NUMBERS},
         speeds=read_speeds(cost.speeds, experiment.network.num_clients) if cost.speeds else None,
         round_seconds=number(movement_seconds(experiment)),
         link_messages=number(load.messages),

@@ -56,6 +56,8 @@ def check_key(path: str) -> dataclasses.Field:
     fields = all_fields()
     if path in RENAMED:
         raise UserError(f"{path} is called {RENAMED[path]} now")
+    if any(name.startswith(f"{path}.") for name in fields):
+        raise UserError(f"{path} is a section; set its fields, as in {path}.FIELD=VALUE")
     if path not in fields:
         raise UserError(unknown_name("config key", path, fields))
     return fields[path]

@@ -89,6 +89,18 @@ def _diverged(history: PointHistory, seeds: Sequence[int], rounds: np.ndarray) -
     return {str(seed): int(rounds[np.argmax(row)]) for seed, row in zip(seeds, broken) if row.any()}
 
 
+def accuracy_of(metrics: Metrics, judged: str) -> np.ndarray:
+    """Returns the accuracy of runs, [S, E] float64, by which points are compared.
+
+    Args:
+      metrics: A history with NumPy leaves [S, E, ...].
+      judged: "clients" for the mean over the clients, "global" for the judged model.
+    """
+    if judged == "global":
+        return metrics.mean_model_accuracy.astype(np.float64)
+    return metrics.accuracy.mean(axis=2, dtype=np.float64)
+
+
 def summarize_point(
     history: PointHistory, seeds: Sequence[int], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
@@ -101,8 +113,7 @@ def summarize_point(
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     metrics, rounds = history.metrics, history.metrics.round[0]
-    of_clients = metrics.accuracy.mean(axis=2, dtype=np.float64)  # [S, E]
-    accuracy = of_clients if judged == "clients" else metrics.mean_model_accuracy.astype(np.float64)
+    accuracy = accuracy_of(metrics, judged)  # [S, E]
     bits = total_bits(metrics.bits)  # [S, E, N]
     messages = metrics.messages.astype(np.float64)
     worst, mobile = metrics.accuracy.min(axis=2), history.facts.is_mobile

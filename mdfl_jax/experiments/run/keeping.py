@@ -15,6 +15,7 @@ import numpy as np
 from mdfl_jax.batch_statistics import has_statistics
 from mdfl_jax.experiments.config.save import Save
 from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.results.files import accuracy_of
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.model_files import CLIENTS, GLOBAL, key_in_name
 from mdfl_jax.simulation import Simulation
@@ -36,18 +37,6 @@ class Kept(NamedTuple):
     round: int
     accuracy: float
     tensors: Arrays
-
-
-def accuracy_of(metrics: Metrics, judged: str) -> np.ndarray:
-    """Returns the accuracy of runs, [runs, E] float64, of which summary.json names the best.
-
-    Args:
-      metrics: A history with NumPy leaves [runs, E, ...].
-      judged: "clients" for the mean over the clients, "global" for the judged model.
-    """
-    if judged == "global":
-        return metrics.mean_model_accuracy.astype(np.float64)
-    return metrics.accuracy.mean(axis=2, dtype=np.float64)
 
 
 def named(tree: Any, prefix: str) -> Arrays:
