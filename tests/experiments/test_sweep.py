@@ -58,7 +58,7 @@ def test_names_tell_values_apart(tiny):
         (";;", "sweep is ';;'; it must be of the form"),
         ("=static", "sweep: unknown config key ''"),
         ("network.mobilty=static", "sweep: unknown config key 'network.mobilty' (did you mean 'network.mobility'?)"),
-        ("network=static", "sweep: unknown config key 'network'"),
+        ("network=static", "sweep: network is a section; set its fields, as in network.FIELD=VALUE"),
         (
             "network.mobility=static,dcn",
             "unknown mobility 'dcn' (did you mean 'dcm'?); known: contacts, dam, dam_met,",
