@@ -7,5 +7,9 @@ SHIPPED = {"mdfl_jax.shipped.configs": "configs", "mdfl_jax.shipped.configs.data
 setup(
     packages=[*find_packages(include=["mdfl_jax*"]), *SHIPPED],
     package_dir=SHIPPED,
-    package_data={"mdfl_jax.commands": ["templates/*.py"], "mdfl_jax.shipped.configs.data": ["*.gz"]},
+    package_data={
+        "mdfl_jax.commands": ["templates/*.py"],
+        "mdfl_jax.report": ["assets/*"],
+        "mdfl_jax.shipped.configs.data": ["*.gz"],
+    },
 )

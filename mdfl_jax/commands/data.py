@@ -50,7 +50,7 @@ def _show_clients() -> int:
     from mdfl_jax.experiments import make_study
     from mdfl_jax.experiments.ahead import partitions
     from mdfl_jax.experiments.config.use import with_files
-    from mdfl_jax.report import clients
+    from mdfl_jax.report.panels import label_counts as clients
 
     path = Path(_PICTURE.value)
     if _PICTURE.value:

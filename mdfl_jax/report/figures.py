@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 
 from mdfl_jax import own_files
 from mdfl_jax.errors import UserError
-from mdfl_jax.report import clients, curves, groups, roadside, world  # noqa: F401  the imports register their figures
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.registry import FIGURES, in_order
+from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import STYLE
 
 DPI = 150
@@ -33,14 +32,14 @@ def write(run: Run) -> dict[str, Path]:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
-        for name, picture in in_order().items():
+        for name, draw in drawn_in_order().items():
             png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-            if not picture.applies(run):
+            if not FIGURES[name].applies(run):
                 png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
             with own_files.told():
-                figure = picture.draw(run)
+                figure = draw(run)
             figure.savefig(png, dpi=DPI, metadata={"Software": None})
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             figure.savefig(pdf, metadata={"CreationDate": None})
@@ -50,7 +49,7 @@ def write(run: Run) -> dict[str, Path]:
 
 def applying(run: Run) -> list[str]:
     """Returns the names of the figures that apply to a study, in their order on the page."""
-    return [name for name, picture in in_order().items() if picture.applies(run)]
+    return [name for name in drawn_in_order() if FIGURES[name].applies(run)]
 
 
 def draw(run: Run, name: str) -> Figure:
@@ -59,8 +58,9 @@ def draw(run: Run, name: str) -> Figure:
     Raises:
       UserError: if there is no such figure, or if the study has not recorded what it shows.
     """
-    if not FIGURES[name].applies(run):
-        known = ", ".join(applying(run))
-        raise UserError(f"figure {name!r}: the study has not recorded what it shows; there are {known}")
+    draw_it = FIGURES[name].draw
+    if draw_it is None or not FIGURES[name].applies(run):
+        why = "it is on the page only" if draw_it is None else "the study has not recorded what it shows"
+        raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(run))}")
     with matplotlib.style.context(["default", STYLE]):
-        return FIGURES[name].draw(run)
+        return draw_it(run)

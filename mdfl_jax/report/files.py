@@ -67,19 +67,38 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [_parse(line, f"{path}:{number}") for number, line in numbered if line.strip()]
 
 
-@contextlib.contextmanager
-def open_arrays(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """Opens history.npz, and reads each array when it is asked for.
+class History(Mapping[str, np.ndarray]):
+    """The arrays of history.npz by name. Each is read when it is asked for.
 
     Raises:
       UserError: if the file or an array cannot be read.
     """
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; is the run finished?")
-    try:
-        with np.load(path) as history:
-            yield history
-    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: cannot be read: {error}") from None
+
+    def __init__(self, path: Path):
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; is the run finished?")
+        self.path = path
+        with self._told():
+            self._file = np.load(path)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        with self._told():
+            return self._file[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file.files)
+
+    def __len__(self) -> int:
+        return len(self._file.files)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"{self.path}: cannot be read: {error}") from None

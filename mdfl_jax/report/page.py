@@ -8,46 +8,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.report import figures, tables
-from mdfl_jax.report.read import Run, read_workdir
-from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.settings import show
-from mdfl_jax.report.style import spaced
-from mdfl_jax.report.world import in_plane
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-_CSS = """
-:root { --ink: #1d2126; --soft: #5d6670; --rule: #d9dde2; --paper: #ffffff; --shade: #f5f6f8; }
-html { color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e7eb; --soft: #a0a9b4; --rule: #3a424c; --paper: #16191d; --shade: #20252b; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
-main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .8rem; text-wrap: balance; }
-h2 { font-size: 1.15rem; margin: 2.6rem 0 .8rem; padding-bottom: .3rem; border-bottom: 1px solid var(--rule); }
-.setting { max-width: 46rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .38rem .9rem .38rem 0; text-align: right; white-space: nowrap; }
-th { white-space: normal; vertical-align: bottom; line-height: 1.25; }
-th.name, td.name { text-align: left; }
-thead th { border-bottom: 2px solid var(--ink); font-weight: 600; }
-tbody tr { border-bottom: 1px solid var(--rule); }
-.note, figcaption { color: var(--soft); font-size: .9rem; max-width: 50rem; }
-figure { margin: 0 0 2.2rem; }
-figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 6px; }
-@media (prefers-color-scheme: dark) { figure img { padding: .6rem; } }
-figcaption { margin-top: .5rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: 0 0 1.2rem; font-size: .92rem; }
-dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
-code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: .86rem; }
-pre { background: var(--shade); padding: 1rem; border-radius: 6px; overflow-x: auto; }
-summary { cursor: pointer; }
-"""
+from mdfl_jax import own_files
+from mdfl_jax.errors import UserError
+from mdfl_jax.report import figures, pack, tables
+from mdfl_jax.report.panels.map import in_plane
+from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.registry import FIGURES, in_order
+from mdfl_jax.report.settings import show
+from mdfl_jax.report.style import looks, spaced
+
+ASSETS = Path(__file__).parent / "assets"
 
 
 def write_report(workdir: Path, x_axis: str = "") -> Path:
@@ -84,37 +57,52 @@ def write(run: Run) -> Path:
 
 
 def render(run: Run, pictures: Mapping[str, Path]) -> str:
-    """Returns the page as HTML, with the PNG files embedded. Every text of the study is escaped.
+    """Returns the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
     Args:
       run: the study.
-      pictures: the paths of the PNG files by the name of the figure.
+      pictures: the paths of the PNG files by the name of the figure, for panels without a chart.
     """
-    title = str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name)
-    shown = "\n".join(_figure(name, path, FIGURES[name].caption(run)) for name, path in pictures.items())
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title>
-<style>{_CSS}</style>
-</head>
-<body>
-<main>
-<h1>{html.escape(title)}</h1>
-<p class="setting">{html.escape(setting(run))}</p>
-<h2>Results</h2>
-{table_html(run)}
-<p class="note">{html.escape(tables.note(run.summary, run.config))}</p>
-<h2>Figures</h2>
-{shown}
-<h2>How it was made</h2>
-{_making(run)}
-</main>
-</body>
-</html>
-"""
+    loader = FileSystemLoader(ASSETS)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    panels = [_panel(run, name, pictures.get(name)) for name, panel in in_order().items() if panel.applies(run)]
+    return environment.get_template("page.html.jinja").render(
+        title=str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name),
+        css=Markup((ASSETS / "page.css").read_text(encoding="utf-8")),
+        setting=setting(run),
+        table=Markup(table_html(run)),
+        note=tables.note(run.summary, run.config),
+        panels=panels,
+        making=Markup(_making(run)),
+        study=Markup(pack.dumps(_study(run))),
+        scripts=[Markup((ASSETS / name).read_text(encoding="utf-8")) for name in _scripts(panels)],
+    )
+
+
+def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
+    """Returns what the template needs of a panel."""
+    panel = FIGURES[name]
+    with own_files.told():
+        chart = panel.chart(run) if panel.chart else None
+        found = {"name": name, "title": panel.title, "caption": panel.caption(run), "chart": chart}
+    if chart:
+        return found | {"data": Markup(pack.dumps(chart.data))}
+    assert picture is not None
+    return found | {"picture": f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode('ascii')}"}
+
+
+def _scripts(panels: list[dict[str, Any]]) -> list[str]:
+    """Returns the scripts of a page: the plotting library, the page's own, and one for each other kind of chart."""
+    kinds = dict.fromkeys(panel["chart"].kind for panel in panels if panel["chart"])
+    return ["plotly-cartesian.min.js", "core.js", *(f"{kind}.js" for kind in kinds if kind != "plotly")]
+
+
+def _study(run: Run) -> dict[str, Any]:
+    """Returns what the scripts of all panels know of the study: its sweep points with their colours, and its seeds."""
+    points = [
+        {"id": point["id"], "label": look.label, "colour": look.colour} for point, look in zip(run.points, looks(run))
+    ]
+    return {"name": run.manifest.get("name"), "points": points, "seeds": run.manifest["seeds"]}
 
 
 def setting(run: Run) -> str:
@@ -169,13 +157,6 @@ def setting(run: Run) -> str:
     others = [f"{spaced(axis.name)}: {value(path)}" for path, axis in axes.items() if path not in told]
     varied = f"Varied are {'; '.join(others)}" if others else ""
     return " ".join(f"{text.strip()}." for text in (who + task, split, place, mixing, length, varied) if text)
-
-
-def _figure(name: str, path: Path, caption: str) -> str:
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
-    text = html.escape(caption)
-    image = f'<img src="data:image/png;base64,{data}" alt="{text}">'
-    return f'<figure id="{name}">{image}<figcaption>{text}</figcaption></figure>'
 
 
 def table_html(run: Run) -> str:

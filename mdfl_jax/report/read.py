@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
 from mdfl_jax.metrics.declare import GROUPS, Shown
-from mdfl_jax.report.files import open_arrays, read_json, read_lines, require
+from mdfl_jax.report.files import History, read_json, read_lines, require
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
 ROUNDS = "rounds"  # the default x axis
@@ -54,6 +54,9 @@ class Run:
     curves: dict[str, Curve]  # point id -> curve
     first_seed: dict[str, np.ndarray]  # "0/position" [R+1, N, 2], "0/label_counts" [N, C], "0/is_mobile" [N], ...
     x_axis: str = ROUNDS  # the x axis of the accuracy curves: "rounds" or the name of a metric
+    lines: Sequence[Mapping[str, Any]] = ()  # metrics.jsonl, with the lines of all sweep points
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)  # history.npz, each read when asked for
+    places: tuple[int, ...] = ()  # the index in history.npz of each sweep point
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -92,6 +95,14 @@ class Run:
         """Returns an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         return self.first_seed.get(f"{point}/{name}")
 
+    def history(self, point: int, name: str) -> np.ndarray | None:
+        """Returns an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
+
+        Raises:
+          UserError: if the array cannot be read.
+        """
+        return self.arrays.get(f"{self.places[point]}/{name}")
+
 
 def declared(summary: Mapping[str, Any]) -> list[Shown]:
     """Returns the metrics of a study: the built-in ones and its own."""
@@ -124,9 +135,7 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     for point in summary["points"]:
         require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     lines = read_lines(workdir / "metrics.jsonl")
-    with open_arrays(workdir / "history.npz") as arrays:
-        first = first_seed(arrays, workdir)
-    return make_run(workdir, manifest, summary, lines, first, x_axis)
+    return make_run(workdir, manifest, summary, lines, History(workdir / "history.npz"), x_axis)
 
 
 def make_run(
@@ -134,7 +143,7 @@ def make_run(
     manifest: dict[str, Any],
     summary: dict[str, Any],
     lines: Sequence[Mapping[str, Any]],
-    first: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
     x_axis: str = "",
 ) -> Run:
     """Makes a `Run` of what the files of a study hold.
@@ -142,7 +151,7 @@ def make_run(
     Args:
       workdir: the folder for the report.
       manifest, summary, lines: the content of config.json, summary.json and metrics.jsonl.
-      first: the arrays of the first seed, from `first_seed`.
+      arrays: the content of history.npz.
       x_axis: as in `read_workdir`.
 
     Raises:
@@ -157,8 +166,10 @@ def make_run(
     curves = _curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
     best = chosen(summary)
     at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(best["points"])}
+    first = first_seed(arrays, workdir)
     kept = {f"{at[p]}/{name}": first[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in first) if p in at}
-    return Run(workdir, manifest, best, {point["id"]: curves[point["id"]] for point in best["points"]}, kept, x_axis)
+    of_best = {point["id"]: curves[point["id"]] for point in best["points"]}
+    return Run(workdir, manifest, best, of_best, kept, x_axis, lines, arrays, tuple(map(int, at)))
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The figures of a report. Each figure is one declaration: how it is drawn, its caption and when it applies.
+"""The panels of a report. Each panel is one declaration: how it is drawn, its caption and when it applies.
 
-To add a figure, decorate a function in any file that the config file imports:
+A panel is a chart of the page, a figure for papers, or both. To add a figure, decorate a function in any file that the
+config file imports:
 
     from matplotlib.figure import Figure
 
@@ -13,13 +14,14 @@ To add a figure, decorate a function in any file that the config file imports:
         drawn.subplots().barh([point["id"] for point in run.points], sent)
         return drawn
 
-The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the other figures.
+The figure is written to figures/final_bits.png and .pdf, and report.html shows it after the others. With `panel` the
+decorated function returns a `Chart` instead, which the page draws, so that the reader can zoom into it.
 """
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from matplotlib.figure import Figure
 
@@ -28,6 +30,21 @@ from mdfl_jax.registry import Registry
 from mdfl_jax.report.read import Run
 
 Draw = TypeVar("Draw", bound=Callable[[Run], Figure])
+Make = TypeVar("Make", bound=Callable[[Run], "Chart"])
+
+
+class Chart(NamedTuple):
+    """What the page needs to draw a panel.
+
+    Attributes:
+      kind: the name of the function that draws it: "plotly", or one that a script of `mdfl_jax/report/assets` registers
+        with `mdfl.register`.
+      data: the input of this function, a tree of dictionaries, lists, texts, numbers and NumPy arrays. For "plotly" it
+        has "traces" and "layout", as plotly.js takes them; colours and fonts of the page are added.
+    """
+
+    kind: str
+    data: dict[str, Any]
 
 
 def _always(_: Run) -> bool:
@@ -51,56 +68,108 @@ def _check_takes_a_run(field: str, function: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """A figure of the report.
+class Panel:
+    """A panel of the report.
 
     Attributes:
-      draw: (Run) -> Figure; it is called only if ``applies`` returns True.
+      title: the heading above it on the page.
       caption: (Run) -> the caption, in whole sentences.
-      applies: (Run) -> whether the study has recorded the values that the figure shows.
-      place: a number that determines the order of the figures on the page. Figures with the same number are in the
-        order of their registration.
+      applies: (Run) -> whether the study has recorded the values that the panel shows.
+      place: a number that determines the order of the panels on the page. Panels with the same number are in the order
+        of their registration.
+      draw: (Run) -> Figure, for files; None for a panel that is on the page only. It is called only if ``applies``
+        returns True, and so is ``chart``.
+      chart: (Run) -> Chart, for the page; None: the page shows the figure as a picture.
     """
 
-    draw: Callable[[Run], Figure]
+    title: str
     caption: Callable[[Run], str]
     applies: Callable[[Run], bool] = _always
     place: int = 100
+    draw: Callable[[Run], Figure] | None = None
+    chart: Callable[[Run], Chart] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("draw", "caption", "applies"):
-            _check_takes_a_run(field, getattr(self, field))
+        for field in ("draw", "chart", "caption", "applies"):
+            if getattr(self, field) is not None:
+                _check_takes_a_run(field, getattr(self, field))
         # The registry reads the description from __doc__, so take it and the module from the decorated function.
         for attribute in ("__module__", "__doc__"):
-            object.__setattr__(self, attribute, getattr(self.draw, attribute, None))
+            object.__setattr__(self, attribute, getattr(self.draw or self.chart, attribute, None))
 
 
-FIGURES: Registry[Picture] = Registry("figure")
+FIGURES: Registry[Panel] = Registry("figure")
 
 
 def figure(
-    name: str, *, caption: Callable[[Run], str], applies: Callable[[Run], bool] = _always, place: int = 100
+    name: str,
+    *,
+    caption: Callable[[Run], str],
+    applies: Callable[[Run], bool] = _always,
+    place: int = 100,
+    title: str = "",
+    chart: Callable[[Run], Chart] | None = None,
 ) -> Callable[[Draw], Draw]:
     """Returns a decorator that registers a drawing function as a figure of the report.
 
     Args:
       name: the name of the figure's files, and its id on the page.
-      caption: as in `Picture`.
-      applies: as in `Picture`.
-      place: as in `Picture`.
+      caption: as in `Panel`.
+      applies: as in `Panel`.
+      place: as in `Panel`.
+      title: as in `Panel`; by default the name in words.
+      chart: as in `Panel`.
 
     Raises:
       UserError: for a name that a figure of another file has (raised when the decorator is applied).
     """
 
     def add(draw: Draw) -> Draw:
-        FIGURES.register(name)(Picture(draw, caption, applies, place))
+        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
         return draw
 
     return add
 
 
-def in_order() -> dict[str, Picture]:
-    """Returns the figures by name, in their order on the page."""
+def panel(
+    name: str,
+    *,
+    caption: Callable[[Run], str],
+    applies: Callable[[Run], bool] = _always,
+    place: int = 100,
+    title: str = "",
+    draw: Callable[[Run], Figure] | None = None,
+) -> Callable[[Make], Make]:
+    """Returns a decorator that registers a function that makes a `Chart` as a panel of the page.
+
+    Args:
+      name, caption, applies, place, title: as in `figure`.
+      draw: the same picture as a figure for files, as in `Panel`.
+
+    Raises:
+      UserError: as `figure`.
+    """
+
+    def add(chart: Make) -> Make:
+        FIGURES.register(name)(Panel(title or _in_words(name), caption, applies, place, draw, chart))
+        return chart
+
+    return add
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def in_order() -> dict[str, Panel]:
+    """Returns the panels by name, in their order on the page."""
+    from mdfl_jax.report import panels  # its files import this one
+
+    panels.load()
     found = {name: FIGURES[name] for name in FIGURES.as_registered()}
     return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def drawn_in_order() -> dict[str, Callable[[Run], Figure]]:
+    """Returns the functions that draw figures for files, by name, in the same order."""
+    return {name: panel.draw for name, panel in in_order().items() if panel.draw}

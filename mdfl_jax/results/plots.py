@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.report import figures
-from mdfl_jax.report.curves import draw_mean
+from mdfl_jax.report.panels.curves import draw_mean
 from mdfl_jax.report.read import ROUNDS
-from mdfl_jax.report.registry import FIGURES, in_order
+from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import STYLE, looks, make_panels
 from mdfl_jax.results import tables
 
@@ -40,15 +40,14 @@ class Plots:
         return list(self)
 
     def __repr__(self) -> str:
-        pictures = in_order()
-        docs = {name: (pictures[name].__doc__ or "").split("\n")[0] for name in list(self)[1:]}
+        docs = {name: (FIGURES[name].__doc__ or "").split("\n")[0] for name in list(self)[1:]}
         lines = ["curves(metric='accuracy', x='round', ax=None): Draws a metric of every sweep point as a curve."]
         return "\n".join(["The figures of this study:", *lines, *(f"{name}(): {doc}" for name, doc in docs.items())])
 
     def __getattr__(self, name: str) -> Callable[..., Figure]:
         """Returns the method that draws a figure of the report."""
-        if name.startswith("_") or name not in FIGURES:
-            raise UnknownFigureError(unknown_name("figure", name, ["curves", *FIGURES]))
+        if name.startswith("_") or name not in drawn_in_order():
+            raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
 
         def draw(x: str = "") -> Figure:
             return figures.draw(self._results.as_run(x), name)

@@ -12,8 +12,8 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.report.files import open_arrays, read_json, read_lines
-from mdfl_jax.report.read import ROUNDS, Run, declared, first_seed, make_run
+from mdfl_jax.report.files import History, read_json, read_lines
+from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
 from mdfl_jax.results import named, tables
 from mdfl_jax.results.saved import KeptModels
 
@@ -62,8 +62,7 @@ class Results(KeptModels):
             raise UserError(f"{folder}: the study there is not finished")
         summary = read_json(folder / "summary.json", ("points", "baseline"))
         lines = read_lines(folder / "metrics.jsonl")
-        with open_arrays(folder / "history.npz") as history:
-            arrays = {name: history[name] for name in history}
+        arrays = dict(History(folder / "history.npz"))
         return cls(manifest, summary, lines, arrays, folder)
 
     def without_workdir(self) -> "Results":
@@ -230,7 +229,7 @@ class Results(KeptModels):
         shown = self.declared.get(x)
         axis = ROUNDS if x == "round" else shown.name if shown else x
         home = folder or self.workdir or Path()
-        return make_run(home, self.manifest, self.summary, self.lines, first_seed(self.arrays, home), axis)
+        return make_run(home, self.manifest, self.summary, self.lines, self.arrays, axis)
 
     def __repr__(self) -> str:
         rounds = self.arrays["rounds"]

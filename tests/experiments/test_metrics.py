@@ -31,8 +31,9 @@ from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.metrics.registry import RESERVED
 from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report import curves, tables
+from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
+from mdfl_jax.report.panels import curves
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.simulation import build
 

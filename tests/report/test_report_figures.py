@@ -8,7 +8,10 @@ import pytest
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.image import imread
 
-from mdfl_jax.report import clients, curves, figures, style, world
+from mdfl_jax.report import figures, style
+from mdfl_jax.report.panels import curves
+from mdfl_jax.report.panels import label_counts as clients
+from mdfl_jax.report.panels import map as world
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.registry import FIGURES
 

@@ -58,32 +58,6 @@ def accuracy(run: Run) -> Figure:
     return drawn
 
 
-def _final_caption(run: Run) -> str:
-    said = f"Test accuracy at the end: {seeds_told(run)}"
-    many = len(run.manifest["seeds"]) > 1
-    return said + (" (large dot) with its 95 % Student-t interval; small dots: the seeds." if many else ".")
-
-
-@figure("final_accuracy", caption=_final_caption, place=20)
-def final_accuracy(run: Run) -> Figure:
-    """Draws the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
-    styles = looks(run)
-    drawn, (axes,) = make_panels(1, 1, 7.2, 0.9 + 0.36 * len(styles))
-    for p, look in enumerate(styles):
-        statistic = run.points[p]["final_accuracy"]
-        mean, half = (100 * np.array(statistic.get(key), float) for key in ("mean", "ci95"))
-        seeds = 100 * np.array(statistic.get("per_seed") or [], float)
-        axes.scatter(seeds, np.full(len(seeds), p + 0.24), s=11, color=look.colour, alpha=0.55, linewidths=0)
-        axes.errorbar(mean, p, xerr=half, fmt="o", markersize=6, color=look.colour, elinewidth=1.7, capsize=3.5)
-    axes.set_yticks(range(len(styles)), [look.label for look in styles])
-    axes.set_ylim(len(styles) - 0.45, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel("final test accuracy (%)")
-    return drawn
-
-
 def _drawn_metrics(run: Run) -> list[Shown]:
     """Returns the metrics that are declared to be curves and that at least one sweep point has."""
     recorded = {name for curve in run.curves.values() for name in curve.measured}
