@@ -7,16 +7,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long mutants accelerators docs lint format clean
+# The tests of the report in a browser need chromium, which is no Python package. It is installed if apt needs no password.
+APT := $(shell test "$$(id -u)" = 0 && echo apt-get || echo sudo -n apt-get)
+BROWSER = command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
+
+.PHONY: browser demo test test-long mutants accelerators docs lint format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
-test: $(VENV)/tested
+test: $(VENV)/tested browser
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long"
 
-test-long: lint
+test-long: lint browser
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 
 mutants: $(VENV)/tested
@@ -40,6 +44,10 @@ lint: $(VENV)/tested
 format: $(VENV)/tested
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+browser:
+	@{ $(BROWSER); } || $(APT) install --yes --quiet chromium >/dev/null 2>&1 || \
+	  echo "chromium is not installed: the tests of the report in a browser are skipped (apt-get install chromium)"
 
 clean:
 	rm -rf $(VENV) build site *.egg-info

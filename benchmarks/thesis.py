@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 
 from configs.thesis_digits import PERCENT, RATIOS
-from mdfl_jax.experiments.results.files import interval
+from mdfl_jax.experiments.results.summary import interval
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -6,6 +6,6 @@ if __name__ == "__main__":
     if not __package__:
         print("error: start it in the checkout's folder as python -m launch.data", file=sys.stderr)
         sys.exit(2)
-    from mdfl_jax.commands import common, data
+    from mdfl_jax.commands import entry
 
-    common.run(data.main)
+    entry.start("data")

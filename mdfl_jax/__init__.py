@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from mdfl_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.processes.hosts import Interrupted
     from mdfl_jax.experiments.run.callback import EvaluationInfo
+    from mdfl_jax.experiments.run.runner import Interrupted
     from mdfl_jax.results import Results
     from mdfl_jax.simulation import Schedule, simulate
     from mdfl_jax.study import run
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "EvaluationInfo": "experiments.run.callback",
-    "Interrupted": "experiments.processes.hosts",
+    "Interrupted": "experiments.run.runner",
     "Results": "results",
     "Schedule": "simulation",
     "run": "study",

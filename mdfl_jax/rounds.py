@@ -10,6 +10,7 @@ import numpy as np
 from mdfl_jax import contract, sharding
 from mdfl_jax.client_padding import Held, first, held_by, pad_links
 from mdfl_jax.exchange.message_bits import add_bits, no_bits
+from mdfl_jax.metrics import records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import client_models, global_model, measure
@@ -104,10 +105,10 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
         bits=no_bits(num_clients),
         stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
     )
-    start = network.places(carry.network).position[None]
-    position = start if schedule.record_positions else start[:0]
+    before = records.before_rounds(parts.by_round, network, hparams.network, carry.network, num_clients)
+    by_round = records.no_rows(parts.metrics, num_clients) | before
     sums = no_sums(parts.metrics, num_clients)
-    return settle(parts, carry), measure(parts, data, carry, sums, position, alike=alike)
+    return settle(parts, carry), measure(parts, data, carry, sums, by_round, alike=alike)
 
 
 def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
@@ -146,7 +147,7 @@ def facts(parts: Parts, carry: Carry) -> RunFacts:
 
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
-) -> tuple[Carry, Sums]:
+) -> tuple[Carry, Sums, records.Rows]:
     """Computes one round: the links of the network, then the algorithm, then the check of the stop rule.
 
     Args:
@@ -158,7 +159,7 @@ def one_round(
       sums: the sums over the rounds since the last evaluation.
 
     Returns:
-      (state after the round, sums that include the round).
+      (state after the round, sums that include the round, the round's values of the metrics with one value a round).
     """
     task, network, clients = parts.task, parts.network, carry.clients
     held, rows = held_by(clients, task.num_clients), sharding.padded(task.num_clients, task.mesh)
@@ -176,7 +177,7 @@ def one_round(
         contract.like(parts.algorithm.round, algorithm_state, carry.algorithm)
         contract.arrays(parts.algorithm.round, stats.loss, (rows,), float)
         contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
-    stats = first(stats, task.num_clients)
+    details, stats = stats.details, first(stats._replace(details=None), task.num_clients)
     if network.after is not None:
         with jax.named_scope("costs"), sharding.tracing_over(task.mesh):
             counted = sharding.everywhere(network.after, hparams.network, network_state, links, stats)
@@ -188,35 +189,38 @@ def one_round(
         value = task.objective(data, clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(stop_state, value, parts.schedule.stop_std, moved)
-    view = RoundView(links, stats, jnp.where(held.num_samples > 0, stats.loss, jnp.nan))
-    sums = add_round(parts.metrics, sums, view)
+    loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
+    stats = stats._replace(details=first(details, task.num_clients) if details is not None else None)
+    view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
+    sums, recorded = add_round(parts.metrics, sums, view), records.of_round(parts.by_round, view, task.num_clients)
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
     carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state)
-    return settle(parts, carry)._replace(clients=clients), sums
+    return settle(parts, carry)._replace(clients=clients), sums, recorded
 
 
 def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
     """Computes ``eval_every`` rounds and an evaluation. After the run has stopped, rounds change only their index."""
     schedule, clients = parts.schedule, carry.clients  # clients never change: outside of the scan they are not copied
 
-    def go(state: tuple[Carry, Sums]) -> tuple[Carry, Sums]:
-        carry, sums = one_round(parts, data, hparams, key, state[0]._replace(clients=clients), state[1])
-        return carry._replace(clients=None), sums
+    num_clients = parts.task.num_clients
 
-    def hold(state: tuple[Carry, Sums]) -> tuple[Carry, Sums]:
-        return state[0]._replace(round=state[0].round + 1), state[1]
+    def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], records.Rows]:
+        carry, sums, rows = one_round(parts, data, hparams, key, state[0]._replace(clients=clients), state[1])
+        return (carry._replace(clients=None), sums), rows
 
-    def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], jax.Array | None]:
+    def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], records.Rows]:
+        carry, sums = state
+        rows = records.without_round(parts.by_round, parts.network, hparams.network, carry.network, num_clients)
+        return (carry._replace(round=carry.round + 1), sums), rows
+
+    def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], records.Rows]:
         stop_state = state[0].stop_state
         if stop_state is None:
-            state = go(state)
-        else:
-            with sharding.tracing_over(parts.task.mesh):
-                state = sharding.choose(stop_state.stopped, hold, go, state)
-        return state, parts.network.places(state[0].network).position if schedule.record_positions else None
+            return go(state)
+        with sharding.tracing_over(parts.task.mesh):
+            return sharding.choose(stop_state.stopped, hold, go, state)
 
-    start = (carry._replace(clients=None), no_sums(parts.metrics, parts.task.num_clients))
-    (carry, sums), position = jax.lax.scan(body, start, None, length=schedule.eval_every)
+    start = (carry._replace(clients=None), no_sums(parts.metrics, num_clients))
+    (carry, sums), rows = jax.lax.scan(body, start, None, length=schedule.eval_every)
     carry = carry._replace(clients=clients)
-    position = jnp.zeros((0, parts.task.num_clients, 2)) if position is None else position
-    return carry, measure(parts, data, carry, sums, position)
+    return carry, measure(parts, data, carry, sums, records.no_rows(parts.metrics, num_clients) | rows)

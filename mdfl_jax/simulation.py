@@ -13,6 +13,7 @@ from mdfl_jax import rounds
 from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
+from mdfl_jax.metrics import records
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
@@ -38,6 +39,7 @@ class Simulation(NamedTuple):
       mesh: the devices that share each run (``Task.mesh``); None for one device.
       alone: whether one run keeps a device busy (``Task.alone``).
       metrics: the metrics that are measured, in this order.
+      records: which records of the rounds there are besides the positions, their size, and whether they are kept.
       model: the shapes of one model, as `Task.init` returns it: a tree of `jax.ShapeDtypeStruct`.
       models: (Carry) -> (the models of the N clients [N, ...], the algorithm's global model [1, ...] or None).
       link_load: (hparams.algorithm) -> the messages that a link carries in a round (`mdfl_jax.costs.probe`).
@@ -58,6 +60,7 @@ class Simulation(NamedTuple):
     mesh: Mesh | None
     alone: bool
     metrics: tuple[Metric, ...]
+    records: records.Records
     model: Any
     models: Callable[[Carry], tuple[ClientParams, ClientParams | None]]
     link_load: Callable[[Any], LinkLoad]
@@ -138,7 +141,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     _check(task, network, algorithm, schedule)
     metrics = metrics_of(network.metrics, algorithm.metrics, asked=schedule.metrics)
     _check_metrics(task, metrics)
-    parts = Parts(task, network, algorithm, schedule, metrics)
+    metrics, kept_rows, recorded = records.choose(
+        metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
+    )
+    parts = Parts(task, network, algorithm, schedule, metrics, kept_rows)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
     largest_message = sum(math.prod(leaf.shape) * (8 * leaf.dtype.itemsize + 1) for leaf in jax.tree.leaves(model))
@@ -160,6 +166,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         mesh=task.mesh,
         alone=task.alone,
         metrics=metrics,
+        records=recorded,
         model=model,
         models=partial(rounds.models, parts),
         link_load=probe(algorithm, model),
@@ -183,7 +190,7 @@ def simulate(
 
     Returns:
       A function (hparams, key) -> Metrics. The metrics have a leading axis of 1 + rounds / eval_every evaluations, and
-      the first one is before any round. ``position`` is [R + 1, N, 2] where it is recorded.
+      the first one is before any round. ``position`` is [R + 1, N, 2] where it is recorded, other records [R, ...].
 
     Raises:
       UserError: if the parts do not fit together, or if a metric is declared wrongly.

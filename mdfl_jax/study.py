@@ -71,6 +71,7 @@ def run(
     progress: bool = True,
     on_evaluation: "OnEvaluation | None" = None,
     data: Mapping[str, Any] | None = None,
+    extend: bool = False,
 ) -> Results:
     """Runs a study on all CPU cores or accelerators, as the command `launch.sweep` does.
 
@@ -81,11 +82,12 @@ def run(
       workdir: the folder for the results. If it holds an unfinished study, that study is continued; if it holds a
         finished one, its results are read. None: a temporary folder.
       overwrite: whether to replace an earlier study in the workdir.
-      progress: True: a progress bar in a terminal or in a notebook, and notes about the study on standard error. False:
-        nothing is printed.
+      progress: True: a progress bar in a terminal or in a notebook, elsewhere a line in half a minute, and notes about
+        the study, on standard error. False: nothing is printed.
       on_evaluation: a function that is called on the host at each evaluation of each sweep point, with an
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
+      extend: whether to extend a study in the workdir that has fewer seeds, sweep points or rounds (docs/growing.md).
       data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
 
     Returns:
@@ -111,19 +113,31 @@ def run(
     from mdfl_jax.experiments.run.resume import run_or_resume, to_stderr
 
     study = _made(as_config(config), data)
-    if workdir is None and study.experiment.save:
-        raise UserError(f"save is {study.experiment.save!r}; kept models are files in a workdir, and none is given")
+    if workdir is None:
+        _check_writes_nothing(study)
     log = to_stderr if progress else _no_log
     folder = contextlib.nullcontext(workdir) if workdir is not None else tempfile.TemporaryDirectory()
     with folder as path:
         try:
-            run_or_resume(study, Path(path), overwrite, log, progress=progress, on_evaluation=on_evaluation)
+            run_or_resume(study, Path(path), overwrite, log, _no_plan, progress, on_evaluation, extend)
         except Interrupted:
-            saved = f"the same call, without overwrite, goes on where {workdir} was left"
-            lost = "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
-            raise Interrupted(f"the study was stopped; {lost if workdir is None else saved}") from None
+            raise Interrupted(f"the study was stopped; {_left(workdir)}") from None
         found = Results.load(path)
     return found if workdir is not None else found.without_workdir()
+
+
+def _check_writes_nothing(study: "Study") -> None:
+    """Refuses settings that ask for files in a workdir."""
+    for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
+        if value := getattr(study.experiment, field):
+            raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
+
+
+def _left(workdir: str | Path | None) -> str:
+    """Says what a stopped study has left."""
+    if workdir is None:
+        return "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
+    return f"the same call, without overwrite, goes on where {workdir} was left"
 
 
 def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
@@ -141,6 +155,10 @@ def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
         complete = config.copy_and_resolve_references()
         complete.data.name = name
         return make_study(complete)
+
+
+def _no_plan(study: "Study", resume: bool) -> None:
+    """Shows no plan before a study begins."""
 
 
 def _no_log(line: str) -> None:

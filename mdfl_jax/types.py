@@ -198,11 +198,13 @@ class RoundStats(NamedTuple):
       loss: [N] float32 training loss at the first local step.
       messages: [N] int32 messages that each client sent, one for each directed link.
       bits: the number of bits in these messages, for each client.
+      details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
     """
 
     loss: jax.Array
     messages: jax.Array
     bits: Bits
+    details: Any = None
 
 
 Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]

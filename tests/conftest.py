@@ -60,11 +60,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
     from mdfl_jax.experiments.config.families import FAMILIES
+    from mdfl_jax.experiments.run.loggers import LOGGERS
+    from mdfl_jax.experiments.run.loggers import load as load_loggers
     from mdfl_jax.metrics import METRICS
+    from mdfl_jax.report.panels import load as load_panels
     from mdfl_jax.report.registry import FIGURES
 
+    load_loggers()  # a module that was imported once does not register its logger or its panel again
+    load_panels()
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for registry in (*(family.registry for family in FAMILIES), METRICS, FIGURES):
+        for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
             for table in ("_members", "_numbers", "_docs", "_origins"):
                 monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

@@ -34,13 +34,13 @@ def summary_of(config: ConfigDict) -> dict[str, Any]:
     from mdfl_jax.experiments import make_study, run_study
     from mdfl_jax.experiments.ahead import memory
     from mdfl_jax.experiments.results import workdir as workdirs
+    from mdfl_jax.experiments.run.manifest import wanted
 
     made = make_study(config)
     workdir = Path(_WORKDIR.value) / config.name
-    if not workdirs.is_finished(workdir, made.config):
+    if not workdirs.is_finished(workdir, wanted(made)):
         log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-        resume = workdirs.check(workdir, made.config, overwrite=True)
-        run_study(memory.fit(made, log), workdir, resume=resume, log=log)
+        run_study(memory.fit(made, log), workdir, log=log)
     return json.loads((workdir / "summary.json").read_text())
 
 

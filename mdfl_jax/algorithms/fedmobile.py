@@ -26,7 +26,16 @@ from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over,
 from mdfl_jax.exchange.relay_compression import Private, after_exchange, manipulate, no_private
 from mdfl_jax.exchange.search import automatic
 from mdfl_jax.exchange.together import on_each_device
-from mdfl_jax.exchange.traffic import TRAFFIC_METRICS, Traffic, add_traffic, no_traffic, slot_traffic
+from mdfl_jax.exchange.traffic import (
+    RELAYED_DOWNLOAD,
+    RELAYED_UPLOAD,
+    TRAFFIC_METRICS,
+    Traffic,
+    add_traffic,
+    no_traffic,
+    slot_traffic,
+)
+from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.numbers import Setting, number
 from mdfl_jax.rng import own_draws
 from mdfl_jax.rows import rows_like
@@ -279,7 +288,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
             slot=state.slot + 1,
             traffic=add_traffic(state.traffic, sent),
         )
-        return state, RoundStats(loss, sent.messages, sent.bits)
+        return state, RoundStats(loss, sent.messages, sent.bits, relays)
 
     meets = variant.upload == "meeting" or variant.download == "meeting"
     needs = {"at_server", "last_server", "next_server"} if meets else set[str]()
@@ -290,8 +299,13 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         params=lambda state: state.params,
         global_model=lambda state: state.server,
         double_bits=None if settings.compressor else double_dense_bits,
-        metrics=TRAFFIC_METRICS,
+        metrics=(*TRAFFIC_METRICS, *_records(variant)),
     )
+
+
+def _records(variant: Variant) -> list[Metric]:
+    uploads, downloads = variant.relay_upload, bool(variant.relay_download)
+    return [record for record, relayed in ((RELAYED_UPLOAD, uploads), (RELAYED_DOWNLOAD, downloads)) if relayed]
 
 
 def _register(name: str, variant: Variant, doc: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
+from mdfl_jax import stages
 from mdfl_jax.commands import shipped, words
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.own_files import import_file, place
@@ -93,9 +94,10 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         arguments = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
         given, keys = check_config_flags(arguments)
         shipped.make_importable(given)
-        for file in words.used_files(arguments) if "use" in flags.FLAGS else ():
-            import_file(file)
-        rest = flags.FLAGS(argv)
+        with stages.stage(f"reading {given}" if given else "reading the command line"):
+            for file in words.used_files(arguments) if "use" in flags.FLAGS else ():
+                import_file(file)
+            rest = flags.FLAGS(argv)
         if len(rest) > 1:
             raise UserError(f"unexpected argument {rest[1]!r}; settings are given as --name=value")
         if given:
@@ -171,7 +173,8 @@ def call(main: Callable[[], int]) -> int:
 def run(main: Callable[[], int]) -> None:
     """Runs the main of a command under absl.
 
-    The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it. Its docstring is printed by --help.
+    The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it, and a text ``DOES``, which says what
+    the command does; it is printed if that takes more than a second. The docstring of the module is printed by --help.
     """
     # These loggers report missing backends, joining processes and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
@@ -186,7 +189,8 @@ def run(main: Callable[[], int]) -> None:
         sys.argv[1:] = words.with_shipped(words.named(sys.argv[1:], getattr(command, "WORDS", {})))
     except UserError as error:
         fail(error)
-    app.run(lambda argv: call(main), flags_parser=parse_flags)
+    does = getattr(command, "DOES", "")
+    app.run(lambda argv: call(stages.stage(does)(main) if does else main), flags_parser=parse_flags)
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:

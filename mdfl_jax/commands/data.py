@@ -26,6 +26,7 @@ flags.declare_key_flag("config")
 _PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
 _USE = common.use_flag()
 WORDS = {"trace": str}
+DOES = "reading the data"
 
 
 def main() -> int:

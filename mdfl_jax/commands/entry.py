@@ -4,11 +4,13 @@ import importlib
 import os
 import sys
 
+from mdfl_jax import stages
 from mdfl_jax.errors import unknown_name
 
 COMMANDS = {
     "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
-    "report": "makes the tables, figures and report.html of a finished study again: mdfl report runs/digits",
+    "merge": "puts workdirs together, other seeds, points or shards: mdfl merge runs/one runs/two --workdir=runs/all",
+    "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
     "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
     "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
     "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
@@ -34,8 +36,19 @@ def main() -> None:
     sys.argv = [f"mdfl {word}", *sys.argv[2:]]
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as python -m does, so that config files can import their neighbours
-    command = importlib.import_module(f"mdfl_jax.commands.{word}")
-    command.common.run(command.main)
+    start(word)
+
+
+def start(name: str) -> None:
+    """Runs a command. What takes more than a second is named on standard error, the imports of the command too.
+
+    Args:
+      name: the name of the command, one of `COMMANDS`.
+    """
+    with stages.told():
+        with stages.stage(f"starting {name}"):
+            command = importlib.import_module(f"mdfl_jax.commands.{name}")
+        command.common.run(command.main)
 
 
 if __name__ == "__main__":

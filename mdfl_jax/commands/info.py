@@ -19,6 +19,7 @@ _FIELDS = flags.DEFINE_bool("fields", False, "Every field and every member as a 
 _OF = flags.DEFINE_string("of", "", "With --list: of a family (algorithm) or a member (algorithm.pame) alone.")
 common.use_flag()
 WORDS = {"of": str}
+DOES = "asking JAX for its devices and members"
 
 PACKAGES = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "ml_collections", "numpy", "scipy")
 OPTIONAL = ("tensorflow-datasets", "array_record")

@@ -5,8 +5,8 @@ python -m launch.sweep --config=configs/digits.py ...
 
 In place of digits there may be the name of another shipped study or the path of a config file, as in ./my_study.py.
 
-To use several machines, start the same command on each, with --coordinator=HOST:PORT --num_processes=N --process_id=K
-added, or with --coordinator=auto in a cluster.
+To use several machines, start the same command on each of them, with --shard=1/3, 2/3 and 3/3 added, or with
+--shard=auto in a cluster. launch.merge then puts the parts together.
 """
 
 import sys
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from absl import flags
 from ml_collections import config_flags
 
-from mdfl_jax.commands import ahead, common, hosts, shipped
+from mdfl_jax import stages
+from mdfl_jax.commands import ahead, common, shards, shipped
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.processes.hosts import Lead
+    from mdfl_jax.experiments.run.shards import Shard
     from mdfl_jax.experiments.run.study import Study
     from mdfl_jax.target import Wanted
 
@@ -27,10 +28,11 @@ WORDS = {"config": shipped.find}
 _CONFIG = common.config_flag()
 _USE = common.use_flag()
 flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
-flags.adopt_module_key_flags(hosts)
+flags.adopt_module_key_flags(shards)
 flags.adopt_module_key_flags(ahead)
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
+_EXTEND = flags.DEFINE_bool("extend", False, "Add what the workdir's study lacks: seeds, sweep points or rounds.")
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
@@ -39,17 +41,14 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 def main() -> int:
     """Checks, plans, runs and reports a study, or only plans it with --dry_run.
 
-    Returns exit status 130 if the user stopped the study, and 1 if another process was lost. With --target, status 1
-    means that a program does not compile or does not fit.
+    Returns exit status 130 if the user stopped the study. With --target, status 1 means that a program does not compile
+    or does not fit.
     """
     from mdfl_jax.errors import UserError
     from mdfl_jax.experiments import Interrupted, make_study, plan
     from mdfl_jax.experiments.ahead import memory
     from mdfl_jax.experiments.config.use import with_files
-    from mdfl_jax.experiments.processes.follow import follow_study
-    from mdfl_jax.experiments.processes.hosts import Follower, HostLost
-    from mdfl_jax.experiments.processes.join import join
-    from mdfl_jax.experiments.results.provenance import identity
+    from mdfl_jax.experiments.run.shards import part_of
 
     if _CONFIG.value is None:
         raise UserError(
@@ -58,33 +57,30 @@ def main() -> int:
         )
     with_files(_CONFIG.value, _USE.value)
     _check_not_swept()
-    wanted = _wanted()
+    wanted, shard = _wanted(), shards.wanted()
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
+    if wanted and shard:
+        raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
         return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
-    rank = hosts.rank(meets=not _DRY_RUN.value)
-    study = make_study(_CONFIG.value, rank.num_processes)
+    study = make_study(_CONFIG.value)
+    if shard:
+        study = part_of(study, shard)
+        if not study.runs:
+            num_runs = len(study.all_runs)
+            print(f"shard {shard}: nothing is left to do, since the study has {num_runs} run{'s' * (num_runs > 1)}")
+            return 0
     if _DRY_RUN.value:
-        if rank.process_id == 0:
-            print(plan(study))
-            print(memory.describe(study))
+        print(plan(study))
+        print(memory.describe(study))
         return 0
-    same = identity(study) if rank.num_processes > 1 else {}
     try:
-        with join(rank, same, hosts.START_TIMEOUT.value, hosts.HOST_TIMEOUT.value) as process:
-            if isinstance(process, Follower):
-                follow_study(study, process)
-                return 0
-            return _lead(study, process)
+        return _run(study, shard)
     except Interrupted:
-        print(
-            f"stopped; the same command, without --overwrite, goes on where {_workdir(study)} was left", file=sys.stderr
-        )
+        workdir = _workdir(study, shard)
+        print(f"stopped; the same command, without --overwrite, goes on where {workdir} was left", file=sys.stderr)
         return 130
-    except HostLost as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
 
 
 def _check_not_swept() -> None:
@@ -116,38 +112,46 @@ def _wanted() -> "Wanted | None":
     return target.parse(ahead.TARGET.value)
 
 
-def _workdir(study: "Study") -> Path:
-    return Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
+    """Returns the folder for the results. That of a shard is inside of that of the study."""
+    folder = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+    return folder / shard.folder if shard else folder
 
 
-def _lead(study: "Study", process: "Lead") -> int:
-    """Runs the study on process 0, which alone prints and writes files. Returns the exit status."""
+def _run(study: "Study", shard: "Shard | None") -> int:
+    """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
     from mdfl_jax.experiments import plan
     from mdfl_jax.experiments.run.resume import run_or_resume
     from mdfl_jax.report import tables
 
-    workdir = _workdir(study)
+    workdir = _workdir(study, shard)
 
     def begins(study: "Study", resume: bool) -> None:
-        print(plan(study, process.count), flush=True)
+        print(plan(study), flush=True)
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, lead=process, begins=begins)
+    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))
     for point in [] if was_finished else summary["points"]:
         for seed, round_index in point["diverged"].items():
             print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
-    return _report(workdir)
+    status = _report(workdir)
+    if shard:
+        whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
+        print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
+    return status
 
 
 def _report(workdir: Path) -> int:
     if _REPORT.value:
-        from mdfl_jax.report.page import write_report
+        with stages.stage("drawing tables, figures and the page"):
+            from mdfl_jax.report.page import write_report
 
-        print(f"report: {write_report(workdir)}")
+            path = write_report(workdir)
+        print(f"report: {path}")
     return 0
 
 

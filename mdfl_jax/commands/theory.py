@@ -13,6 +13,7 @@ from mdfl_jax.commands import common, shipped
 from mdfl_jax.errors import UserError
 
 WORDS = {"config": shipped.find}
+DOES = "working out the theory"
 _CONFIG = common.config_flag()
 _USE = common.use_flag()
 flags.declare_key_flag("config")

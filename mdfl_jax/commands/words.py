@@ -3,10 +3,21 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from absl import flags
 
 from mdfl_jax.commands import shipped
+
+
+class Each(NamedTuple):
+    """The function from a word to a value of a flag that takes every word, such as the folders of a command."""
+
+    value: Callable[[str], str]
+
+    def __call__(self, word: str) -> str:
+        """Returns the value of a word."""
+        return self.value(word)
 
 
 def used_files(argv: Sequence[str]) -> list[str]:
@@ -24,20 +35,25 @@ def named(argv: Sequence[str], words: Mapping[str, Callable[[str], str]]) -> lis
 
     Args:
       argv: the arguments, without the name of the command.
-      words: the flags that the words stand for, in their order, each with the function from a word to its value.
+      words: the flags that the words stand for, in their order, each with the function from a word to its value. A flag
+        with `Each` takes all words that are left.
 
     Returns:
-      The arguments. Words beyond those in ``words`` stay as they are, and so do all if the first flag is given.
+      The arguments. Words beyond those in ``words`` stay as they are, and so do all if the first flag is given, unless
+      it takes several.
 
     Raises:
       UserError: from the function of a word.
     """
-    left = {} if any(re.match(rf"--?{name}(=|$)", arg) for arg in argv for name in list(words)[:1]) else dict(words)
+    first = [name for name, of in list(words.items())[:1] if not isinstance(of, Each)]
+    left = {} if any(re.match(rf"--?{name}(=|$)", arg) for arg in argv for name in first) else dict(words)
     found, is_value = list[str](), False
     for arg in argv:
         if not arg.startswith("-") and not is_value and left:
-            name = next(iter(left))
-            arg = f"--{name}={left.pop(name)(arg)}"
+            name, of = next(iter(left.items()))
+            arg = f"--{name}={of(arg)}"
+            if not isinstance(of, Each):
+                del left[name]
         is_value = not is_value and arg.startswith("-") and "=" not in arg and not _is_switch(arg.lstrip("-"))
         found.append(arg)
     return found

@@ -167,7 +167,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         after=after,
         places=lambda state: network.places(state.inner),
         reached=None if reached is None else lambda state: reached(state.inner),
-        metrics=(*of_inner(network, lambda state: state.inner), SECONDS, JOULES),
+        metrics=(*of_inner(network, lambda state: state.inner, lambda params: params.inner), SECONDS, JOULES),
     )
 
 

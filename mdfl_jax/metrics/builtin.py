@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdfl_jax.metrics.declare import AXIS, CLIENTS, HOLDS, ROUNDS, TABLE, UNKNOWN
+from mdfl_jax.metrics.declare import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
 from mdfl_jax.metrics.registry import METRICS, metric
 
 if TYPE_CHECKING:
-    from mdfl_jax.metrics.evaluation import Evaluation
+    from mdfl_jax.metrics.evaluation import Evaluation, RoundView
 
 
 def _double(values: np.ndarray) -> np.ndarray:
@@ -189,10 +189,40 @@ def lambda_2(at: "Evaluation") -> Any:
     return jnp.where(at.sums.rounds > 0, lambda_2(at.sums.mix), jnp.nan)
 
 
-@metric("position", still=HOLDS, shape=(ROUNDS, CLIENTS, 2), summary=False)
+@metric(
+    "position",
+    still=HOLDS,
+    shape=(ROUNDS, CLIENTS, 2),
+    each_round=lambda view: view.places.position,
+    record=True,
+    summary=False,
+)
 def position(at: "Evaluation") -> Any:
     """[rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if not recorded."""
-    return at.position
+    return at.by_round("position")
+
+
+def _packed_links(view: "RoundView") -> Any:
+    import jax.numpy as jnp
+
+    return jnp.packbits(view.links.adjacency, axis=1)
+
+
+@metric(
+    "links",
+    still=NOTHING,
+    shape=(ROUNDS, CLIENTS, CLIENT_BYTES),
+    each_round=_packed_links,
+    dtype="uint8",
+    record=True,
+    summary=False,
+)
+def links(at: "Evaluation") -> Any:
+    """[rounds since the last evaluation, N, ceil(N / 8)] uint8, the links of each round, a bit a sender.
+
+    Row i of a round tells whom client i hears. ``numpy.unpackbits(links, axis=-1, count=N)`` gives [..., N, N].
+    """
+    return at.by_round("links")
 
 
 BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered())

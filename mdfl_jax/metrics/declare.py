@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Axes of a shape: the N clients, the C labels, the rounds since the last evaluation.
-CLIENTS, CLASSES, ROUNDS = "clients", "classes", "rounds"
+# Axes of a shape: the N clients, ceil(N / 8) bytes with a bit a client, the C labels, the rounds since the evaluation.
+CLIENTS, CLIENT_BYTES, CLASSES, ROUNDS = "clients", "client_bytes", "classes", "rounds"
 SCHEMA = 1  # the version of the format of a study's files
 HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
 TABLE, AXIS, CURVE, TARGET = "table", "axis", "curve", "target"  # where the report shows a metric
@@ -35,6 +35,7 @@ class Shown(NamedTuple):
       where: the places in the report, some of `TABLE`, `AXIS`, `CURVE` and `TARGET`.
       unit: the unit of the values, before they are divided.
       shape: the declared shape. Older files do not have it.
+      summary: whether summary.json has the value at the end. Older files do not say it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Shown(NamedTuple):
     where: tuple[str, ...]
     unit: str = ""
     shape: tuple[str | int, ...] | None = None
+    summary: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +57,22 @@ class Metric:
       measure: (Evaluation) -> the value, an array of ``shape``. It is traced into the compiled program.
       still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
         `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
-        every declaration must choose.
-      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLASSES` (not with ``each_round``),
-        `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape (ROUNDS, ...) is in
-        history.npz only.
+        every declaration must choose. Of a metric with one value a round it also tells the rows (see ``each_round``).
+      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLIENT_BYTES`, `CLASSES` (not with
+        ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape
+        (ROUNDS, ...) has one value a round; it is in history.npz only.
       unit: the unit of the values.
       label: the text on an axis and above a column. If it is left out, it is the name with the unit.
       key: the name in files, if it differs from ``name``.
       each_round: (RoundView) -> an array of ``shape``. These arrays are added up over the rounds since the last
-        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`).
+        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`). If the shape is (ROUNDS, ...), it returns the
+        value of one round, without this axis. The values are stacked, one row a round (`Evaluation.by_round`). With
+        ``still`` `HOLDS` the function reads only the state after the round (`RoundView.state`); the state before the
+        first round has a row too, so a study has R + 1 rows. With a number for ``still`` a study has R rows, and this
+        number fills the rows of rounds that the stop rule left out.
+      dtype: the type of the values of a metric that has R rows.
+      record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
+        its schedule says so and their size is bounded (`mdfl_jax.metrics.records`).
       on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
         are written.
       over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
@@ -71,7 +80,7 @@ class Metric:
       more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
       by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
       optional: if true, NaN before the first round means that the task has no such metric. The metric is then left out
-        of history.npz, and is null in summary.json.
+        of history.npz, and is null in summary.json. With one value a round, NaN in all rounds means this.
       summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
       shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
         for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
@@ -90,6 +99,8 @@ class Metric:
     label: str = ""
     key: str = ""
     each_round: Callable[[Any], Any] | None = None
+    dtype: str = "float32"
+    record: bool = False
     on_host: Callable[[np.ndarray], np.ndarray] = _itself
     over_clients: Callable[[np.ndarray], Any] = mean
     more: Mapping[str, Callable[[np.ndarray], Any]] = field(default_factory=dict)
@@ -132,12 +143,17 @@ class Metric:
         """The description of the metric for the report."""
         spaced = self.name.replace("_", " ")
         title = self.label or (f"{spaced} ({self.unit})" if self.unit else spaced)
-        return Shown(self.name, self.in_files, title, self.scale, tuple(sorted(self.shown)), self.unit, self.shape)
+        where = tuple(sorted(self.shown))
+        return Shown(self.name, self.in_files, title, self.scale, where, self.unit, self.shape, self.summary)
 
     def dims(self, num_clients: int, num_rounds: int = 0, num_classes: int = 0) -> tuple[int, ...]:
         """Return the shape as numbers, with N clients, C labels and the given number of rounds."""
-        axes = {CLIENTS: num_clients, CLASSES: num_classes, ROUNDS: num_rounds}
+        axes = {CLIENTS: num_clients, CLIENT_BYTES: -(-num_clients // 8), CLASSES: num_classes, ROUNDS: num_rounds}
         return tuple(axes[axis] if isinstance(axis, str) else axis for axis in self.shape)
+
+    def unknown(self, values: np.ndarray) -> bool:
+        """Tell from the values of one run [E, ...] whether an optional metric was not measured (``optional``)."""
+        return bool(np.isnan(values if self.by_round else values[0]).all())
 
     def number(self, values: np.ndarray) -> Any:
         """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number."""

@@ -19,16 +19,32 @@ class RoundView(NamedTuple):
       links: the links of the round among the N clients.
       stats: the losses, messages and bits of the round, for the N clients.
       loss: [N] float, the training loss at the first local step; NaN for a client without samples.
+      network: the network.
+      params: the network's traced numbers, ``hparams.network``.
+      before: the network's state from which the links were computed.
+      state: the network's state after the round, and so after the movement that follows the links.
+
+    Before the first round, and after the stop rule has ended the run, there is no round: ``links``, ``stats``, ``loss``
+    and ``before`` are then None. Only metrics with one value a round that declare `HOLDS` are measured there.
     """
 
     links: Links
     stats: RoundStats
     loss: jax.Array
+    network: Network
+    params: Any
+    before: Any
+    state: Any
 
     @property
     def num_neighbours(self) -> jax.Array:
         """[N] int32, the number of senders that each client hears."""
         return num_neighbours(self.links)
+
+    @property
+    def places(self) -> Places:
+        """The places of the clients after the round, and the distance that each has moved."""
+        return self.network.places(self.state)
 
 
 class Sums(NamedTuple):
@@ -63,8 +79,8 @@ class Evaluation(NamedTuple):
       messages: [N] int32, the number of messages sent since the start.
       bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.message_bits.words`).
       sums: sums over the rounds since the last evaluation.
-      position: [rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if they are not
-        recorded.
+      rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
+        (`by_round`).
     """
 
     task: Task
@@ -83,7 +99,7 @@ class Evaluation(NamedTuple):
     messages: jax.Array
     bits: jax.Array
     sums: Sums
-    position: jax.Array
+    rows: dict[str, jax.Array]
 
     @property
     def num_clients(self) -> int:
@@ -105,6 +121,18 @@ class Evaluation(NamedTuple):
         """The places of the clients, and the distance that each has moved."""
         return self.network.places(self.network_state)
 
+    @property
+    def position(self) -> jax.Array:
+        """[rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if not recorded."""
+        return self.by_round("position")
+
+    def by_round(self, name: str) -> jax.Array:
+        """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].
+
+        Before the first round there is one row if the metric declares `HOLDS`, and none otherwise.
+        """
+        return self.rows[name]
+
     def total(self, name: str) -> Array:
         """Return the sum of a metric's ``each_round`` over the rounds since the last evaluation."""
         return self.sums.totals[name]
@@ -123,7 +151,8 @@ def no_sums(metrics: tuple[Metric, ...], num_clients: int) -> Sums:
       num_clients: N.
     """
     size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # the matrix is kept only for lambda_2
-    totals = {metric.name: jnp.zeros(metric.dims(num_clients)) for metric in metrics if metric.each_round}
+    summed = [metric for metric in metrics if metric.each_round and not metric.by_round]
+    totals = {metric.name: jnp.zeros(metric.dims(num_clients)) for metric in summed}
     return Sums(jnp.int32(0), jnp.zeros((size, size)), totals)
 
 
@@ -144,7 +173,7 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
     size = sums.mix.shape[0]
     totals = {}
     for metric in metrics:
-        if metric.each_round:
+        if metric.each_round and not metric.by_round:
             value, total = jnp.asarray(metric.each_round(view)), sums.totals[metric.name]
             if value.shape != total.shape:
                 said = f"is declared of shape {total.shape} and each_round gives {value.shape}"

@@ -12,6 +12,7 @@ from mdfl_jax.exchange.message_bits import words
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import Evaluation, Sums
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.metrics.records import Rows
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.parts import Carry, Parts
 from mdfl_jax.types import ClientParams, Score
@@ -59,7 +60,7 @@ def scores(
     return task.evaluate(data, clients, params), of_one
 
 
-def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Array, alike: bool = False) -> Metrics:
+def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, rows: Rows, alike: bool = False) -> Metrics:
     """Evaluate the models of a run and compute all metrics.
 
     Args:
@@ -67,7 +68,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
       data: the task's data.
       carry: the state of the run.
       sums: the sums over the rounds since the last evaluation.
-      position: [rounds since the last evaluation, N, 2] places, or [0, N, 2] if they are not recorded.
+      rows: the values of the metrics with one value a round, in the rounds since the last evaluation.
       alike: whether all models are the same, as before the first round. Then one model is evaluated for all.
 
     Returns:
@@ -95,7 +96,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, position: jax.Arr
         messages=carry.messages,
         bits=words(carry.bits),
         sums=sums,
-        position=position,
+        rows=rows,
     )
     values = {metric.name: _value(metric, at, may_stop=carry.stop_state is not None) for metric in parts.metrics}
     return Metrics(parts.metrics, {"round": carry.round} | values)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.metrics.declare import CLASSES, CLIENTS, ROUNDS, Metric
+from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 from mdfl_jax.registry import Registry
 
 METRICS: Registry[Metric] = Registry("metric")
@@ -86,32 +86,44 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
         if taken:
             raise UserError(f"the metric {one.name!r} needs the name {taken[0]!r}, which something else has")
         named = [axis for axis in one.shape if isinstance(axis, str)]
-        if any(axis not in (CLIENTS, CLASSES, ROUNDS) for axis in named) or ROUNDS in one.shape[1:]:
+        if any(axis not in (CLIENTS, CLIENT_BYTES, CLASSES, ROUNDS) for axis in named) or ROUNDS in one.shape[1:]:
             raise UserError(
                 f"the metric {one.name!r} has the shape {one.shape}; its axes are clients, classes or whole numbers"
             )
         if CLASSES in named and one.each_round:
             raise UserError(f"the metric {one.name!r} has an axis of classes, so it cannot have each_round")
-        if one.by_round and one.still is not None:
-            raise UserError(f"the metric {one.name!r} has a value a round; while a run stands still it can only hold")
+        if one.by_round and one.still is not None and not one.each_round:
+            raise UserError(
+                f"the metric {one.name!r} has a value a round and no each_round; while a run stands still it can "
+                "only hold"
+            )
+        if one.by_round and one.still != one.still and not one.dtype.startswith("float"):
+            raise UserError(f"the metric {one.name!r} is {one.dtype}, which cannot be UNKNOWN while a run stands still")
         names.add(one.name)
         keys.update(own_keys)
     return tuple(found)
 
 
-def of_inner(network: Any, state_of: Callable[[Any], Any]) -> tuple[Metric, ...]:
+def of_inner(network: Any, state_of: Callable[[Any], Any], params_of: Callable[[Any], Any]) -> tuple[Metric, ...]:
     """Make the metrics of an inner network usable for an outer network that wraps it.
 
     Args:
       network: the inner network.
       state_of: (state of the outer network) -> state of the inner network.
+      params_of: (traced numbers of the outer network) -> those of the inner network.
 
     Returns:
-      The metrics of the inner network, which read their data from the state of the outer one.
+      The metrics of the inner network, which read their data from the state and the numbers of the outer one.
     """
+
+    def seen(view: Any) -> Any:
+        before = None if view.before is None else state_of(view.before)
+        return view._replace(network=network, params=params_of(view.params), before=before, state=state_of(view.state))
 
     def inside(own: Metric) -> Metric:
         see = lambda at: at._replace(network=network, network_state=state_of(at.network_state))  # noqa: E731
-        return dataclasses.replace(own, measure=lambda at: own.measure(see(at)))
+        each = own.each_round
+        own_rounds = None if each is None else lambda view: each(seen(view))
+        return dataclasses.replace(own, measure=lambda at: own.measure(see(at)), each_round=own_rounds)
 
     return tuple(map(inside, network.metrics))

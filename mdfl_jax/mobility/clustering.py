@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
+from mdfl_jax.mobility.grid import GridWorld
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:
@@ -70,3 +71,20 @@ def cluster_centres(
     coverable = counted & jnp.any(covers, axis=0)
     start = (jnp.zeros(grid.shape[0], bool), coverable, jnp.int32(0))
     return jax.lax.while_loop(unfinished, add_centre, start)[0]
+
+
+def centre_places(world: GridWorld, votes: jax.Array) -> jax.Array:
+    """Finds the places of cluster centres, for the record of a map.
+
+    Args:
+      world: the grid world.
+      votes: [L] int32, how many clients have each grid point as a centre; 0 where it is none.
+
+    Returns:
+      [N, 2] float32 places of the centres, those of most clients first and equals in row-major order; NaN in the rows
+      that are left. Centres beyond N, which only clients that know different static clients can have, are left out.
+    """
+    num_clients, points = world.start.shape[0], world.grid.shape[0]
+    most, index = jax.lax.top_k(votes, min(num_clients, points))
+    places = jnp.where((most > 0)[:, None], world.grid[index], jnp.nan)
+    return jnp.full((num_clients, 2), jnp.nan).at[: len(index)].set(places)

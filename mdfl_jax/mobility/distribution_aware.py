@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
-from mdfl_jax.mobility.clustering import cluster_centres
+from mdfl_jax.mobility.clustering import centre_places, cluster_centres
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, nearest_within, sample_index
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
@@ -145,4 +145,7 @@ def dcm() -> Mobility:
         centres = cluster_centres(key, world.grid, static_position, world.radius, present=~world.is_mobile)
         return _counts_near(world), centres
 
-    return grid_mobility(move_by_distribution, prepare)
+    def centres(world: GridWorld, plan: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return centre_places(world, plan[1].astype(jnp.int32))
+
+    return grid_mobility(move_by_distribution, prepare, centres)

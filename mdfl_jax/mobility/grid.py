@@ -195,15 +195,23 @@ def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> Grid
     return where_rows(world.is_mobile, moved, before)
 
 
+def heading(world: GridWorld, clients: GridClient) -> jax.Array:
+    """Returns the places for which clients are heading, [N, 2]; NaN for clients that stay or stand at them."""
+    under_way = world.is_mobile & (clients.destination != clients.location)
+    return jnp.where(under_way[:, None], world.grid[clients.destination], jnp.nan)
+
+
 def grid_mobility(
     move: Callable[[jax.Array, GridClient, GridWorld, Any], GridClient],
     prepare: Callable[[jax.Array, GridWorld], Any] = lambda key, world: None,
+    centres: Callable[[GridWorld, Any], jax.Array] | None = None,
 ) -> Mobility:
     """Makes the movement of all clients from a rule for one client.
 
     Args:
       move: (key, client, world, plan) -> client, for ONE client. Only mobile clients are moved.
       prepare: (key, world) -> plan, called once before the first round.
+      centres: (world, plan) -> the cluster centres [N, 2], as in `mdfl_jax.mobility.rule.Mobility`.
 
     Returns:
       The mobility rule, in the world ``grid``.
@@ -223,4 +231,8 @@ def grid_mobility(
     def position(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
         return world.grid[state[0].location]
 
-    return Mobility(init, step, position, world="grid")
+    def destination(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
+        return heading(world, state[0])
+
+    told = None if centres is None else lambda world, state: centres(world, state[1])
+    return Mobility(init, step, position, world="grid", destination=destination, centres=told)

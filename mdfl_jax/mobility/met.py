@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
-from mdfl_jax.mobility.clustering import cluster_centres
+from mdfl_jax.mobility.clustering import centre_places, cluster_centres
 from mdfl_jax.mobility.distribution_aware import counts_in_range, move_by_distribution
-from mdfl_jax.mobility.grid import GridClient, GridWorld, only_mobile
+from mdfl_jax.mobility.grid import GridClient, GridWorld, heading, only_mobile
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
@@ -182,7 +182,15 @@ def met_mobility(by_centres: bool) -> Mobility:
     def position(world: GridWorld, state: Knowledge) -> jax.Array:
         return world.grid[state.clients.location]
 
-    return Mobility(init, step, position, world="grid")
+    def destination(world: GridWorld, state: Knowledge) -> jax.Array:
+        return heading(world, state.clients)
+
+    def centres(world: GridWorld, state: Knowledge) -> jax.Array:
+        assert state.centres is not None
+        return centre_places(world, jnp.sum(state.centres.chosen & world.is_mobile[:, None], axis=0, dtype=jnp.int32))
+
+    told = centres if by_centres else None
+    return Mobility(init, step, position, world="grid", destination=destination, centres=told)
 
 
 @MOBILITIES.register("dam_met", MetNumbers)

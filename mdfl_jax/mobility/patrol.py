@@ -91,4 +91,7 @@ def patrol() -> Mobility:
             memory=Patrolling(after, client.memory.speed),
         )
 
-    return plane_mobility(turn, start)
+    def target(client: PlaneClient, world: PlaneWorld) -> jax.Array:
+        return world.numbers.loop[client.memory.next]
+
+    return plane_mobility(turn, start, target=target)

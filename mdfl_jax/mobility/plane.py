@@ -127,6 +127,7 @@ class PlaneClient(NamedTuple):
 
 
 Turn = Callable[[jax.Array, PlaneClient, PlaneWorld, Any], PlaneClient]
+Target = Callable[[PlaneClient, PlaneWorld], jax.Array]
 
 
 class PlaneState(NamedTuple):
@@ -269,6 +270,18 @@ def travel(
     return end.clients, Path(times, jnp.where(rest[..., None], end.clients.position[:, None], end.path.points))
 
 
+def _heading(target: Target | None, everyone: bool) -> Callable[[PlaneWorld, PlaneState], jax.Array] | None:
+    """Returns the places for which all clients are heading, [N, 2] (`Mobility.destination`), from the rule's target."""
+    if target is None:
+        return None
+
+    def destination(world: PlaneWorld, state: PlaneState) -> jax.Array:
+        places = jax.vmap(lambda client: target(client, world))(state.clients)
+        return jnp.where((world.is_mobile | everyone)[:, None], places, jnp.nan)
+
+    return destination
+
+
 def plane_mobility(
     turn: Turn,
     start: Turn = lambda key, client, world, plan: client,
@@ -277,6 +290,7 @@ def plane_mobility(
     everyone: bool = False,
     each_round: bool = False,
     max_events: int = MAX_EVENTS,
+    target: Target | None = None,
 ) -> Mobility:
     """Makes the movement of all clients from a rule for one client.
 
@@ -290,6 +304,8 @@ def plane_mobility(
       each_round: whether each leg lasts one round. Then ``turn`` is called once per round and need not set
         ``time_left``.
       max_events: how many legs and walls of a client fit in a round; `travel` says what happens beyond.
+      target: (client, world) -> [2] the place for which ONE client is heading, NaN while it rests; None: clients of
+        this rule have no destinations. It is only recorded, for maps.
 
     Returns:
       The mobility rule, in the world ``plane``.
@@ -323,8 +339,5 @@ def plane_mobility(
         warm = lambda i, s: step(jax.random.fold_in(key_warm, i), world, s)  # noqa: E731
         return jax.lax.fori_loop(0, world.motion.warm_up, warm, state)
 
-    def position(world: PlaneWorld, state: PlaneState) -> jax.Array:
-        del world
-        return state.clients.position
-
-    return Mobility(init, step, position, world="plane", path=lambda world, state: state.path)
+    position, path = lambda world, state: state.clients.position, lambda world, state: state.path
+    return Mobility(init, step, position, world="plane", path=path, destination=_heading(target, everyone))

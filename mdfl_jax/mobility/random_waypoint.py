@@ -129,4 +129,8 @@ def random_waypoint() -> Mobility:
     in its steady state where ``steady_start`` is set. Else clients start at uniform places, each with a new waypoint.
     The stationary places are concentrated in the middle.
     """
-    return plane_mobility(waypoint_turn, waypoint_start)
+
+    def target(client: PlaneClient, world: PlaneWorld) -> jax.Array:
+        return jnp.where(client.memory, client.position + client.velocity * client.time_left, jnp.nan)
+
+    return plane_mobility(waypoint_turn, waypoint_start, target=target)

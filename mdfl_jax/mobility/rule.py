@@ -44,6 +44,10 @@ class Mobility(NamedTuple):
       path: (world, state) -> the paths of the last round. None means straight paths from place to place.
       presence: (world, state) -> which clients are present. None means that all are always present.
       is_mobile: (world) -> [N] bool, which clients ever move. None takes the world's ``is_mobile``.
+      destination: (world, state) -> [N, 2] the place for which each client is heading; NaN for a client that has no
+        destination or stands at it. None means that clients of this rule have none. It is only recorded, for maps.
+      centres: (world, state) -> [N, 2] the places of the cluster centres of which destinations are chosen, in the first
+        rows; NaN in the others. None means that there are none. It is only recorded, for maps.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -53,6 +57,8 @@ class Mobility(NamedTuple):
     path: Callable[[Any, Any], Path] | None = None
     presence: Callable[[Any, Any], Presence] | None = None
     is_mobile: Callable[[Any], jax.Array] | None = None
+    destination: Callable[[Any, Any], jax.Array] | None = None
+    centres: Callable[[Any, Any], jax.Array] | None = None
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import on_circle
-from mdfl_jax.networks.server import expected_next, observed_mean, pair_links, random_pairs
+from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links, random_pairs
 from mdfl_jax.numbers import Numbers, Setting, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
@@ -236,4 +236,4 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
         return Places(world.start, jnp.zeros(num_clients), world.is_mobile)
 
     gives = frozenset({"adjacency", "mix", "partner", SYMMETRIC}) | SERVER_FIELDS
-    return Network(num_clients, gives, init, step, places, lambda state: state.following < NEVER)
+    return Network(num_clients, gives, init, step, places, lambda state: state.following < NEVER, (MET_SERVER,))

@@ -117,5 +117,5 @@ def partial_participation(network: Network, stay: bool = False) -> Network:
         init=init,
         step=step,
         places=lambda state: network.places(state.inner),
-        metrics=of_inner(network, lambda state: state.inner),
+        metrics=of_inner(network, lambda state: state.inner, lambda params: params.inner),
     )

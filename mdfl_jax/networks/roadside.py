@@ -13,7 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
 from mdfl_jax.metrics.registry import of_inner
 from mdfl_jax.networks.meetings import SERVER_FIELDS
-from mdfl_jax.networks.server import expected_next, observed_mean, pair_links
+from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.rng import stream_at
 from mdfl_jax.rows import of_types
@@ -182,5 +182,5 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     gives = inner.gives | SERVER_FIELDS
     if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
-    own = of_inner(inner, lambda state: state.spatial)
+    own = (*of_inner(inner, lambda state: state.spatial, lambda params: params.spatial), MET_SERVER)
     return Network(num_clients, frozenset(gives), init, step, places, lambda state: state.reached, own)

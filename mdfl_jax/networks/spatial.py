@@ -21,6 +21,7 @@ from mdfl_jax.networks.contact_time import seconds_in_contact
 from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
+from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
@@ -244,4 +245,5 @@ def spatial(
         init=init,
         step=step,
         places=lambda state: state.places,
+        metrics=space_records(rules, seen),
     )

@@ -4,6 +4,7 @@ All figures are `Figure` objects, without pyplot, so no global state changes. Tw
 same bytes.
 """
 
+import io
 import logging
 from pathlib import Path
 
@@ -45,6 +46,20 @@ def write(run: Run) -> dict[str, Path]:
             figure.savefig(pdf, metadata={"CreationDate": None})
             written[name] = png
     return written
+
+
+def png(run: Run, name: str) -> bytes:
+    """Returns one figure of a study as the bytes of a PNG file, without writing it.
+
+    Raises:
+      UserError: as `draw`.
+    """
+    file = io.BytesIO()
+    with own_files.told():
+        figure = draw(run, name)
+    with matplotlib.style.context(["default", STYLE]):
+        figure.savefig(file, dpi=DPI, metadata={"Software": None})
+    return file.getvalue()
 
 
 def applying(run: Run) -> list[str]:

@@ -57,14 +57,20 @@ def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path, torn: bool = False) -> list[dict[str, Any]]:
     """Reads a file with one JSON object of schema 1 in each line.
+
+    Args:
+      path: the file.
+      torn: whether the last line may be incomplete, since the file is being written; it is then left out.
 
     Raises:
       UserError: if the file cannot be read; the message names the line.
     """
-    numbered = enumerate(_read_text(path).splitlines(), start=1)
-    return [_parse(line, f"{path}:{number}") for number, line in numbered if line.strip()]
+    text = _read_text(path)
+    if torn:
+        text = text[: text.rfind("\n") + 1]
+    return [_parse(line, f"{path}:{n}") for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 
 class History(Mapping[str, np.ndarray]):

@@ -1,4 +1,4 @@
-"""Reads the workdir of a finished study and checks it against schema 1."""
+"""Reads the workdir of a study, finished or not, and checks it against schema 1."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,43 +10,20 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
-from mdfl_jax.metrics.declare import GROUPS, Shown
+from mdfl_jax.metrics.declare import Shown
+from mdfl_jax.report import partial
+from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
 from mdfl_jax.report.files import History, read_json, read_lines, require
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 
-ROUNDS = "rounds"  # the default x axis
-GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)
+__all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "make_run", "read_workdir"]
+
 _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The accuracy and further metrics of one sweep point against the rounds."""
-
-    rounds: np.ndarray  # [E] evaluated rounds
-    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
-    groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN for an empty group; keys may be missing
-    measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by shown metric
-
-    def along(self, x_axis: str) -> np.ndarray:
-        """Returns the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
-
-        Args:
-          x_axis: "rounds" or the name of a metric.
-
-        Raises:
-          UserError: if the metric was not recorded.
-        """
-        if x_axis == ROUNDS:
-            return self.rounds
-        if x_axis not in self.measured:
-            raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *self.measured])}")
-        return self.measured[x_axis].mean(axis=0)
-
-
-@dataclass(frozen=True)
 class Run:
-    """The content of one workdir that the report needs."""
+    """The content of one workdir that the report needs, or of several that are compared (`mdfl_jax.report.compare`)."""
 
     workdir: Path
     manifest: dict[str, Any]  # config.json
@@ -57,6 +34,9 @@ class Run:
     lines: Sequence[Mapping[str, Any]] = ()  # metrics.jsonl, with the lines of all sweep points
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)  # history.npz, each read when asked for
     places: tuple[int, ...] = ()  # the index in history.npz of each sweep point
+    remarks: tuple[str, ...] = ()  # sentences at the top of the page, such as how far an unfinished study is
+    studies: tuple["Run", ...] = ()  # the studies of a comparison; none if this is one study
+    parts: tuple[tuple[int, int], ...] = ()  # of a comparison: the study and its sweep point, for each sweep point
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -70,8 +50,9 @@ class Run:
 
     @property
     def axes(self) -> list[Axis]:
-        """The settings that differ between the sweep points, except the setting whose best value ``select`` chooses."""
-        return [axis for axis in sweep_axes(self.points, self.config) if axis.path != self.config.get("select")]
+        """The settings that differ between the sweep points, except the setting whose best value ``select`` chose."""
+        chosen_by = self.config.get("select") if self.summary.get("selected") else None
+        return [axis for axis in sweep_axes(self.points, self.config) if axis.path != chosen_by]
 
     @property
     def x_title(self) -> str:
@@ -85,15 +66,40 @@ class Run:
 
     def value(self, point: int, path: str) -> Any:
         """Returns the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+        if self.parts and path not in self.points[point]["overrides"]:
+            study, of_study = self.parts[point]
+            return self.studies[study].value(of_study, path)
         found, name = value_of(self.points[point], path, self.config), self.points[point]["id"]
         if found is not None:
             return found
         numbers: dict[str, dict[str, Any]] = {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
         return numbers.get(name, {}).get(path)
 
+    def seeds(self, point: int) -> tuple[int, ...]:
+        """Returns the seeds of a sweep point, in the order of the first axis of its arrays."""
+        found = self.curves[self.points[point]["id"]].seeds
+        written = self.points[point].get("seeds") or self.manifest["seeds"]
+        return tuple(written) if sorted(written) == sorted(found) else found
+
     def array(self, point: int, name: str) -> np.ndarray | None:
         """Returns an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         return self.first_seed.get(f"{point}/{name}")
+
+    def only(self, points: Sequence[int]) -> "Run":
+        """Returns the same run with some of its sweep points, given by index."""
+        new = {str(p): str(i) for i, p in enumerate(points)}
+        return dataclasses.replace(
+            self,
+            summary={**self.summary, "points": [self.points[p] for p in points]},
+            curves={self.points[p]["id"]: self.curves[self.points[p]["id"]] for p in points},
+            first_seed={
+                f"{new[p]}/{name}": array
+                for p, _, name, array in ((*key.partition("/"), array) for key, array in self.first_seed.items())
+                if p in new
+            },
+            places=tuple(self.places[p] for p in points) if self.places else (),
+            parts=tuple(self.parts[p] for p in points) if self.parts else (),
+        )
 
     def history(self, point: int, name: str) -> np.ndarray | None:
         """Returns an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
@@ -117,18 +123,26 @@ def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
 def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     """Reads config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
+    Of an unfinished study config.json and metrics.jsonl are enough. Its results are those at a round that enough of its
+    runs have reached (`mdfl_jax.report.partial`), and the run's remarks say so.
+
     Args:
-      workdir: the folder of a finished study.
+      workdir: the folder of a study.
       x_axis: the x axis of the accuracy curves: "rounds" or a metric declared to be an axis; empty: the axis that the
         study's config names.
 
     Raises:
-      UserError: if a file is missing, unreadable or of another schema (the message names the file), or if there is no
-        such axis.
+      UserError: if the folder holds no study, if a file is missing, unreadable or of another schema (the message names
+        the file), if there is no such axis, or if an unfinished study has no evaluation yet.
     """
     if not workdir.is_dir():
         raise UserError(f"{workdir}: no such directory")
+    if not (workdir / "config.json").is_file():
+        raise UserError(f"{workdir}: it holds no study: there is no config.json")
     manifest = read_json(workdir / "config.json", ("config", "seeds"))
+    if manifest.get("status") == "running":
+        state = partial.read(workdir, manifest)
+        return make_run(workdir, manifest, state.summary, state.lines, {}, x_axis, state.remarks)
     summary = read_json(workdir / "summary.json", ("points", "baseline"))
     if not summary["points"]:
         raise UserError(f"{workdir / 'summary.json'}: has no points")
@@ -145,6 +159,7 @@ def make_run(
     lines: Sequence[Mapping[str, Any]],
     arrays: Mapping[str, np.ndarray],
     x_axis: str = "",
+    remarks: tuple[str, ...] = (),
 ) -> Run:
     """Makes a `Run` of what the files of a study hold.
 
@@ -153,23 +168,24 @@ def make_run(
       manifest, summary, lines: the content of config.json, summary.json and metrics.jsonl.
       arrays: the content of history.npz.
       x_axis: as in `read_workdir`.
+      remarks: sentences for the top of the page.
 
     Raises:
       UserError: if a line lacks an entry, or if there is no such axis.
     """
     ids = [point["id"] for point in summary["points"]]
-    judged = "mean_model_accuracy" if manifest["config"].get("judged") == "global" else "accuracy"
+    judged = partial.judged_key(manifest["config"])
     x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
     if x_axis not in (ROUNDS, *axes_of(summary)):
         raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = _curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
+    curves = make_curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
     best = chosen(summary)
     at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(best["points"])}
     first = first_seed(arrays, workdir)
     kept = {f"{at[p]}/{name}": first[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in first) if p in at}
     of_best = {point["id"]: curves[point["id"]] for point in best["points"]}
-    return Run(workdir, manifest, best, of_best, kept, x_axis, lines, arrays, tuple(map(int, at)))
+    return Run(workdir, manifest, best, of_best, kept, x_axis, lines, arrays, tuple(map(int, at)), remarks)
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,40 +196,6 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
     points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
     return {**summary, "points": points}
-
-
-def _curves(
-    lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
-) -> dict[str, Curve]:
-    """Makes the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
-
-    Args:
-      lines: the lines of metrics.jsonl.
-      path: the path of metrics.jsonl, for errors.
-      ids: the ids of the sweep points.
-      judged: the key of the accuracy.
-      shown: key -> name for each further metric to read.
-    """
-    values: dict[str, dict[tuple[int, int], dict[str, Any]]] = {name: {} for name in ids}
-    for row in lines:
-        require(row, ("point", "seed", "round", judged), path)
-        if row["point"] in values:
-            kept = {key: row[key] for key in (judged, *GROUP_KEYS, *shown) if key in row}
-            values[row["point"]][row["seed"], row["round"]] = kept
-    curves = {}
-    for name, by_key in values.items():
-        if not by_key:
-            raise UserError(f"{path}: has no line for the point {name!r} of summary.json")
-        seeds, rounds = ({key: i for i, key in enumerate(sorted(keys))} for keys in map(set, zip(*by_key)))
-        known = dict.fromkeys(key for kept in by_key.values() for key in kept)
-        arrays = {key: np.full((len(seeds), len(rounds)), np.nan) for key in known}
-        for (seed, at_round), kept in by_key.items():
-            for key, value in kept.items():
-                arrays[key][seeds[seed], rounds[at_round]] = np.nan if value is None else value
-        measured = {of: arrays[key] for key, of in shown.items() if key in arrays}
-        groups = {key: arrays[key] for key in GROUP_KEYS if key in arrays}
-        curves[name] = Curve(np.array(list(rounds)), arrays[judged], groups, measured)
-    return curves
 
 
 def first_seed(arrays: Mapping[str, np.ndarray], workdir: Path) -> dict[str, np.ndarray]:

@@ -4,6 +4,9 @@ The colours can be distinguished by colour-blind readers. A sweep point has the 
 mobility rule has the same colour in every study.
 """
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +30,7 @@ MOBILITY_COLOURS = {
     "gauss_markov": "#CC79A7",
     "manhattan": "#8C564B",
 }
+MOBILITY = "network.mobility"  # the setting that determines the colours wherever it varies
 INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # the layout ignores this text
 STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys, since colours stand for sweep points
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
@@ -52,6 +56,34 @@ STYLE = {
 }
 
 
+COLUMN, PAGE = 3.5, 7.2  # the width of one column, and of the page, of a paper of two columns, in inches
+PAPER = STYLE | {  # one figure of a paper: text of 8 points after printing, and fonts within the file
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7.5,
+    "legend.title_fontsize": 7.5,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "savefig.dpi": 300,
+    "svg.hashsalt": "mdfl_jax",  # two files of the same figure have the same bytes
+}
+LEAST_PANEL = 1.65  # the least width of a panel in inches
+_width: ContextVar[float | None] = ContextVar("_width", default=None)
+
+
+@contextlib.contextmanager
+def of_width(inches: float) -> Iterator[None]:
+    """Makes the figures of `make_panels` as wide as a paper needs them, with fewer panels in a row."""
+    token = _width.set(inches)
+    try:
+        yield
+    finally:
+        _width.reset(token)
+
+
 @dataclass(frozen=True)
 class Look:
     """The label, colour and line style of one sweep point, the same in every figure."""
@@ -74,7 +106,7 @@ def looks(run: Run) -> list[Look]:
         return [
             Look(label, MOBILITY_COLOURS.get(run.value(0, "network.mobility"), PALETTE[0]), "-") for label in labels
         ]
-    colours = _colours(main)
+    colours = colours_of(main)
     seen: dict[str, int] = {}
     found = []
     for label, text in zip(labels, main.texts):
@@ -86,10 +118,10 @@ def looks(run: Run) -> list[Look]:
 def main_axis(run: Run) -> Axis | None:
     """Returns the varying setting that determines the colours: the mobility if it varies, else the first one."""
     axes = run.axes
-    return next((axis for axis in axes if axis.path == "network.mobility"), axes[0] if axes else None)
+    return next((axis for axis in axes if axis.path == MOBILITY), axes[0] if axes else None)
 
 
-def _colours(axis: Axis) -> dict[str, str]:
+def colours_of(axis: Axis) -> dict[str, str]:
     """Returns the colour of each value of an axis, by the printed value."""
     distinct = dict(zip(axis.texts, axis.values))
     if len(distinct) > 2 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in distinct.values()):
@@ -107,13 +139,17 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
     Args:
       count: the number of panels.
       columns: the largest number of panels in a row.
-      width, height: the size of a panel in inches.
+      width, height: the size of a panel in inches. Within `of_width` the whole figure has that width.
       **options: further arguments of `Figure.subplots`.
 
     Returns:
       (the figure, the Matplotlib axes of its panels).
     """
-    columns = min(count, columns)
+    columns, wanted = min(count, columns), _width.get()
+    if wanted is not None:
+        columns = max(1, min(columns, int(wanted / LEAST_PANEL)))
+        height *= min(1.0, max(0.62, wanted / columns / width))
+        width = wanted / columns
     rows = -(-count // columns)
     figure = Figure(figsize=(columns * width, rows * height))
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
@@ -125,8 +161,10 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
 
 def seeds_told(run: Run) -> str:
     """Returns a phrase for captions with the number of seeds of a mean."""
-    seeds = len(run.manifest["seeds"])
-    return f"mean over {seeds} seeds" if seeds > 1 else "one seed, hence no interval"
+    counts = {len(run.seeds(p)) for p in range(len(run.points))}
+    if max(counts) == 1:
+        return "one seed, hence no interval"
+    return f"mean over {max(counts)} seeds" if len(counts) == 1 else f"mean over {min(counts)} to {max(counts)} seeds"
 
 
 def first_seed(run: Run) -> str:

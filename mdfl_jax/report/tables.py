@@ -23,7 +23,7 @@ class Column(NamedTuple):
     divisor: float = 1.0
 
 
-def _columns(summary: Mapping[str, Any]) -> list[Column]:
+def extra_columns(summary: Mapping[str, Any]) -> list[Column]:
     """Returns the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
     metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
@@ -49,8 +49,8 @@ def table(
     names, settings = _settings(summary, config)
     extras = [
         column
-        for column in _columns(summary)
-        if any(_mean(point.get(column.key)) is not None for point in summary["points"])
+        for column in extra_columns(summary)
+        if any(mean_of(point.get(column.key)) is not None for point in summary["points"])
     ]
     header = [*names, "accuracy (%)", "vs baseline (pp)", "worst client (%)"]
     header += ["rounds to target", "MB sent/client", "distance/mobile"]
@@ -58,13 +58,13 @@ def table(
     rows = []
     for cells, point in zip(settings, summary["points"]):
         is_baseline = len(settings) > 1 and point["id"] == point.get("baseline", summary.get("baseline"))
-        difference = _interval(point.get("difference_to_baseline"), plus_minus, sign="+")
+        difference = percent(point.get("difference_to_baseline"), plus_minus, sign="+")
         rows.append(
             [
                 *cells,
-                _interval(point["final_accuracy"], plus_minus),
+                percent(point["final_accuracy"], plus_minus),
                 "baseline" if is_baseline else difference,
-                _interval(point.get("worst_client_accuracy"), plus_minus),
+                percent(point.get("worst_client_accuracy"), plus_minus),
                 number(point.get("rounds_to_target")),
                 number(_megabytes(point)),
                 number(point.get("distance_moved_per_mobile_client")),
@@ -91,7 +91,7 @@ def raw_table(
     header = ["point"] if names == ["point"] else ["point", *names]
     header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
     header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
-    extras = _columns(summary)
+    extras = extra_columns(summary)
     header += [column.key for column in extras]
     rows = []
     for cells, point in zip(settings, summary["points"]):
@@ -100,7 +100,7 @@ def raw_table(
             statistic = point.get(key) or {}
             row += [statistic.get("mean"), statistic.get("ci95")]
         row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
-        row += [_mean(point.get(column.key)) for column in extras]
+        row += [mean_of(point.get(column.key)) for column in extras]
         rows.append(row)
     return header, rows
 
@@ -134,13 +134,20 @@ def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
     """Returns one line that explains the numbers of the table: seeds, interval, baseline and target."""
-    seeds = max(len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"])
-    spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {seeds} seeds"
+    counts = {len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"]} - {0}
+    least, seeds = min(counts, default=0), max(counts, default=0)
+    over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
+    spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {over}"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
     meaning = f" (it is {summary['accuracy_is']})" if summary.get("accuracy_is") else ""
-    parts = [f"Final test accuracy{of}{meaning}: {spread}"]
-    if len(summary["points"]) > 1 and any(point.get("difference_to_baseline") for point in summary["points"]):
-        parts.append(f"differences in percentage points, paired by seed, to the baseline {summary['baseline']}")
+    when = "Final test accuracy" if summary.get("round") is None else f"Test accuracy at round {summary['round']}"
+    parts = [f"{when}{of}{meaning}: {spread}"]
+    gaps = [gap for point in summary["points"] if mean_of(gap := point.get("difference_to_baseline")) is not None]
+    if len(summary["points"]) > 1 and gaps:
+        paired = [gap.get("paired", True) for gap in gaps]
+        how = "paired by seed" + ("" if all(paired) else " where this is possible") if any(paired) else "not paired"
+        whose = f" {summary['baseline']}" if summary["baseline"] else " of its settings"
+        parts.append(f"differences in percentage points, {how}, to the baseline{whose}")
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
@@ -182,7 +189,7 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
-def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
+def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
     """Formats a mean and its half-width in percent, to two decimals; only the mean if there is no interval."""
     if not statistic or statistic.get("mean") is None:
         return MISSING
@@ -191,14 +198,14 @@ def _interval(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = 
     return mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}"
 
 
-def _mean(value: Any) -> float | None:
+def mean_of(value: Any) -> float | None:
     """Returns a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
 
 
 def _scaled(point: Mapping[str, Any], column: Column) -> float | None:
-    value = _mean(point.get(column.key))
+    value = mean_of(point.get(column.key))
     return None if value is None else value / column.divisor
 
 

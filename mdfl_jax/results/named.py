@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.metrics.declare import CLASSES, CLIENTS, ROUNDS
+from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,7 +23,9 @@ FACT_LABELS = {
     "is_mobile": "whether a client is mobile",
     "reached": "whether a client ever meets the server",
 }
-NAMES: Mapping[Any, str] = {CLIENTS: "client", CLASSES: "label", ROUNDS: "each_round"}
+NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
+STATES, EVENTS = "each_round", "in_round"
+"""The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
 
 
 class MetricInfo(NamedTuple):
@@ -61,8 +63,8 @@ def dims_of(results: "Results", key: str) -> tuple[str, ...]:
         shape = () if values.shape[1] == len(results.arrays["rounds"]) else (ROUNDS,)
         shape += (CLIENTS,) if values.shape[2:3] == (clients,) else ()
     by_round = tuple(shape[:1]) == (ROUNDS,)
-    axes = [NAMES[ROUNDS] if by_round else "round", *_own_axes(key, shape[by_round:], values.ndim - 2)]
-    return ("point", "seed", *axes)
+    axis = "round" if not by_round else EVENTS if values.shape[1] == results.arrays["rounds"][-1] else STATES
+    return ("point", "seed", axis, *_own_axes(key, shape[by_round:], values.ndim - 2))
 
 
 def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
@@ -94,7 +96,7 @@ def data_array(results: "Results", key: str) -> "xr.DataArray":
         "point": results.points,
         "seed": results.seeds,
         "round": results.arrays["rounds"],
-        **{name: np.arange(size) for name, size in zip(dims[2:], data.shape[2:]) if name != "round"},
+        **{n: np.arange(size) + (n == EVENTS) for n, size in zip(dims[2:], data.shape[2:]) if n != "round"},
     }
     attrs = {"long_name": label} | ({"units": unit} if unit else {})
     return xr.DataArray(data, {name: coords[name] for name in dims}, dims, key, attrs)

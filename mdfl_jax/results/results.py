@@ -1,7 +1,6 @@
 """The class `Results`: everything that a finished study has measured."""
 
 import dataclasses
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,9 +129,10 @@ class Results(KeptModels):
         """Returns all metrics, and the clients' data and kinds, as one xarray.Dataset.
 
         The axes are point, seed, round (of the evaluations) and client, as each metric needs them. Recorded positions
-        have the axis each_round instead of round. Sweep points may differ in the number of clients and in the metrics
-        that they have. An array then has the largest size, and what a sweep point does not have is NaN; of the arrays
-        that are no metrics it is False or 0 (is_mobile, reached, label_counts).
+        have the axis each_round (from 0, before the first round) instead of round, and records of what happens in a
+        round, such as links, the axis in_round (from 1). Sweep points may differ in the number of clients and in the
+        metrics that they have. An array then has the largest size, and what a sweep point does not have is NaN; of the
+        arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
         """
         return named.dataset(self)
 
@@ -240,7 +240,4 @@ class Results(KeptModels):
 
     def _repr_html_(self) -> str:
         """Returns the summary table for a notebook."""
-        from mdfl_jax.report.page import table_html
-        from mdfl_jax.report.tables import note
-
-        return f"{table_html(self.as_run())}<p>{html.escape(note(self.summary, self.config))}</p>"
+        return tables.as_html(self)

@@ -1,5 +1,6 @@
-"""Results as pandas tables."""
+"""Results as pandas tables, and the summary table for a notebook."""
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,19 @@ if TYPE_CHECKING:
     from mdfl_jax.results.results import Results
 
 NOT_METRICS = ("schema", "point", "seed", "round")  # the entries of a line of metrics.jsonl that are no metrics
+
+
+def as_html(results: "Results") -> str:
+    """Returns the summary table as HTML with a note below it. Every text of the study is escaped."""
+    from mdfl_jax.report.tables import note, table
+
+    def line(tag: str, cells: list[str]) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    header, rows = table(results.summary, results.config)
+    body = "\n".join(line("td", row) for row in rows)
+    below = html.escape(note(results.summary, results.config))
+    return f"<table>\n<thead>{line('th', header)}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{below}</p>"
 
 
 def of_runs(results: "Results") -> "pd.DataFrame":

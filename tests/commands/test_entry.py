@@ -109,5 +109,5 @@ def test_help_lists_the_flags_of_the_command_in_both_forms():
     for command in (["mdfl_jax.commands.entry", "sweep"], ["launch.sweep"]):
         done = subprocess.run([sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True)
         assert "mdfl sweep digits" in done.stdout
-        for flag in ("--config", "--use", "--workdir", "--target", "--num_processes"):
+        for flag in ("--config", "--use", "--workdir", "--target", "--shard"):
             assert f"  {flag}: " in done.stdout

@@ -14,6 +14,7 @@ from subprocess import PIPE
 import jax
 import pytest
 from absl import flags
+from shell import without_stages
 from small import TINY
 
 from mdfl_jax.commands import common, sweep
@@ -258,9 +259,9 @@ def launch(module, *args, cwd=ROOT):
 
 
 def ended(process):
-    """Exit status, standard output and standard error."""
+    """Exit status, standard output and standard error, without the lines about stages that took long."""
     out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+    return process.returncode, out, without_stages(err)
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,13 @@ from mdfl_jax.study import as_config
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
 OURS = [(page, command) for page, command in PRINTED if command.is_ours]
-SHARED = {"sweep": ("hosts", "ahead")}  # modules whose flags a command has too
+SHARED = {"sweep": ("shards", "ahead")}  # modules whose flags a command has too
 ALWAYS = {"config", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
+    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/experiments/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
-    "--coordinator=": "needs several machines: tests/commands/test_hosts_cli.py runs two processes",
+    "runs/digits/shard-": "needs the shards: tests/docs/test_hosts_page.py",
     "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",
     "my_file.py": "stands for any of the examples below it, which tests/docs/test_extending.py runs",
     "./my_study.py": "stands for a file of the reader",

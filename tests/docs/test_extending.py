@@ -1,8 +1,10 @@
 """The examples of docs/extending.md, each written to a file outside of the package and run as a study."""
 
+import base64
 import json
 import re
 import runpy
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +48,8 @@ def run_example(title, folder):
 
 
 def test_every_example_is_run():
-    assert set(EXAMPLES) == {*OWN, "A metric", "A figure of the report"}
+    others = {"A metric", "A metric of every round", "A logger", "A figure of the report", "A panel of the report"}
+    assert set(EXAMPLES) == {*OWN, *others}
 
 
 @pytest.mark.long
@@ -75,11 +78,43 @@ def test_the_metric_is_in_all_files_and_in_the_report(tmp_path):
 
 
 @pytest.mark.long
+def test_the_metric_of_every_round_has_a_row_a_round(tmp_path):
+    run_example("A metric of every round", tmp_path)
+    with np.load(tmp_path / "out" / "history.npz") as history:
+        alone, links = history["0/alone"], history["0/links"]
+    assert alone.shape == (1, 10)
+    np.testing.assert_array_equal(alone, (links == 0).all(axis=3).sum(axis=2))
+
+
+@pytest.mark.long
+def test_the_logger_has_what_metrics_jsonl_has(tmp_path):
+    run_example("A logger", tmp_path)
+    lines = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
+    (path,) = (tmp_path / "out" / "loggers" / "accuracies").rglob("*.txt")
+    assert path.name == "seed-0.txt"
+    assert path.read_text() == "".join(f"{line['round']} {line['accuracy']}\n" for line in lines)
+
+
+@pytest.mark.long
 def test_the_figure_is_in_the_report(tmp_path):
     run_example("A figure of the report", tmp_path)
     page = write_report(tmp_path / "out").read_text()
     assert (tmp_path / "out" / "figures" / "megabits.png").stat().st_size > 1000
     assert "Megabits that a client of each point has sent until the end." in page
+
+
+@pytest.mark.long
+def test_the_panel_is_on_the_page_with_its_numbers(tmp_path):
+    run_example("A panel of the report", tmp_path)
+    page = write_report(tmp_path / "out").read_text()
+    assert not (tmp_path / "out" / "figures" / "spread.png").exists()
+    assert "Accuracy of each of the 4 clients at the end, over all seeds." in page
+    section = page[page.index('<section class="panel" id="spread" data-kind="plotly"') :]
+    chart = json.loads(section.split('<script type="application/json">')[1].split("</script>")[0])
+    packed = chart["traces"][1]["y"]
+    shown = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<" + packed["$"])
+    with np.load(tmp_path / "out" / "history.npz") as history:
+        np.testing.assert_allclose(shown, 100 * history["1/accuracy"][0, -1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("title", OWN)

@@ -12,7 +12,6 @@ FACTORY = "a factory: its parts share what it has made ready, and each of them i
 LONGER = {
     "mdfl_jax/algorithms/fedmobile.py": "one algorithm and its variants, which share the round",
     "mdfl_jax/exchange/compressors.py": "a compressor is a few lines, and they are compared with one another",
-    "mdfl_jax/experiments/processes/hosts.py": "two ends of one conversation",
     "mdfl_jax/mobility/plane.py": "one loop over the events of a round, and what it needs",
     "mdfl_jax/algorithms/fedmobile.py:_make": FACTORY,
     "mdfl_jax/algorithms/pame.py:pame": FACTORY,

@@ -16,6 +16,7 @@ import tqdm.auto
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
 from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.run import progress
 from mdfl_jax.experiments.run.batch import batches_of
 from mdfl_jax.experiments.run.callback import Callback
 from mdfl_jax.experiments.run.events import Evaluated
@@ -32,6 +33,7 @@ STUDY = {
     "rounds": 6,
     "algorithm.batch_size": 4,
 }
+RECORDS = {"links", "destination", "centre"}  # what the network records of each round
 PARTS = [("static", [0, 1, 2]), ("random_movement", [0, 1])], [("random_movement", [2]), ("dcm", [0, 1, 2])]
 CALLS = [(point, seeds, r) for parts in PARTS for r in (0, 2, 4, 6) for point, seeds in parts]
 
@@ -96,9 +98,10 @@ def test_the_values_are_those_of_the_history(watched, reference):
     for info in watched[1].seen:
         p, s, e = reference.points.index(info.point), np.array(info.seeds), info.round // 2
         own = {name.partition("/")[2] for name in reference.arrays if name.startswith(f"{p}/")}
-        unmeasured = set(info.metrics) - own
+        unmeasured = set(info.metrics) - own - RECORDS
         assert unmeasured == {"validation_loss", "objective"}
-        assert own - set(info.metrics) == {"label_counts", "is_mobile", "reached"}
+        assert own - set(info.metrics) - RECORDS == {"label_counts", "is_mobile", "reached"}
+        assert set(info.metrics) & RECORDS == (RECORDS if e else set())  # no round before the first evaluation
         for name, values in info.metrics.items():
             if name in unmeasured:
                 assert np.isnan(values).all()
@@ -106,6 +109,10 @@ def test_the_values_are_those_of_the_history(watched, reference):
             elif name == "position":
                 since = slice(0, 1) if e == 0 else slice(2 * e - 1, 2 * e + 1)
                 np.testing.assert_array_equal(values, reference.array(name, p)[s, since])
+            elif name in RECORDS:
+                recorded = reference.arrays.get(f"{p}/{name}")
+                expected = np.nan if recorded is None else recorded[s, 2 * e - 2 : 2 * e]
+                np.testing.assert_array_equal(values, np.broadcast_to(expected, values.shape))
             else:
                 np.testing.assert_array_equal(values, reference.array(name, p)[s, e], err_msg=name)
 
@@ -182,7 +189,7 @@ def test_a_batch_of_another_process_is_seen_as_one_that_runs_here(tiny, watched)
         return np.stack([results.array(name, p)[s] for p, s in runs])
 
     told = {m.name: of_runs(m.name) for m in declared if f"0/{m.name}" in results.arrays}
-    unknown = {m.name: np.full((5, 4), np.nan) for m in declared if m.optional}
+    unknown = {m.name: np.full((5, 6, 6, 2) if m.by_round else (5, 4), np.nan) for m in declared if m.optional}
     words = {"bits": np.stack([np.zeros((5, 4, 6)), of_runs("bits_sent")], axis=-1)}
     rounds = {"round": np.broadcast_to(results.arrays["rounds"], (5, 4))}
     metrics = Metrics(declared, told | unknown | words | rounds)
@@ -220,7 +227,9 @@ def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch, capsys, 
     assert out.getvalue() == ""
 
 
-def test_without_a_terminal_nothing_is_printed(tiny, capfd):
+def test_without_a_terminal_nothing_is_printed_of_a_short_study(tiny, monkeypatch, capfd):
+    monkeypatch.setattr(progress, "QUIET", 1e9)  # a busy machine may take long
+    monkeypatch.setattr(progress, "LINE_EVERY", 1e9)
     mdfl_jax.run(tiny())
     assert capfd.readouterr() == ("", "")
 

@@ -17,6 +17,7 @@ from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, Progress
 from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.events import Evaluated
+from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.runner import Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile
 
@@ -63,7 +64,7 @@ def watch(monkeypatch, at=0, do=None):
 def go(config, folder):
     """What launch.sweep does."""
     study = make_study(config)
-    return run_study(study, folder, workdirs.check(folder, study.config, False), log=lambda line: None)
+    return run_study(study, folder, workdirs.check(folder, wanted(study), False), log=lambda line: None)
 
 
 def without_seconds(summary):

@@ -21,6 +21,7 @@ from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.experiments.run.keeping import Keeper, Kept, accuracy_of
+from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.sinks import MetricsFile
 from mdfl_jax.experiments.run.study import Run
 from mdfl_jax.model_files import read_header
@@ -42,7 +43,7 @@ STUDY = {
 def go(config, folder):
     """What launch.sweep does, and the results."""
     study = make_study(config)
-    run_study(study, folder, workdirs.check(folder, study.config, False), log=lambda line: None)
+    run_study(study, folder, workdirs.check(folder, wanted(study), False), log=lambda line: None)
     return Results.load(folder)
 
 
@@ -245,12 +246,10 @@ def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
 
 
 def test_a_diverged_evaluation_is_never_the_best():
-    class History:
+    class History(dict):
         def __init__(self, values, at_round):
-            self.accuracy, self.round = (
-                np.array(values, np.float32)[:, None, None],
-                np.array([[at_round]] * len(values)),
-            )
+            super().__init__(accuracy=np.array(values, np.float32)[:, None, None])
+            self.round = np.array([[at_round]] * len(values))
 
     class Carry:
         algorithm = None

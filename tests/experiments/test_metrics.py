@@ -11,7 +11,7 @@ from small import assert_trees_equal, toy_hparams, toy_simulation, toy_task
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results.files import interval
+from mdfl_jax.experiments.results.summary import interval
 from mdfl_jax.experiments.run.batch import BatchResult, from_arrays, to_arrays
 from mdfl_jax.metrics import (
     AXIS,
@@ -91,7 +91,7 @@ def test_an_own_metric_is_in_every_file(workdir):
         assert [line["lonely"] for line in of_seed] == history[f"{p}/lonely"][1].tolist()
         assert of_seed[0]["shares"] is None
         assert of_seed[1]["shares_low"] == history[f"{p}/shares"][1, 1].min()
-    assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss"]
+    assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss", "destination"]
 
 
 @pytest.mark.long

@@ -8,7 +8,9 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results.files import PointHistory, dumps, interval, plain, summarize_point
+from mdfl_jax.experiments.results.files import dumps, metric_lines, plain
+from mdfl_jax.experiments.results.records import from_devices
+from mdfl_jax.experiments.results.summary import interval, summarize_point
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.parts import RunFacts
@@ -89,6 +91,7 @@ def test_the_files_are_those_promised(workdir):
         "metrics.jsonl",
         "history.npz",
         "summary.json",
+        "states",
         "tables",
         "figures",
         "report.html",
@@ -221,7 +224,13 @@ def test_a_summary_of_numbers_that_are_easy_to_check():
     values["bits"] = np.zeros((2, 3, 2, 2), np.uint32)
     values["bits"][:, 1:, :, 1] = [[[100, 300], [400, 600]], [[100, 100], [200, 400]]]
     facts = RunFacts(np.zeros((2, 2, 3)), np.array([[True, False]] * 2), np.zeros((2, 2), bool))
-    found = summarize_point(PointHistory(Metrics(BUILT_IN, values), facts, None, 1.0, 2.0), [0, 1], target=0.5)
+    records = []
+    for s in range(2):
+        metrics = Metrics(BUILT_IN, {name: value[s] for name, value in values.items()})
+        own = RunFacts(*(fact[s] for fact in facts))
+        lines = list(metric_lines("all", s, metrics, own.is_mobile, None))
+        records.append(from_devices(s, metrics, own, lines, 1.0, 2.0))
+    found = summarize_point(records, [], target=0.5)
     assert found["final_accuracy"]["per_seed"] == [0.875, 0.5]
     assert found["worst_client_accuracy"]["per_seed"] == [0.75, 0.25]
     assert found["rounds_to_target_per_seed"] == [10, 20]

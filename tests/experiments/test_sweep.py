@@ -151,7 +151,7 @@ def test_points_that_differ_in_traced_numbers_share_a_program(tiny, sweep, group
 
 def test_batches_hold_every_run_once(tiny):
     study = make_study(tiny(sweep="network.radius=1,2,3", seeds=3, **{"engine.runs_per_batch": 4}))
-    batches = list(study.groups[0].batches(study.seeds))
+    batches = list(study.groups[0].batches(study.to_do()))
     assert [len(runs) for runs in batches] == [3, 3, 3]
     assert [tuple(run) for runs in batches for run in runs] == [(p, s) for p in range(3) for s in range(3)]
 

@@ -46,6 +46,11 @@ WRONG = [
     ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
     ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; those that do are trace, static_trace, con"),
     ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
+    ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
+    (
+        {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
+        "trace.streets is 'a'; network.mobility dcm follows no trace of places; those that do are trace, static_trace",
+    ),
     ({"text": ""}, "the file is empty"),
     ({"text": "time,id,x,y\n0,a,1,nan\n"}, "it must be finite"),
     ({"text": "<fcd-export><timestep time='0'><vehic"}, "trace.file: trace "),

@@ -11,11 +11,12 @@ from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.files import write_json
 
 CONFIG = {"seeds": 2, "model": {"widths": (4, 8)}, "network": {"radius": float("inf")}}
+WANTED = {"config": CONFIG}  # as in config.json
 
 
 def told(workdir, config=CONFIG, overwrite=False):
     with pytest.raises(UserError) as caught:
-        workdirs.check(workdir, config, overwrite)
+        workdirs.check(workdir, {"config": config}, overwrite)
     line = str(caught.value)
     assert line.startswith(f"--workdir={workdir}: ")
     assert "\n" not in line
@@ -31,8 +32,8 @@ def held(folder, config=CONFIG, status="finished", checkpoints=False):
 
 
 def test_an_absent_or_empty_directory_is_free_and_checking_makes_nothing(tmp_path):
-    assert workdirs.check(tmp_path / "a" / "b", CONFIG, False) is False
-    assert workdirs.check(tmp_path, CONFIG, False) is False
+    assert workdirs.check(tmp_path / "a" / "b", WANTED, False) is False
+    assert workdirs.check(tmp_path, WANTED, False) is False
     assert list(tmp_path.iterdir()) == []
 
 
@@ -42,16 +43,16 @@ def test_an_absent_or_empty_directory_is_free_and_checking_makes_nothing(tmp_pat
 )
 def test_the_same_study_goes_on_where_it_left_a_checkpoint(tmp_path, status, checkpoints, resumed):
     folder = held(tmp_path / "run", status=status, checkpoints=checkpoints)
-    assert workdirs.check(folder, CONFIG, False) is resumed
-    assert workdirs.check(folder, CONFIG, True) is False  # --overwrite starts anew
+    assert workdirs.check(folder, WANTED, False) is resumed
+    assert workdirs.check(folder, WANTED, True) is False  # --overwrite starts anew
 
 
 def test_another_study_is_told_by_its_name(tmp_path):
     folder = held(tmp_path / "run")
-    assert "it holds another study (held): seeds is 2 there and 3 here; choose another" in told(
+    assert "it holds another study (held): seeds is 2 there and 3 here; choose another, add --extend" in told(
         folder, CONFIG | {"seeds": 3}
     )
-    assert workdirs.check(folder, CONFIG | {"seeds": 3}, True) is False
+    assert workdirs.check(folder, {"config": CONFIG | {"seeds": 3}}, True) is False
 
 
 @pytest.mark.parametrize("content", ['{"config": 3', "[1]", "", "directory", None, b"\xff\xfe\x00"])
@@ -65,7 +66,7 @@ def test_a_broken_config_json_is_something_else(tmp_path, content):
     else:
         (folder / ("notes.txt" if content is None else "config.json")).write_text(content or "")
     assert "it holds files of something else" in told(folder)
-    assert workdirs.check(folder, CONFIG, True) is False
+    assert workdirs.check(folder, WANTED, True) is False
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -115,13 +116,13 @@ def test_a_resolved_configuration_equals_itself_read_back(tmp_path):
     """Tuples become lists and infinities text in JSON; neither makes it another study."""
     folder = held(tmp_path / "run", status="running", checkpoints=True)
     assert json.loads((folder / "config.json").read_text())["config"] != CONFIG
-    assert workdirs.check(folder, CONFIG, False) is True
+    assert workdirs.check(folder, WANTED, False) is True
 
 
 def test_a_finished_study_is_told_from_another(tmp_path):
     config = {"rounds": 4, "network": {"radius": float("inf")}}
-    assert not workdirs.is_finished(tmp_path / "absent", config)
+    assert not workdirs.is_finished(tmp_path / "absent", {"config": config})
     for status, finished in (("running", False), ("finished", True)):
         write_json(tmp_path / "config.json", {"status": status, "config": config})
-        assert workdirs.is_finished(tmp_path, config) == finished
-    assert not workdirs.is_finished(tmp_path, config | {"rounds": 5})
+        assert workdirs.is_finished(tmp_path, {"config": config}) == finished
+    assert not workdirs.is_finished(tmp_path, {"config": config | {"rounds": 5}})

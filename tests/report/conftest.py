@@ -156,3 +156,15 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_workdir(tmp_path_factory.mktemp("reported"), title='Moves & <b>"mixes"</b>')
     write_report(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report.html of a synthetic study of four points and three seeds, with markup in its title; the page alone."""
+    from mdfl_jax.report.page import render
+    from mdfl_jax.report.read import read_workdir
+
+    folder = write_workdir(tmp_path_factory.mktemp("synthetic"), title='Moves & <b>"mixes"</b>')
+    path = folder / "report.html"
+    path.write_text(render(read_workdir(folder)), encoding="utf-8")
+    return path

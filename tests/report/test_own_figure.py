@@ -3,13 +3,16 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.own_files import import_file
-from mdfl_jax.report.page import write_report
-from mdfl_jax.report.registry import FIGURES, figure, in_order
+from mdfl_jax.report import figures
+from mdfl_jax.report.page import render, write_report
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES, Chart, figure, in_order, panel
 
 
 @pytest.fixture
@@ -36,16 +39,35 @@ def test_an_own_figure_is_in_the_files_and_on_the_page_at_its_place(make_workdir
     assert (folder / "figures" / "ranking.png").stat().st_size > 1000
     assert (folder / "figures" / "ranking.pdf").is_file()
     assert not (folder / "figures" / "never.png").exists()
-    assert "<figcaption>The 4 points, ranked.</figcaption>" in text
-    at = [text.index(f'<figure id="{name}">') for name in ("accuracy", "ranking", "final_accuracy", "map")]
+    assert '<p class="caption" id="ranking-caption">The 4 points, ranked.</p>' in text
+    at = [
+        text.index(f'<section class="panel" id="{name}"') for name in ("accuracy", "ranking", "final_accuracy", "map")
+    ]
     assert at == sorted(at)
-    assert '<figure id="never">' not in text
+    assert 'id="never"' not in text
     assert own.__name__ == "ranking"  # still a function that can be called
 
 
-def test_the_page_has_its_figures_in_this_order():
-    built_in = [name for name, picture in in_order().items() if picture.__module__.startswith("mdfl_jax.report.")]
-    assert built_in == ["accuracy", "final_accuracy", "groups", "label_counts", "roadside", "map", "metrics"]
+def test_an_own_panel_is_on_the_page_and_has_no_file(make_workdir, own):
+    @panel("sent", caption=lambda run: "Bits.", title="Bits < sent")
+    def sent(run):
+        """Bits."""
+        bars = {"type": "bar", "x": [point["id"] for point in run.points], "y": np.array([1.0, 2.0, np.nan, 4.0])}
+        return Chart("plotly", {"traces": [bars], "layout": {}})
+
+    folder = make_workdir(rounds=10)
+    run = read_workdir(folder)
+    text = render(run)
+    assert '<section class="panel" id="sent" data-kind="plotly"' in text
+    assert '<h2 id="sent-title">Bits &lt; sent</h2>' in text
+    with pytest.raises(UserError, match="figure 'sent': it is on the page only; there are accuracy, ranking, "):
+        figures.draw(run, "sent")
+
+
+def test_the_page_has_its_panels_in_this_order():
+    built_in = [name for name, of in in_order().items() if of.__module__.startswith("mdfl_jax.report.")]
+    some = ["accuracy", "final_accuracy", "map", "groups", "label_counts"]
+    assert [name for name in built_in if name in some] == some
 
 
 def test_a_name_that_is_taken_and_a_missing_caption_are_told_at_once():

@@ -40,7 +40,7 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
     summary = run_study(make_study(study()), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
     assert (tmp_path / "run" / "figures" / "roadside.png").stat().st_size > 5000
-    assert "Road-side units" in page
+    assert "Road-side units and their meetings" in page
     run = read_workdir(tmp_path / "run")
     (point,) = summary["points"]
     assert point["final_accuracy"]["mean"] == point["mean_model_accuracy"]["mean"]
@@ -77,10 +77,10 @@ def test_float64_goes_with_units(tmp_path):
 
 
 @pytest.mark.long
-def test_meetings_by_a_pattern_have_no_map_and_their_own_words(tmp_path):
+def test_meetings_by_a_pattern_have_a_circle_for_a_map_and_their_own_words(tmp_path):
     config = study(**{"server.pattern": "fixed", "server.units": "", "server.interval": 5})
     run_study(make_study(config), tmp_path / "fixed")
     page = write_report(tmp_path / "fixed").read_text()
     assert "meet a server by the pattern fixed" in page
     assert "contact radius" not in page
-    assert not (tmp_path / "fixed" / "figures" / "map.png").exists()
+    assert "They have no places in this study, so they stand on a circle." in page

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from mdfl_jax import Results
 from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import CLASSES, CLIENTS, ROUNDS, Metric
+from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 
 # The axes of a metric of each kind after the seed: E evaluations, R + 1 rounds, N clients.
 KINDS = {"scalar": "E", "of_clients": "EN", "of_five": "EN5", "matrix": "E34", "places": "RN2", "by_label": "ENCC"}
+KINDS |= {"heard": "TNB"}  # T = R rounds, B = ceil(N / 8) bytes
 SHAPES = {
     "scalar": (),
     "of_clients": (CLIENTS,),
@@ -18,6 +19,7 @@ SHAPES = {
     "matrix": (3, 4),
     "places": (ROUNDS, CLIENTS, 2),
     "by_label": (CLIENTS, CLASSES, CLASSES),
+    "heard": (ROUNDS, CLIENTS, CLIENT_BYTES),
 }
 DIMS = {
     "scalar": ("round",),
@@ -26,6 +28,7 @@ DIMS = {
     "matrix": ("round", "matrix_axis", "matrix_axis_2"),
     "places": ("each_round", "client", "places_axis"),
     "by_label": ("round", "client", "label", "label_2"),
+    "heard": ("in_round", "client", "client_byte"),
 }
 
 
@@ -35,9 +38,9 @@ def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
     rounds = np.arange(evaluations, dtype=np.int32) * every
     arrays = {"rounds": rounds}
     for p, (n, names) in enumerate(zip(clients, kinds)):
-        sizes = {"E": evaluations, "R": rounds[-1] + 1, "N": n, "C": 2 + p}
+        sizes = {"E": evaluations, "R": rounds[-1] + 1, "T": rounds[-1], "N": n, "C": 2 + p, "B": -(-n // 8)}
         for name in names:
-            size = tuple(sizes.get(axis) or int(axis) for axis in KINDS[name])
+            size = tuple(sizes[axis] if axis in sizes else int(axis) for axis in KINDS[name])
             values = rng.normal(size=(seeds, *size))
             arrays[f"{p}/{name}"] = (100 * values).astype(np.int32) if name == "scalar" else values.astype(np.float32)
         arrays[f"{p}/label_counts"] = rng.integers(1, 9, (seeds, n, 2 + p)).astype(np.int32)
@@ -54,7 +57,7 @@ def make(clients, kinds, seeds=2, evaluations=3, every=2, shapes=SHAPES):
         st.tuples(st.integers(1, 6), st.sets(st.sampled_from(sorted(KINDS))).map(sorted)), min_size=1, max_size=4
     ),
     seeds=st.integers(1, 3),
-    evaluations=st.integers(1, 4),
+    evaluations=st.integers(2, 4),
 )
 def test_every_array_is_found_by_its_coordinates_and_the_rest_is_missing(points, seeds, evaluations):
     results = make(*zip(*points), seeds=seeds, evaluations=evaluations)
@@ -89,6 +92,7 @@ def test_axes_and_coordinates_have_names():
     assert results["places"].sizes["client"] == 6
     assert list(results["scalar"]["round"]) == [0, 2, 4]
     assert list(results["places"]["each_round"]) == [0, 1, 2, 3, 4]
+    assert list(results["heard"]["in_round"]) == [1, 2, 3, 4]
     assert (
         results["of_clients"].sel(point="point 1", seed=4, round=2, client=5) == results.array("of_clients", 1)[1, 1, 5]
     )
@@ -100,7 +104,7 @@ def test_axes_of_older_files_are_those_of_the_sizes():
     results = make([4], [list(KINDS)], shapes={})
     assert not results.summary["metrics"]
     for name, dims in DIMS.items():
-        guessed = {"label": "by_label_axis", "label_2": "by_label_axis_2"}
+        guessed = {"label": "by_label_axis", "label_2": "by_label_axis_2", "client_byte": "heard_axis"}
         assert results[name].dims[2:] == tuple(guessed.get(dim, dim) for dim in dims)
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax import target
+from mdfl_jax import stages, target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead.flops import round_flops
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
-from mdfl_jax.experiments.run.study import Group, Study
+from mdfl_jax.experiments.run.study import Group, Study, evenly
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.sharding import SEED
 from mdfl_jax.simulation import Simulation
@@ -89,6 +89,7 @@ def need_of(group: Group, compiled: Any) -> Need:
     return Need(data, max(arguments - data, 0) + results, analysis.temp_size_in_bytes)
 
 
+@stages.stage("compiling, to plan the memory")
 def footprint(study: Study, group: Group) -> Footprint:
     """Compiles a group's program for one run on each device, and returns what it needs.
 
@@ -147,13 +148,13 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
     groups = []
     for group in study.groups:
         unlike_rough = target.backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
-        if engine.memory_mib or unlike_rough or _rough(group) > limit / 2:
+        num_runs = len(study.to_do(group))
+        if num_runs and (engine.memory_mib or unlike_rough or _rough(group) > limit / 2):
             plan = footprint(study, group)
             if not plan.most_runs:
                 raise _too_small(study, group, plan)
             if plan.most_runs < group.runs_per_batch:
-                num_runs = len(group.points) * len(study.seeds)
-                size = -(-num_runs // -(-num_runs // plan.most_runs))
+                size = evenly(num_runs, plan.most_runs)
                 log(
                     f"{group.runs_per_batch} runs at once would not fit {plan.limit / MIB:.0f} MiB a device: "
                     f"split into batches of {size}"
@@ -213,7 +214,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
 def describe(study: Study) -> str:
     """Describes what every group needs, for ``launch.sweep --dry_run``."""
     lines = []
-    for group in study.groups:
+    for group in filter(study.to_do, study.groups):
         plan = footprint(study, group)
         lines += [
             f"  {'; '.join(study.points[i].id for i in group.points)}",

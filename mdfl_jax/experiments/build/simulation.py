@@ -80,6 +80,7 @@ def build_simulation(
         experiment.stop_std,
         experiment.judged == "global",
         asked_for(experiment.metrics),
+        engine.record_mib,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))

@@ -3,11 +3,14 @@
 import math
 from typing import NoReturn
 
+import numpy as np
+
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact_list import ContactList, contact_list
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
+from mdfl_jax.traces.streets import street_pieces
 
 FOLLOWERS = ("trace", "static_trace")
 """The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
@@ -47,6 +50,12 @@ def check_used(experiments: list[Experiment]) -> None:
             f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
             f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
         )
+    shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
+    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
+        raise UserError(
+            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
+            f"places; those that do are {', '.join(FOLLOWERS)}"
+        )
 
 
 class TraceFiles:
@@ -54,6 +63,7 @@ class TraceFiles:
 
     def __init__(self) -> None:
         self.read: dict[tuple[str, str], Trace | Contacts] = {}
+        self.streets: np.ndarray | None = None  # those of the first point that names some
 
     def params(self, experiment: Experiment, rules: list[str]) -> Tracks | ContactList | None:
         """Returns the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
@@ -76,9 +86,15 @@ class TraceFiles:
                 loaded = self.read[config.file, config.format] = load(config.file, config.format)
             if isinstance(loaded, Contacts):
                 return _of_contacts(experiment, loaded)
-            return _of_places(experiment, loaded)
+            table = _of_places(experiment, loaded)
         except UserError as error:
             raise UserError(f"trace.file: {error}") from None
+        if config.streets and self.streets is None:
+            try:
+                self.streets = street_pieces(config.streets, loaded)
+            except UserError as error:
+                raise UserError(f"trace.streets: {error}") from None
+        return table
 
 
 def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:

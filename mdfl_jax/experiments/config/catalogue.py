@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from mdfl_jax.data.sources import SOURCES
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.config.families import FAMILIES, Family
+from mdfl_jax.experiments.run import loggers
+from mdfl_jax.experiments.run.loggers import LOGGERS
 from mdfl_jax.numbers import BOUNDS, Numbers, fields_of
 
-_ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"))
+_ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"), Family(LOGGERS, "", "loggers"))
 
 
 class Fact(NamedTuple):
@@ -62,6 +64,7 @@ def fact_of(name: str, default: Any, rules: Any) -> Fact:
 
 def families() -> dict[str, Family]:
     """Returns the families, and the data sources, by the names that `mdfl info --of=NAME` takes."""
+    loggers.load()
     return {family.registry.kind.replace(" ", "_"): family for family in _ALL}
 
 
@@ -86,7 +89,7 @@ def listing(only: str = "") -> str:
     lines = []
     for name, family in known.items():
         if kind in ("", name):
-            lines.append(f"{name}: {family.field}, numbers {family.section}.*")
+            lines.append(f"{name}: {family.field}{f', numbers {family.section}.*' if family.section else ''}")
             usual = [] if member else facts_of(family.registry.usual)
             lines += ["  usual numbers, of which a member may lack some"] * bool(usual) + [_row(fact) for fact in usual]
             for each in [member] if member else family.registry:

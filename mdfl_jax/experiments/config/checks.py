@@ -11,6 +11,7 @@ from mdfl_jax.experiments.config.costs import notes as cost_notes
 from mdfl_jax.experiments.config.families import check_members, numbers_in, task_of
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.run.loggers import parse_loggers
 from mdfl_jax.geometry import points_of
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
@@ -187,6 +188,7 @@ def check_together(experiment: Experiment) -> None:
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
         )
     parse_save(experiment.save, experiment.rounds, experiment.eval_every)
+    parse_loggers(experiment.loggers)
     name = experiment.name
     if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
         raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")

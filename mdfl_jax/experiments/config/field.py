@@ -5,9 +5,11 @@ from typing import Any
 
 
 def field(default: Any, doc: str, **rules: Any) -> Any:
-    """Declares a field with its rules: at_least, above, at_most, below, odd, finite, traced, names and file.
+    """Declares a field with its rules: at_least, above, at_most, below, odd, finite, traced, names, file and
+    in_runs.
 
     ``names`` are the allowed names, or a function that returns them. ``file=True`` says that the text names a file or a
-    folder that the study reads.
+    folder that the study reads. ``in_runs=False`` says that no run depends on the field: a finished study takes another
+    value without running again.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})

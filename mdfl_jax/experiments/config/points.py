@@ -18,7 +18,7 @@ from mdfl_jax.mobility import MOBILITIES
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
     *("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title"),
-    *("target", "judged", "metrics", "save", "stop_std", "select", "x_axis"),
+    *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "x_axis"),
 )
 
 
@@ -119,16 +119,17 @@ def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
     return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Returns a value as it is written in a sweep and in the name of a point."""
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _name(overrides: dict[str, Any]) -> str:
+def name_of(overrides: dict[str, Any]) -> str:
     """Names a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
     parts = [
-        _text(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={_text(value)}"
+        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
         for path, value in overrides.items()
     ]
     return ", ".join(parts) or "all"
@@ -156,9 +157,9 @@ def points(experiment: Experiment) -> list[Point]:
         changed = experiment
         for path, value in overrides.items():
             changed = replace(changed, path, value)
-        with _errors_of(f"sweep, point {_name(overrides)!r}"):
+        with _errors_of(f"sweep, point {name_of(overrides)!r}"):
             check_together(changed)
-        found.append(Point(_name(overrides), overrides, changed))
+        found.append(Point(name_of(overrides), overrides, changed))
     return found
 
 

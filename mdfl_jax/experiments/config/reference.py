@@ -55,7 +55,8 @@ def _family(name: str, family: Family) -> list[str]:
     """Returns the heading, the members and the numbers of a family."""
     usual = facts_of(family.registry.usual)
     lines = [f"### {name.replace('_', ' ').capitalize()}", ""]
-    lines += [f"`{family.field}` chooses the member. The numbers are fields of the section `{family.section}`."]
+    numbers = f" The numbers are fields of the section `{family.section}`." if family.section else ""
+    lines += [f"`{family.field}` chooses the member.{numbers}"]
     if usual:
         lines += ["", "Usual numbers, of which a member may lack some:", "", *_table("number", usual)]
     lines += ["", "| member | meaning | its own numbers |", "| :-- | :-- | :-- |"]

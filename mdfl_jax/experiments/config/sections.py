@@ -89,7 +89,10 @@ class EngineConfig:
     """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
 
     runs_per_batch: int = field(
-        0, "runs (point x seed) that are on the devices together; 0: the seeds of a point, at least 8", at_least=0
+        0,
+        "runs (point x seed) that are on the devices together; 0: the seeds of a point, at least 8",
+        at_least=0,
+        in_runs=False,
     )
     runs_at_once: int = field(
         0, "runs of a device mapped together; 0: one on CPU or if one run fills an accelerator, else all", at_least=0
@@ -110,25 +113,43 @@ class EngineConfig:
     client_devices: int = field(
         0, "devices that share a run, a divisor of their number; 0: one, or all if runs are fewer", at_least=0
     )
-    memory_mib: int = field(0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0)
-    checkpoint_minutes: float = field(5.0, "minutes between checkpoints", above=0)
+    memory_mib: int = field(
+        0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0, in_runs=False
+    )
+    checkpoint_minutes: float = field(5.0, "minutes between checkpoints", above=0, in_runs=False)
+    states_mib: int = field(
+        256,
+        "MiB that the last states of all runs may take in the workdir, so that --extend can add rounds; if they would "
+        "take more, none is kept; 0: none",
+        at_least=0,
+        in_runs=False,
+    )
     record_positions: bool = field(True, "record the clients' places in every round, for maps")
+    record_mib: float = field(
+        8.0,
+        "with the places, record links, meetings, relays and destinations of every round, for maps, if they take at "
+        "most this many MiB of a run; 0: places only",
+        at_least=0,
+        finite=True,
+    )
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A study: what is run, for how many rounds, and over which sweep points and seeds."""
 
-    name: str = field("study", "name of the study and of its default workdir")
-    title: str = field("", "headline of the report")
+    name: str = field("study", "name of the study and of its default workdir", in_runs=False)
+    title: str = field("", "headline of the report", in_runs=False)
     use: str = field("", "Python files that register members of your own, separated by commas; imported first")
     sweep: str = field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
-    baseline: str = field("", "setting of the point that others are compared with: 'network.mobility=random_movement'")
+    baseline: str = field(
+        "", "setting of the point that others are compared with: 'network.mobility=random_movement'", in_runs=False
+    )
     seeds: int = field(6, "number of seeds", at_least=1, at_most=1_000_000)
     first_seed: int = field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
     rounds: int = field(400, "number of rounds R", at_least=1)
     eval_every: int = field(20, "rounds between evaluations", at_least=1)
-    target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1)
+    target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1, in_runs=False)
     judged: str = field(
         "clients",
         "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
@@ -136,14 +157,19 @@ class Experiment:
     )
     save: str = field("", "models to keep in files: final, best (by the accuracy) or every:K rounds; empty: none")
     metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
+    loggers: str = field(
+        "",
+        "tools that draw the study while it runs, separated by commas: 'tensorboard,wandb'; empty: none",
+        in_runs=False,
+    )
     stop_std: float = field(
         0.0,
         "for tasks with an objective: a run ends when its deviation over three rounds is below this; 0: never",
         at_least=0,
         finite=True,
     )
-    select: str = field("", "axis whose best value by the validation loss is reported: 'algorithm.lr'")
-    x_axis: str = field("rounds", "x axis of the curves in the figures", names=X_AXES)
+    select: str = field("", "axis whose best value by the validation loss is reported: 'algorithm.lr'", in_runs=False)
+    x_axis: str = field("rounds", "x axis of the curves in the figures", names=X_AXES, in_runs=False)
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)

@@ -68,6 +68,9 @@ class TraceConfig:
 
     file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
     format: str = field("auto", "file format; auto: by file ending or content", names=("auto", *FORMATS), traced=True)
+    streets: str = field(
+        "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
+    )
     start: float = field(
         0.0,
         "seconds of the trace to skip at its beginning (rounds to skip, for a list round,i,j)",

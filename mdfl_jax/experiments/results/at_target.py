@@ -1,12 +1,9 @@
 """What a point needed to reach the target accuracy: rounds, bits, and the metrics that are declared for it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
-from mdfl_jax.exchange.message_bits import total_bits
-from mdfl_jax.metrics.declare import TARGET
-from mdfl_jax.metrics.history import Metrics
 
 
 def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
@@ -29,32 +26,31 @@ def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int
     return None if found is None else int(found)
 
 
-def to_target(metrics: Metrics, accuracy: np.ndarray, target: float) -> dict[str, Any]:
+def to_target(
+    rounds: np.ndarray, accuracy: np.ndarray, bits: np.ndarray, known: Mapping[str, np.ndarray], target: float
+) -> dict[str, Any]:
     """Returns the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
 
     Args:
-      metrics: the history of a point, NumPy leaves [S, E, ...].
+      rounds: [E] the evaluated rounds.
       accuracy: [S, E] the accuracy that is judged.
+      bits: [S, E, N] the bits that each client has sent.
+      known: [S, E] by key, each metric that is shown at the target (`mdfl_jax.metrics.TARGET`), as in metrics.jsonl.
       target: the accuracy to reach.
 
     Returns:
-      'rounds_to_target', 'bits_to_target' and 'KEY_to_target' for each metric that is shown at the target
-      (`mdfl_jax.metrics.TARGET`), and the same with '_per_seed'. A value that is not reached is None. Values of clients
-      are means over the clients, as in metrics.jsonl.
+      'rounds_to_target', 'bits_to_target' and 'KEY_to_target' for each metric in ``known``, and the same with
+      '_per_seed'. A value that is not reached is None. Values of clients are means over the clients, as in
+      metrics.jsonl.
     """
-    rounds, mean = metrics.round[0], accuracy.mean(axis=0)
-    bits = total_bits(metrics.bits)  # [S, E, N]
+    mean = accuracy.mean(axis=0)
     found: dict[str, Any] = {
         "rounds_to_target": _first_round(rounds, mean, target),
         "rounds_to_target_per_seed": [_first_round(rounds, row, target) for row in accuracy],
         "bits_to_target": at_first(bits.mean(axis=(0, 2)), mean, target),
         "bits_to_target_per_seed": [at_first(b.mean(axis=1), row, target) for b, row in zip(bits, accuracy)],
     }
-    for metric in metrics.declared:
-        if TARGET in metric.shown and not metric.by_round:
-            values = metric.on_host(metrics[metric.name])
-            numbers = np.array([[float(metric.number(one)) for one in seed] for seed in values])  # [S, E]
-            found[f"{metric.in_files}_to_target"] = at_first(numbers.mean(axis=0), mean, target)
-            each = [at_first(row, of_seed, target) for row, of_seed in zip(numbers, accuracy)]
-            found[f"{metric.in_files}_to_target_per_seed"] = each
+    for key, numbers in known.items():
+        found[f"{key}_to_target"] = at_first(numbers.mean(axis=0), mean, target)
+        found[f"{key}_to_target_per_seed"] = [at_first(row, of_seed, target) for row, of_seed in zip(numbers, accuracy)]
     return found

@@ -1,8 +1,8 @@
 """Checkpoints of a study: finished batches of runs and the batches under way, so that a killed study can continue.
 
 `progress.json` names what is valid. It is replaced atomically and last, so a kill at any instant leaves either the old
-state or the new one. The files are .npz of host arrays [runs, ...], so a study may continue on other devices. The same
-format serves one process and several, and its checksums show damaged bytes.
+state or the new one. The files are .npz of host arrays [runs, ...], so a study may continue on other devices. The
+checksums of the format show damaged bytes.
 """
 
 import json
@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.processes.channel import Arrays
 from mdfl_jax.experiments.results.files import write_json
 
+Arrays = dict[str, np.ndarray]
 _DTYPES = "dtypes"  # the array of each file that names the types of the others
 
 
@@ -28,8 +28,8 @@ class Progress(NamedTuple):
 
     Attributes:
       finished: The names of the finished batches, in the order in which they finished.
-      states: The number of evaluations of every batch under way, in any process, by name of the saved state. The
-        evaluation before the first round is not counted.
+      states: The number of evaluations of every batch under way, by name of the saved state. The evaluation before the
+        first round is not counted. There may be several: an older version ran a study in several processes.
     """
 
     finished: list[str] = []  # noqa: RUF012
@@ -48,6 +48,34 @@ def number_of(name: str) -> int:
     12
     """
     return int(name.split("-")[1])
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Writes named arrays with the names of their types, since .npz does not know those of bfloat16 and its like.
+
+    Raises:
+      OSError: If the file cannot be written.
+    """
+    dtypes = json.dumps({key: np.dtype(value.dtype).name for key, value in arrays.items()})
+    np.savez(path, **arrays, **{_DTYPES: np.array(dtypes)})  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path, broken: str) -> Arrays:
+    """Reads the arrays of a file that `write_arrays` has written.
+
+    Args:
+      path: The file.
+      broken: What to tell the user if it is absent or damaged.
+
+    Raises:
+      UserError: If it is.
+    """
+    try:
+        with np.load(path) as stored:
+            dtypes = json.loads(str(stored[_DTYPES]))
+            return {key: stored[key].view(jnp.dtype(dtype)) for key, dtype in dtypes.items()}
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(f"{path}: {broken}") from error
 
 
 class Checkpoints:
@@ -98,12 +126,7 @@ class Checkpoints:
         Raises:
           UserError: If the file is absent or damaged.
         """
-        try:
-            with np.load(self._file(name)) as stored:
-                dtypes = json.loads(str(stored[_DTYPES]))
-                return {key: stored[key].view(jnp.dtype(dtype)) for key, dtype in dtypes.items()}
-        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise self._broken(self._file(name)) from error
+        return read_arrays(self._file(name), "the checkpoint cannot be read; --overwrite starts the study anew")
 
     def remove(self) -> None:
         """Removes the checkpoint directory."""
@@ -111,9 +134,7 @@ class Checkpoints:
 
     def _write(self, name: str, arrays: Arrays) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        # The .npz format stores the bytes of bfloat16 and its like, but not their names.
-        dtypes = json.dumps({key: np.dtype(value.dtype).name for key, value in arrays.items()})
-        np.savez(self._file(name), **arrays, **{_DTYPES: np.array(dtypes)})  # type: ignore[arg-type]
+        write_arrays(self._file(name), arrays)
 
     def _file(self, name: str) -> Path:
         return self.directory / f"{name}.npz"

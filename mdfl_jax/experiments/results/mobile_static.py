@@ -6,7 +6,7 @@ the clients of both groups soon have met all of them.) Here a client is not its 
 the thesis minus one for each round.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,12 @@ def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, flo
 
 
 def group_summary(
-    metrics: Metrics, is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
+    metrics: Mapping[str, np.ndarray], is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
 ) -> dict[str, Any]:
     """Returns what summary.json says of the groups of a point.
 
     Args:
-      metrics: The metrics of the point, NumPy leaves [S, E, ...].
+      metrics: The metrics of the point by name, NumPy arrays [S, E, ...].
       is_mobile: [S, N] bool, which clients are mobile.
       statistic: A function of values over the seeds, [S].
 
@@ -65,10 +65,10 @@ def group_summary(
         the evaluations without the first one, at which all clients have the same model.
       group_neighbours: The contacts of a client over the whole run, for both groups.
     """
-    accuracy = by_group(metrics.accuracy, is_mobile[:, None])  # [S, E]
+    accuracy = by_group(metrics["accuracy"], is_mobile[:, None])  # [S, E]
     gap = accuracy["mobile"] - accuracy["other"]
-    rounds = np.diff(metrics.rounds_done, axis=1)[:, :, None]  # 0 after a run has stopped
-    contacts = (np.nan_to_num(metrics.num_neighbours[:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
+    rounds = np.diff(metrics["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
+    contacts = (np.nan_to_num(metrics["num_neighbours"][:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]
     return {
         "group_accuracy": {name: statistic(values[:, -1]) for name, values in accuracy.items()},
         "group_gap": {"mean": statistic(gap[:, 1:].mean(axis=1)), "final": statistic(gap[:, -1])},

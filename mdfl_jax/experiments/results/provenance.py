@@ -5,14 +5,12 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-
-from mdfl_jax.experiments.results.files import dumps
-from mdfl_jax.experiments.run.study import Study
 
 
 def commit() -> str | None:
@@ -46,35 +44,37 @@ def devices() -> list[str]:
 
 def _started_as() -> list[str]:
     """Returns the words of the command before its arguments. The command `mdfl` leaves them in ``sys.argv[0]``."""
-    is_installed = sys.argv[0].startswith("mdfl ")
-    return sys.argv[0].split() if is_installed else ["python", "-m", "launch.sweep"]
+    if sys.argv[0].startswith("mdfl "):
+        return sys.argv[0].split()
+    path = Path(sys.argv[0])
+    return ["python", "-m", f"launch.{path.stem}" if path.parent.name == "launch" else "launch.sweep"]
+
+
+def started() -> str:
+    """Returns the command that was started, as a line for a shell."""
+    return shlex.join([*_started_as(), *sys.argv[1:]])
 
 
 def provenance() -> dict[str, Any]:
     """Returns how a result was made: command, commit, versions and devices."""
     return {
-        "command": shlex.join([*_started_as(), *sys.argv[1:]]),
+        "command": started(),
         "commit": commit(),
         "versions": versions(),
         "devices": devices(),
     }
 
 
-def identity(study: Study) -> dict[str, Any]:
-    """Returns what must be the same in all processes of a study: configuration, code, versions, data and files."""
-    shared = {"config": study.config, "commit": commit(), "versions": versions()}
-    return json.loads(dumps(shared))  # the form in which another process receives it
+def parts_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns how the parts of a study were made, from its config.json: a study that was run as a whole is one part."""
+    own = {name: manifest.get(name) for name in ("command", "commit", "versions", "devices")}
+    shard = {"shard": manifest["shard"]} if manifest.get("shard") else {}
+    return list(manifest.get("parts") or [own | shard])
 
 
-def difference(here: Any, there: Any, path: str = "") -> str:
-    """Says in words where two JSON trees first differ, or '' if they are equal.
-
-    >>> difference({"seeds": 2, "network": {"radius": 1.0}}, {"seeds": 2, "network": {"radius": 3.0}})
-    'network.radius is 3.0 there and 1.0 here'
-    """
-    if isinstance(here, dict) and isinstance(there, dict):
-        for key in [*here, *(key for key in there if key not in here)]:
-            if found := difference(here.get(key), there.get(key), f"{path}.{key}" if path else key):
-                return found
-        return ""
-    return "" if here == there else f"{path} is {there!r} there and {here!r} here"
+def merged_provenance(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns how a study was put together from parts: this command, all devices of the parts, and the parts."""
+    parts = {json.dumps(part, sort_keys=True): part for manifest in manifests for part in parts_of(manifest)}
+    on = dict.fromkeys(device for part in parts.values() for device in part.get("devices") or ())
+    own = {"command": started(), "commit": commit(), "versions": versions(), "devices": list(on)}
+    return own | {"parts": list(parts.values())}

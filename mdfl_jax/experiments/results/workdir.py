@@ -3,29 +3,32 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.config.resolve import default_config
-from mdfl_jax.experiments.config.use import files_of
-from mdfl_jax.experiments.results.files import plain
-from mdfl_jax.experiments.results.provenance import difference
+from mdfl_jax.experiments.results.identity import Comparison, compare
 
+STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
 WRITTEN = (
     "config.json",
     "metrics.jsonl",
     "history.npz",
+    STREETS,
     "summary.json",
     "tables",
     "figures",
     "report.html",
     "models",
+    "loggers",
+    "states",
     "checkpoints",
+    "extension",
 )
 
 
-def _holds(workdir: Path) -> dict[str, Any] | None:
+def read_manifest(workdir: Path) -> dict[str, Any] | None:
     """Returns the config.json of a workdir, or None if it cannot be read."""
     try:
         found = json.loads((workdir / "config.json").read_text())
@@ -48,74 +51,84 @@ def _is_free(workdir: Path) -> bool:
     return ancestor != workdir or not any(workdir.iterdir())
 
 
-def check(workdir: Path, config: dict[str, Any], overwrite: bool) -> bool:
-    """Checks that a study may be written to a workdir, without writing anything.
+class Held(NamedTuple):
+    """What a workdir holds, in view of a wanted study.
+
+    Attributes:
+      manifest: The content of its config.json; None if the workdir is free, or may be overwritten.
+      compared: How the study there differs from the wanted one.
+    """
+
+    manifest: dict[str, Any] | None = None
+    compared: Comparison | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the study there is finished."""
+        return self.manifest is not None and self.manifest.get("status") == "finished"
+
+    @property
+    def grows(self) -> bool:
+        """Whether the wanted study is the one there with further runs or rounds."""
+        return self.compared is not None and self.compared.grows
+
+
+def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, extend: bool = False) -> Held:
+    """Looks what a workdir holds, without writing anything.
 
     Args:
       workdir: The directory, which need not exist.
-      config: The resolved configuration of the study.
-      overwrite: Whether the content of the directory may be replaced.
-
-    Returns:
-      Whether the directory holds an unfinished run of this same study, to be resumed; False with ``overwrite``.
+      wanted: The content of config.json of the wanted study.
+      overwrite: Whether the content of the directory may be replaced. It then counts as free.
+      extend: Whether the study there may be extended to the wanted one.
 
     Raises:
       UserError: If the directory holds something else, or cannot be written.
     """
     try:
         if _is_free(workdir) or overwrite:
-            return False
+            return Held()
     except OSError as error:
         raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
-    held = _holds(workdir)
-    if held is None:
+    held = read_manifest(workdir)
+    if held is None or "config" not in held:
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
-    if found := _differs(held, config):
-        raise UserError(f"--workdir={workdir}: {found}; choose another, or add --overwrite")
-    return held.get("status") == "running" and (workdir / "checkpoints").is_dir()
+    compared = compare(held, wanted)
+    if compared.is_same or (extend and compared.grows):
+        return Held(held, compared)
+    said = str(compared)
+    changed = said if said.endswith("has begun") else f"it holds another study ({held.get('name')}): {said}"
+    ways = "choose another, add --extend to run only what is missing" if compared.grows else "choose another"
+    raise UserError(f"--workdir={workdir}: {changed}; {ways}, or add --overwrite")
 
 
-def is_finished(workdir: Path, config: dict[str, Any]) -> bool:
-    """Whether a workdir holds a finished run of this same study."""
-    held = _holds(workdir) or {}
-    return held.get("status") == "finished" and not _differs(held, config)
+def is_finished(workdir: Path, wanted: Mapping[str, Any]) -> bool:
+    """Tells whether a workdir holds a finished run of a study, with all its runs and rounds.
 
-
-def _differs(held: dict[str, Any], config: dict[str, Any]) -> str:
-    """Says in words why a config.json is of another study than a configuration; '' if it is of the same one."""
-    here, there = _comparable(plain(config)), _comparable(held.get("config") or {})
-    now, then = here.pop("inputs", {}), there.pop("inputs", None)  # an older version wrote no digests
-    if found := difference(here, there):
-        return f"it holds another study ({held.get('name')}): {found}"
-    changed = [name for name, digest in now.items() if then is not None and then.get(name) != digest]
-    return f"{changed[0]} has changed since the study there has begun" if changed else ""
-
-
-def _comparable(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns a configuration in which fields that an older version did not know have their defaults.
-
-    The user's files are named without folders, since their digests are compared. Code without a digest is left out.
+    Args:
+      workdir: The directory, which need not exist.
+      wanted: The content of config.json of the study.
     """
-    names = [Path(path).name for path in files_of(str(config.get("use") or ""))]
-    digests = {Path(path).name: digest for path, digest in (config.get("own_files") or {}).items() if digest}
-    found = _completed(config, plain(default_config().to_dict()))
-    return found | {"use": ",".join(names), "own_files": digests}
+    held = read_manifest(workdir)
+    return bool(held and held.get("status") == "finished" and compare(held, wanted).is_same)
 
 
-def _completed(tree: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Returns a tree with the defaults of the keys that it lacks."""
-    found = dict(tree)
-    for name, value in defaults.items():
-        if isinstance(value, dict) and isinstance(tree.get(name, {}), dict):
-            found[name] = _completed(tree.get(name, {}), value)
-        else:
-            found.setdefault(name, value)
-    return found
+def check(workdir: Path, wanted: Mapping[str, Any], overwrite: bool) -> bool:
+    """Checks that a study may be written to a workdir, as `look` does.
+
+    Returns:
+      Whether the directory holds an unfinished run of this same study, to be resumed; False with ``overwrite``.
+
+    Raises:
+      UserError: As `look`.
+    """
+    held = look(workdir, wanted, overwrite).manifest
+    return bool(held and held.get("status") == "running" and (workdir / "checkpoints").is_dir())
 
 
 def batch_sizes(workdir: Path) -> list[int]:
     """Returns the batch sizes of the unfinished run in a workdir. A resumed run must keep them, whatever fits now."""
-    return (_holds(workdir) or {})["runs_per_batch"]
+    return (read_manifest(workdir) or {})["runs_per_batch"]
 
 
 def prepare(workdir: Path, resume: bool) -> None:

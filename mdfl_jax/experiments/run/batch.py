@@ -10,7 +10,7 @@ import numpy as np
 from mdfl_jax import target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.save import parse_save
-from mdfl_jax.experiments.processes.channel import Arrays
+from mdfl_jax.experiments.results.checkpoint import Arrays
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study
 from mdfl_jax.metrics.declare import Metric
@@ -64,8 +64,11 @@ class Step(NamedTuple):
 
 
 def batches_of(study: Study) -> list[Batch]:
-    """Returns the batches of a study in their order, which is also the order of metrics.jsonl."""
-    found = [(group, runs) for group in study.groups for runs in group.batches(study.seeds)]
+    """Returns the batches of a study in their order, which is also the order of metrics.jsonl.
+
+    They hold the runs that are to be done (``study.runs``), and each holds runs of one group.
+    """
+    found = [(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]
     return [Batch(number, group, runs) for number, (group, runs) in enumerate(found)]
 
 
@@ -167,9 +170,17 @@ class Program:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = to_host(start._replace(clients=None), num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [arrays[f"carry/{i:04d}"] for i in range(len(template))]
+        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         return self.monte_carlo.place(state)._replace(clients=start.clients)
+
+
+def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
+    """Returns a leaf of a saved state, [runs, ...]. Where the saved state says so, a run has the leaf of its start."""
+    saved, as_at_start = arrays[f"carry/{name}"], arrays.get(f"start/{name}")
+    if as_at_start is None:
+        return saved
+    return np.where(as_at_start.reshape(-1, *[1] * (start.ndim - 1)), start, saved)
 
 
 def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:

@@ -43,18 +43,19 @@ def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.nda
       rows: The indices of the runs.
 
     Returns:
-      Arrays [rows, ...]. Positions are left out if they are not recorded.
+      Arrays [rows, ...]. A metric with one value a round is left out where it has none, as links before the first round
+      or positions that are not recorded.
     """
     found, rounds = {}, metrics.round[0]
     for metric in metrics.declared:
         values = metrics[metric.name]
-        if not values.shape[1]:  # positions that are not recorded
-            continue
         if metric.by_round:
             end = values.shape[1] - (rounds[-1] - rounds[e])
             of_one = values[rows, end - (rounds[e] - rounds[e - 1]) if e else 0 : end]
         else:
             of_one = values[rows, e]
+        if metric.by_round and not of_one.shape[1]:
+            continue
         found[metric.in_files] = metric.on_host(of_one)
     return found
 
@@ -62,12 +63,10 @@ def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.nda
 class Callback:
     """The sink that calls the user's function, once for each evaluation and each sweep point of a batch.
 
-    It leaves out the evaluations that an earlier run of the same study has made. Of several processes that share a
-    study, only process 0 calls the function, and it sees the batch of another process when this batch has ended.
+    It leaves out the evaluations that an earlier run of the same study has made.
 
     If the function returns True, or if it raises an exception, this sink makes the study save its state and end. After
-    an exception the function is not called again. It then never sees what came together with this evaluation: other
-    points, or the rest of the batch of another process.
+    an exception the function is not called again. It then never sees the other points of this evaluation.
 
     Args:
       study: The study.

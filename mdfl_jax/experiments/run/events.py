@@ -1,7 +1,9 @@
 """The events of a running study. Sinks take them to write files or to show progress: see `sinks.py`."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
+from mdfl_jax.experiments.results.checkpoint import Arrays
 from mdfl_jax.experiments.run.batch import Batch, BatchResult
 from mdfl_jax.experiments.run.keeping import Kept
 from mdfl_jax.metrics.history import Metrics
@@ -21,7 +23,7 @@ class Evaluated(NamedTuple):
       batch: The batch.
       metrics: The new metrics, NumPy leaves [runs, evaluations, ...].
       facts: The facts of the runs, NumPy leaves [runs, ...].
-      rounds: The rounds of a run since the last evaluation; 0 before the first round, or if computed elsewhere.
+      rounds: The rounds of a run since the last evaluation; 0 before the first round, or if they are read back.
       first: Whether these are the first metrics of this batch. False for a finished batch that is read back.
       earlier: How many of the evaluations, counted from the first, an earlier run of the study has made and saved.
     """
@@ -42,19 +44,20 @@ class ModelsKept(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A batch has ended. Events with all its metrics came before."""
+    """A batch has ended. Events with all its metrics came before.
+
+    Attributes:
+      batch: The batch.
+      result: Its result.
+      state: A function that returns the arrays from which the batch could go on; None if it is read back.
+    """
 
     batch: Batch
     result: BatchResult
+    state: Callable[[], Arrays] | None = None
 
 
-class Elsewhere(NamedTuple):
-    """The rounds that other processes have done of their unfinished batches, added up over the runs."""
-
-    rounds: int
-
-
-Event = Compiling | Evaluated | ModelsKept | Ended | Elsewhere
+Event = Compiling | Evaluated | ModelsKept | Ended
 
 
 class Sink(Protocol):

@@ -1,6 +1,7 @@
 """Says in words what a study will run, keep and take, before it starts."""
 
 import math
+from collections import Counter
 
 import jax
 import numpy as np
@@ -11,28 +12,33 @@ from mdfl_jax.experiments.config import families
 from mdfl_jax.experiments.config.checks import notes
 from mdfl_jax.experiments.config.families import has_momentum
 from mdfl_jax.experiments.config.save import parse_save
+from mdfl_jax.experiments.run import states
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.losses import LOSSES, loss_named
+from mdfl_jax.metrics.records import Records
 from mdfl_jax.sharding import size
 
 
-def plan(study: Study, processes: int = 1) -> str:
+def plan(study: Study) -> str:
     """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
     experiment, devices = study.experiment, target.devices()
     num_runs = len(study.points) * len(study.seeds)
+    to_do, shard = len(study.to_do()), f"shard {study.shard}: " if study.shard else ""
     lines = [
         f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
         f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
         f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
     ]
-    for group in study.groups:
+    if study.runs:
+        lines.append(f"  {shard}{to_do} of these runs {'are' if to_do > 1 else 'is'} done here")
+    for group in filter(study.to_do, study.groups):
         data, models, params = group_bytes(study, group)
         lines.append(
             f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += _models_kept(study)
+    lines += [*_models_kept(study), *_records(study), *states.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
@@ -40,10 +46,7 @@ def plan(study: Study, processes: int = 1) -> str:
     lines += [f"  note: {line}" for line in (*told, *_targets(study), *_beyond_the_data(study), *study.pretrained)]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
-    hosts = f" in each of {processes} processes" if processes > 1 else ""
-    lines.append(
-        f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{hosts}{sharing}"
-    )
+    lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{sharing}")
     return "\n".join(lines)
 
 
@@ -54,10 +57,25 @@ def _models_kept(study: Study) -> list[str]:
     if not files:
         return []
     sizes = {file_bytes(group) for group in study.groups}
-    count = files * len(study.points) * len(study.seeds)
-    total = sum(files * len(group.points) * len(study.seeds) * file_bytes(group) for group in study.groups)
+    count = files * len(study.to_do())
+    total = sum(files * len(study.to_do(group)) * file_bytes(group) for group in study.groups)
     of_one = " or ".join(f"{size / 2**20:,.1f}" for size in sorted(sizes))
     return [f"  save={config.save}: {count:,} files of models, {of_one} MiB each, {total / 2**20:,.1f} MiB in all"]
+
+
+def _records(study: Study) -> list[str]:
+    """Returns a line for each different size of the records of the rounds, or for the reason why they are not kept."""
+    engine, runs = study.experiment.engine, Counter[Records]()
+    for group in study.groups if engine.record_positions and engine.record_mib else ():
+        runs[group.simulation.records] += len(study.to_do(group))
+    lines = []
+    for found, count in runs.items():
+        what, size = ", ".join(found.names), found.size / 2**20
+        if found.kept:
+            lines.append(f"  of every round {what}: {size:,.2f} MiB a run, {count * size:,.1f} MiB in all")
+        elif found.why:
+            lines.append(f"  of every round only the places are recorded: {what} {found.why}")
+    return lines
 
 
 def file_bytes(group: Group) -> int:

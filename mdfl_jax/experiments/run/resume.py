@@ -1,4 +1,4 @@
-"""Runs a study into a workdir, which may already hold a finished or unfinished run of it."""
+"""Runs a study into a workdir, which may already hold a finished or unfinished run of it, or less of the same study."""
 
 import json
 import sys
@@ -6,12 +6,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead import memory
-from mdfl_jax.experiments.processes.hosts import Lead
+from mdfl_jax.experiments.config.resolve import all_fields
 from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.files import plain
+from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words
+from mdfl_jax.experiments.results.records import read, seeds_of
+from mdfl_jax.experiments.results.whole import Source, publish
+from mdfl_jax.experiments.results.workdir import Held
+from mdfl_jax.experiments.results.write import rewrite
 from mdfl_jax.experiments.run.callback import OnEvaluation
+from mdfl_jax.experiments.run.extend import extend as extend_study
+from mdfl_jax.experiments.run.extend import put_together
 from mdfl_jax.experiments.run.into_workdir import run_study
-from mdfl_jax.experiments.run.study import Study
+from mdfl_jax.experiments.run.manifest import wanted
+from mdfl_jax.experiments.run.study import Run, Study, make_study
 
 
 def to_stderr(line: str) -> None:
@@ -24,22 +34,23 @@ def run_or_resume(
     workdir: Path,
     overwrite: bool = False,
     log: Callable[[str], None] = to_stderr,
-    lead: Lead | None = None,
     begins: Callable[[Study, bool], None] = lambda study, resume: None,
     progress: bool = True,
     on_evaluation: OnEvaluation | None = None,
+    extend: bool = False,
+    more_follows: bool = False,
 ) -> tuple[dict[str, Any], bool]:
-    """Runs a study, continues it if it is unfinished, or reads its summary if it is finished.
+    """Runs a study, continues it if it is unfinished, extends it, or reads its summary if it is finished.
 
     Args:
       study: The study, from `make_study`.
       workdir: The directory for its results.
       overwrite: Whether to replace the content of the workdir, whatever it is.
       log: A function that takes lines for the user.
-      lead: As in `run_study`.
       begins: A function of (study, whether it continues), called before anything is compiled. Batches that would not
         fit the memory are made smaller afterwards, with a line for the user.
-      progress, on_evaluation: As in `run_study`.
+      progress, on_evaluation, more_follows: As in `run_study`.
+      extend: Whether a study in the workdir that has only some of the wanted runs or rounds is extended to this one.
 
     Returns:
       (the summary, whether the study was finished before).
@@ -47,15 +58,76 @@ def run_or_resume(
     Raises:
       UserError: If the workdir holds something else, or cannot be written.
     """
-    if not overwrite and workdirs.is_finished(workdir, study.config):
-        if lead:
-            lead.close()
-        return json.loads((workdir / "summary.json").read_text()), True
-    resume = workdirs.check(workdir, study.config, overwrite)
+    if not overwrite:
+        publish(workdir)  # an extension was killed while its files took the place of the earlier ones
+    held = workdirs.look(workdir, wanted(study), overwrite, extend)
+
+    def run_part(part: Study, folder: Path, more_follows: bool) -> None:
+        begins = lambda study, resume: None  # noqa: E731
+        run_or_resume(part, folder, False, log, begins, progress, on_evaluation, False, more_follows)
+
+    if held.grows:
+        if not held.is_finished:
+            log(f"{workdir} holds an unfinished study; it is finished first, and then extended")
+            run_part(_study_there(held), workdir, True)
+            held = workdirs.look(workdir, wanted(study), overwrite, extend)
+        assert held.compared is not None
+        begins(study, False)
+        return extend_study(memory.fit(study, log), workdir, held.compared, log, run_part), False
+    if held.is_finished:
+        return _as_wanted(study, workdir, held, log), True
+    resume = held.manifest is not None and (workdir / "checkpoints").is_dir()
     if resume:
+        _check_order(study, workdir, held)
         sizes = workdirs.batch_sizes(workdir)
         study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
     begins(study, resume)
     if not resume:
         study = memory.fit(study, log)
-    return run_study(study, workdir, resume, log, lead, progress, on_evaluation), False
+    return run_study(study, workdir, resume, log, progress, on_evaluation, more_follows), False
+
+
+def _is_in_order(study: Study, held: Held) -> bool:
+    """Tells whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
+    there = (held.manifest or {}).get("points") or []
+    return [point["id"] for point in there] == [point["id"] for point in wanted(study)["points"]]
+
+
+def _check_order(study: Study, workdir: Path, held: Held) -> None:
+    """Refuses to continue an unfinished study whose sweep points have other names or another order."""
+    if held.compared is not None and not _is_in_order(study, held):
+        raise UserError(
+            f"--workdir={workdir}: the study there is not finished, and {in_words(held.compared.grown)}; finish it as "
+            "it is there, choose another, or add --overwrite"
+        )
+
+
+def _as_wanted(study: Study, workdir: Path, held: Held, log: Callable[[str], None]) -> dict[str, Any]:
+    """Returns the summary of a finished study, after writing it anew if fields differ on which no run depends."""
+    assert held.compared is not None
+    changed = [*held.compared.others, *held.compared.grown]
+    if not changed and _is_in_order(study, held):
+        return json.loads((workdir / "summary.json").read_text())
+    log(f"{workdir}: {in_words(changed)}; the results are written anew, and nothing is run")
+    source = Source(workdir, read(workdir))
+    if not _is_in_order(study, held):
+        return put_together(study, workdir, [source])
+    names = {"name": study.experiment.name, "title": study.experiment.title}
+    return rewrite(workdir, source.stored, plain(wanted(study) | names))
+
+
+def _study_there(held: Held) -> Study:
+    """Makes the study of which a workdir holds an unfinished run, from its config.json."""
+    from mdfl_jax.study import as_config
+
+    assert held.manifest is not None
+    fields, config = all_fields(), dict[str, Any]()
+    for path, value in flat({k: v for k, v in held.manifest["config"].items() if k not in DIGESTS}).items():
+        is_number = path in fields and fields[path].type is float
+        config[path] = float(value) if is_number and isinstance(value, str) else value  # JSON has no infinity
+    study = make_study(as_config(config))
+    if "whole" not in held.manifest:
+        return study
+    index = {point.id: p for p, point in enumerate(study.points)}
+    entries = enumerate(held.manifest["points"])
+    return study.part([Run(index[point["id"]], seed) for p, point in entries for seed in seeds_of(held.manifest, p)])

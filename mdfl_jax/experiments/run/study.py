@@ -1,14 +1,15 @@
 """Prepares a study: its points, their groups and its data. Errors of the user are found here, before any run."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from mdfl_jax import own_files, target
+from mdfl_jax import own_files, stages, target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.inputs import digests
@@ -22,6 +23,7 @@ from mdfl_jax.experiments.config.families import numbers_in, task_of
 from mdfl_jax.experiments.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.experiments.config.sections import DataConfig, Experiment
+from mdfl_jax.experiments.run.sizes import evenly, part_size
 from mdfl_jax.experiments.run.traced import check_traced, own_origins, told
 from mdfl_jax.models import MODELS
 from mdfl_jax.sharding import client_mesh
@@ -65,9 +67,12 @@ class Group(NamedTuple):
         count = self.simulation.double_bits
         return count(self.hparams[self.points.index(point)].algorithm) if count else None
 
-    def batches(self, seeds: list[int]) -> Iterator[list[Run]]:
-        """Yields the batches of the group's runs, point after point."""
-        runs = [Run(point, seed) for point in self.points for seed in seeds]
+    def runs(self, seeds: list[int]) -> list[Run]:
+        """Returns all runs of the group, point after point."""
+        return [Run(point, seed) for point in self.points for seed in seeds]
+
+    def batches(self, runs: list[Run]) -> Iterator[list[Run]]:
+        """Yields batches of some of the group's runs, in their order."""
         for start in range(0, len(runs), self.runs_per_batch):
             yield runs[start : start + self.runs_per_batch]
 
@@ -82,6 +87,10 @@ class Study(NamedTuple):
       groups: The points by compiled program.
       seeds: The seeds of every point.
       inputs: The digests of the data and the files that the study reads, by field and name.
+      runs: The runs that are to be done here, which may be a part of the study; () stands for all of them. They are
+        done in the order of the study, whatever their order here.
+      shard: Which part of the study the runs are, such as '3/16'; '' if they are no shard.
+      streets: [K, 4] float32 straight pieces of the streets for the map (``trace.streets``); None without any.
     """
 
     experiment: Experiment
@@ -90,6 +99,37 @@ class Study(NamedTuple):
     groups: list[Group]
     seeds: list[int]
     inputs: dict[str, str] = {}  # noqa: RUF012
+    runs: tuple[Run, ...] = ()
+    shard: str = ""
+    streets: np.ndarray | None = None
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """All runs of the study, group after group and point after point: the order in which they are done."""
+        return [run for group in self.groups for run in group.runs(self.seeds)]
+
+    def to_do(self, group: Group | None = None) -> list[Run]:
+        """Returns the runs of the study, or of one of its groups, that are to be done, in their order."""
+        wanted = frozenset(self.runs)
+        runs = group.runs(self.seeds) if group else self.all_runs
+        return [run for run in runs if not wanted or run in wanted]
+
+    def part(self, runs: Collection[Run]) -> "Study":
+        """Returns the study of which only these runs are to be done, at least one.
+
+        The batches of a group become smaller if that many runs do not fill them, since an unfilled batch takes as long
+        as a full one. They have the form of those of the whole study, so that the results are the same (`part_size`).
+        """
+        found = self._replace(runs=tuple(runs))
+        groups = [
+            group._replace(
+                runs_per_batch=part_size(
+                    self.experiment, group.simulation, group.runs_per_batch, len(found.to_do(group))
+                )
+            )
+            for group in self.groups
+        ]
+        return found._replace(groups=groups)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -115,16 +155,13 @@ class Study(NamedTuple):
         return ids.pop() if len(ids) == 1 else self.experiment.baseline
 
 
-def runs_per_batch(experiment: Experiment, num_points: int, processes: int = 1) -> int:
+def runs_per_batch(experiment: Experiment, num_points: int) -> int:
     """Returns the number of runs in a batch of a group: engine.runs_per_batch, or the seeds of a point (at least 8).
 
-    The number is reduced so that the batches are of similar size and can be shared evenly among the processes. It does
-    not depend on the number of devices, so that a study can continue on other devices.
+    The number is reduced so that the batches are of similar size. It does not depend on the number of devices, so that
+    a study can continue on other devices.
     """
-    num_runs = num_points * experiment.seeds
-    wanted = experiment.engine.runs_per_batch or max(experiment.seeds, 8)
-    turns = -(-num_runs // (wanted * processes))
-    return -(-num_runs // min(turns * processes, num_runs))
+    return evenly(num_points * experiment.seeds, experiment.engine.runs_per_batch or max(experiment.seeds, 8))
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
@@ -151,13 +188,10 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
+@stages.stage("preparing the study")
 @own_files.told()
-def make_study(config: ConfigDict, processes: int = 1) -> Study:
+def make_study(config: ConfigDict) -> Study:
     """Checks a configuration, loads its data and builds its simulations. Nothing is written.
-
-    Args:
-      config: The configuration.
-      processes: The number of processes that share the study.
 
     Raises:
       UserError: If anything in the configuration is wrong.
@@ -183,12 +217,13 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
         rules = list(dict.fromkeys(member.network.mobility for member in members))
         source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
         if source not in datasets:
-            datasets[source] = load_dataset(source)
+            with stages.stage(f"loading data {source.name}"):
+                datasets[source] = load_dataset(source)
         dataset = datasets[source]
         if dataset is not None:
             model = members[0].model.name
             numbers_in(members[0], MODELS, model).check_sample(sample_of(dataset), model, dataset.name)
-        num_runs = runs_per_batch(members[0], len(members), processes)
+        num_runs = runs_per_batch(members[0], len(members))
         pretrained = weight_files.weights(members[0], dataset)
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
@@ -203,4 +238,4 @@ def make_study(config: ConfigDict, processes: int = 1) -> Study:
         groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
     starts = [start for group in groups for start in group.starts]
     inputs = digests((point.experiment for point in all_points), datasets, starts)
-    return Study(experiment, all_points, baselines, groups, seeds, inputs)
+    return Study(experiment, all_points, baselines, groups, seeds, inputs, streets=files.streets)

@@ -38,11 +38,44 @@ const mdfl = {
     return element;
   },
 
+  // Returns a tree whose unpacked arrays are nested lists, as plotly takes them, with null for what is missing.
+  plain(tree) {
+    if (Array.isArray(tree)) return tree.map(mdfl.plain);
+    if (tree === null || typeof tree !== "object") return tree;
+    if (!("values" in tree && "shape" in tree)) return Object.fromEntries(Object.entries(tree).map(([k, v]) => [k, mdfl.plain(v)]));
+    const rows = (axis, at) =>
+      Array.from({ length: tree.shape[axis] }, (_, i) => {
+        const next = at * tree.shape[axis] + i;
+        if (axis + 1 < tree.shape.length) return rows(axis + 1, next);
+        return Number.isFinite(tree.values[next]) ? tree.values[next] : null;
+      });
+    return rows(0, 0);
+  },
+
+  // Tells whether the page is shown in its dark theme.
+  isDark() {
+    return getComputedStyle(document.documentElement).colorScheme === "dark";
+  },
+
   // Returns the colours of the theme by the names of the style sheet: ink, soft, rule, paper, shade, ...
   colours() {
     const style = getComputedStyle(document.documentElement);
     const names = ["ink", "soft", "rule", "paper", "shade", "static", "mobile", "accent"];
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
+  },
+
+  // Returns a colour, given as #rrggbb, so light that it can be seen on the paper of the dark theme (contrast of 3 at least);
+  // in the light theme and on prints it stays as it is, as in the figures for papers.
+  visible(colour) {
+    const parse = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+    const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+    const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b); // WCAG 2
+    const { paper } = mdfl.colours();
+    if (!/^#[0-9a-f]{6}$/i.test(colour) || !/^#[0-9a-f]{6}$/i.test(paper)) return colour;
+    const ground = luminance(parse(paper));
+    let parts = parse(colour);
+    while (mdfl.isDark() && (luminance(parts) + 0.05) / (ground + 0.05) < 3) parts = parts.map((part) => part + (255 - part) / 8);
+    return "#" + parts.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("");
   },
 
   // Draws traces with plotly in the colours of the page. Call it again to change what is drawn.
@@ -61,25 +94,22 @@ const mdfl = {
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis/.test(key))]))
       whole[name] = { ...axis, ...layout[name] };
     const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
-    return Plotly.react(element, traces, whole, options);
+    return Plotly.react(element, traces.map(mdfl.seen), whole, options);
+  },
+
+  // Returns a trace of plotly whose colours can be seen in the theme; its numbers are those of the given trace.
+  seen(trace) {
+    const shown = (colour) => (Array.isArray(colour) ? colour.map(shown) : typeof colour === "string" ? mdfl.visible(colour) : colour);
+    const of = (part) => (part && "color" in part ? { ...part, color: shown(part.color) } : part);
+    const found = { ...trace };
+    for (const name of ["line", "marker", "error_x", "error_y"]) if (name in found) found[name] = of(found[name]);
+    return found;
   },
 };
 
 mdfl.register("plotly", (element, { traces, layout }) => {
-  const plain = (tree) => {
-    if (Array.isArray(tree)) return tree.map(plain);
-    if (tree === null || typeof tree !== "object") return tree;
-    if (!("values" in tree && "shape" in tree)) return Object.fromEntries(Object.entries(tree).map(([k, v]) => [k, plain(v)]));
-    const rows = (axis, at) => // plotly takes nested lists, and null for what is missing
-      Array.from({ length: tree.shape[axis] }, (_, i) => {
-        const next = at * tree.shape[axis] + i;
-        if (axis + 1 < tree.shape.length) return rows(axis + 1, next);
-        return Number.isFinite(tree.values[next]) ? tree.values[next] : null;
-      });
-    return rows(0, 0);
-  };
-  const given = plain(traces);
-  const draw = () => mdfl.plot(element, given, plain(layout));
+  const given = mdfl.plain(traces);
+  const draw = () => mdfl.plot(element, given, mdfl.plain(layout));
   draw();
   return draw;
 });
@@ -88,6 +118,7 @@ mdfl.start = async () => {
   const read = async (script) => mdfl.unpack(JSON.parse(script.textContent));
   mdfl.study = await read(document.getElementById("study"));
   const draw = async (panel) => {
+    panel.dataset.state = "drawing";
     const chart = panel.querySelector(".chart");
     try {
       const redraw = await mdfl.renderers[chart.dataset.kind](chart, await read(panel.querySelector("script")), mdfl.study);
@@ -104,21 +135,29 @@ mdfl.start = async () => {
       for (const { isIntersecting, target } of entries)
         if (isIntersecting) {
           seen.unobserve(target);
-          draw(target);
+          if (!target.dataset.state) draw(target);
         }
     },
     { rootMargin: "600px" },
   );
   for (const panel of document.querySelectorAll(".panel[data-kind]")) seen.observe(panel);
-  addEventListener("beforeprint", () => document.querySelectorAll(".panel[data-kind]:not([data-state])").forEach(draw));
   const redraw = () => mdfl.drawn.forEach((again) => again());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  matchMedia("print").addEventListener("change", redraw); // a print has the light colours, and all panels
+  addEventListener("beforeprint", () => document.querySelectorAll(".panel[data-kind]:not([data-state])").forEach(draw));
   const button = document.getElementById("theme");
   button.addEventListener("click", () => {
     const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+    root.dataset.theme = mdfl.isDark() ? "light" : "dark";
     redraw();
   });
+  // The links of the page leave the address as it is while a panel keeps its settings there.
+  document.querySelector("nav").addEventListener("click", (event) => {
+    const goal = event.target.hash && document.getElementById(event.target.hash.slice(1));
+    if (!goal || !location.hash.includes("=")) return;
+    event.preventDefault();
+    goal.scrollIntoView();
+  });
+  document.documentElement.dataset.state = "ready";
 };
 document.addEventListener("DOMContentLoaded", mdfl.start);

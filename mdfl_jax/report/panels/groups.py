@@ -1,5 +1,6 @@
 """The figure of two groups, mobile clients and all others: accuracy, its difference and contacts against rounds."""
 
+import html
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
 from mdfl_jax.report.read import Curve, Run
-from mdfl_jax.report.registry import figure
-from mdfl_jax.report.style import looks, main_axis
+from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.style import looks, main_axis, make_panels
 
 MAX_POINTS = 7  # the number of colours of the palette
-INK = "#333333"
+INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
 OTHERS_DASHES = (0, (4, 1.8))
 
 
@@ -51,29 +52,85 @@ def caption(run: Run) -> str:
     shown = shown_points(run)
     fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
-    some = " These are some of the points." if len(shown) < len(run.points) else ""
-    leads = []
+    some = f" Shown are {len(shown)} of {len(run.points)} points." if len(shown) < len(run.points) else ""
+    styles, leads = looks(run), []
     for p in shown:
         lead = run.points[p].get("group_gap", {}).get("mean", {})
         if lead.get("mean") is not None:
             half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
-            leads.append(f"{run.points[p]['id']}: {100 * lead['mean']:+.2f}{half}")
+            leads.append(f"{styles[p].label}: {100 * lead['mean']:+.2f}{half}")
     means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
+    band = " (band: 95 % Student-t interval)" if len(run.manifest["seeds"]) > 1 else ""
     return (
-        f"{who} clients: their test accuracy, the mobile ones' lead, and how many neighbours a client has met since the"
-        f" start, those met again counted again; means over the seeds.{means}{some}"
+        f"{who} clients: their test accuracy, the mobile ones' lead{band}, and how many neighbours a client has met"
+        f" since the start, those met again counted again; means over the seeds.{means}{some}"
     )
 
 
-@figure("groups", caption=caption, applies=lambda run: bool(shown_points(run)), place=30)
+def _chart(run: Run) -> Chart:
+    """Returns three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
+    accuracy: list[dict[str, Any]] = []
+    lead: list[dict[str, Any]] = []
+    met: list[dict[str, Any]] = []
+    styles = looks(run)
+    for p in shown_points(run):
+        curve, colour = run.curves[run.points[p]["id"]], styles[p].colour
+        label = html.escape(styles[p].label, quote=False)  # plotly understands a little HTML
+        of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
+        for name, who, dash in (("mobile", "mobile clients", "solid"), ("other", "other clients", "dash")):
+            of_group = {**of_point, "name": f"{label}, {who}", "showlegend": False}
+            of_group |= {"line": {"color": colour, "width": 2, "dash": dash}}
+            accuracy.append({**of_group, "y": 100 * curve.groups[f"accuracy_{name}"].mean(0)})
+            met.append({**of_group, "y": contacts(curve, name).mean(0)})
+        gap = 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
+        lead.append({**of_point, "name": label, "y": gap.mean(0), "line": {"color": colour, "width": 2}})
+        if len(gap) > 1:
+            half = stdtrit(len(gap) - 1, 0.975) * gap.std(0, ddof=1) / np.sqrt(len(gap))
+            band = {
+                "x": [*curve.rounds, *curve.rounds[::-1]],
+                "y": [*(gap.mean(0) + half), *(gap.mean(0) - half)[::-1]],
+            }
+            fill = {"fill": "toself", "fillcolor": f"rgba{(*_parts(colour), 0.14)}", "line": {"width": 0}}
+            lead.append({**of_point, **band, **fill, "hoverinfo": "skip", "showlegend": False})
+    keys = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [None],
+            "y": [None],
+            "name": name,
+            "line": {"color": KEY, "dash": dash},
+        }
+        for name, dash in (("mobile clients", "solid"), ("the others", "dash"))
+    ]
+    panels = (
+        ("test accuracy (%)", [*accuracy, *keys]),
+        ("lead of the mobile clients (points)", lead),
+        ("contacts of a client since the start", met),
+    )
+    return Chart("multiples", {"panels": [{"title": title, "x": "round", "traces": of} for title, of in panels]})
+
+
+def _parts(colour: str) -> tuple[int, ...]:
+    """Returns red, green and blue of a colour '#rrggbb', from 0 to 255."""
+    return tuple(bytes.fromhex(colour.removeprefix("#")))
+
+
+@figure(
+    "groups",
+    caption=caption,
+    applies=lambda run: bool(shown_points(run)),
+    place=30,
+    title="Mobile and other clients",
+    chart=_chart,
+)
 def groups(run: Run) -> Figure:
     """Draws the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
     shown, styles = shown_points(run), looks(run)
-    drawn = Figure(figsize=(9.6, 3.6))
-    accuracy, lead, met = drawn.subplots(1, 3)
+    drawn, (accuracy, lead, met) = make_panels(3, 3, 3.2, 3.6)
     lead.axhline(0, color=INK, linewidth=0.9)
     handles: list[Any] = []
     for p in shown:

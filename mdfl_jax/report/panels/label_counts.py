@@ -9,10 +9,16 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.errors import UserError
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.registry import figure
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks
+from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.settings import point_labels
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks, spaced
+
+# The total variation distance, as a share of its largest value, in words.
+LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))
+MAX_DATA = 12  # so many different divisions of the data are on the page; a sweep of alpha has one for each value
 
 
 def _counts(run: Run) -> np.ndarray:
@@ -21,16 +27,92 @@ def _counts(run: Run) -> np.ndarray:
     return counts
 
 
-def _caption(run: Run) -> str:
-    sizes, mobile, label = _counts(run).sum(1), run.array(0, "is_mobile"), looks(run)[0].label
+def divisions(run: Run) -> list[list[int]]:
+    """Returns the sweep points, by index, in groups that share the first seed's data."""
+    found: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
+    for p in range(len(run.points)):
+        counts = run.array(p, "label_counts")
+        if counts is not None:
+            found.setdefault((counts.shape, counts.astype(np.int64).tobytes()), []).append(p)
+    return list(found.values())
+
+
+def _mobile(run: Run, members: list[int]) -> np.ndarray:
+    """Returns which clients are mobile in any of some sweep points, [N] bool."""
+    masks = [mobile.astype(bool) for p in members if (mobile := run.array(p, "is_mobile")) is not None]
+    counts = run.array(members[0], "label_counts")
+    assert counts is not None
+    return np.any(masks, axis=0) if masks else np.zeros(len(counts), bool)
+
+
+def inequality(counts: np.ndarray) -> str:
+    """Returns a sentence that says how unequal the clients' data are (`mdfl_jax.data.heterogeneity`).
+
+    Args:
+      counts: [N, C] the number of samples of each client and class.
+    """
+    if not counts.sum():
+        return ""
+    found, classes, clients = heterogeneity(counts), counts.shape[1], counts.shape[0]
+    level = found.total_variation / max(1 - 1 / classes, 1e-9)
+    words = next(word for bound, word in LEVELS if level <= bound)
+    empty = f"; {found.empty:.0f} of {clients} clients hold none" if found.empty else ""
+    small, large = (f"{size:.0f}" for size in (found.smallest, found.largest))
+    sizes = (
+        f"Every client has {small} samples."
+        if small == large
+        else f"A client has {small} to {large} samples (Gini coefficient {found.size_gini:.2f}){empty}."
+    )
+    if classes == 1:
+        return sizes
     return (
-        f"Samples of each class that each client holds ({first_seed(run)}, {label}); blank: none; the shade is"
-        f" logarithmic. A client holds {sizes.min():.0f} to {sizes.max():.0f} samples in all"
-        + (f"; the {mobile.sum()} mobile clients are dark." if mobile is not None and mobile.any() else ".")
+        f"The labels are divided {words}: the mean total variation distance between a client's labels and all labels is"
+        f" {found.total_variation:.2f} (0: all alike; {1 - 1 / classes:.2f}: one class a client), and a client holds"
+        f" {found.effective_classes:.1f} effective classes of {classes} on average. {sizes}"
     )
 
 
-@figure("label_counts", caption=_caption, applies=lambda run: run.array(0, "label_counts") is not None, place=40)
+def _names(run: Run, groups: list[list[int]]) -> list[str]:
+    """Returns a name for each division: the settings that all its sweep points share, or some of the sweep points."""
+    shared = [axis for axis in run.axes if all(len({axis.texts[p] for p in members}) == 1 for members in groups)]
+    if shared:
+        labels = [spaced(label) for label in point_labels(run.points, shared)]
+        return [labels[members[0]] for members in groups]
+    labels = [look.label for look in looks(run)]
+    more = [f" and {len(members) - 2} more" if len(members) > 2 else "" for members in groups]
+    return ["; ".join(labels[p] for p in members[:2]) + others for members, others in zip(groups, more)]
+
+
+def _caption(run: Run) -> str:
+    groups = divisions(run)
+    told = f" {inequality(_counts(run))}" if len(groups) == 1 else ""
+    more = f" The first {MAX_DATA} of {len(groups)} divisions can be chosen." if len(groups) > MAX_DATA else ""
+    dark = "; the mobile clients are marked" if _mobile(run, groups[0]).any() else ""
+    which = f", at first of {_names(run, groups)[0]}" if len(groups) > 1 else ""
+    return (
+        f"Samples of each class that each client holds ({first_seed(run)}{which}); blank: none; the shade is"
+        f" logarithmic{dark}.{told}{more}"
+    )
+
+
+def _chart(run: Run) -> Chart:
+    """Returns the counts of each division of the data, with the labels of its sweep points and its sentence."""
+    found, groups = [], divisions(run)
+    for name, members in list(zip(_names(run, groups), groups))[:MAX_DATA]:
+        counts = run.array(members[0], "label_counts")
+        assert counts is not None
+        told = {"name": name, "mobile": _mobile(run, members), "told": inequality(counts)}
+        found.append(told | {"counts": counts.astype(np.int64)})
+    return Chart("label_counts", {"divisions": found})
+
+
+def _applies(run: Run) -> bool:
+    """Tells whether there is something to see: classes, or clients with different numbers of samples."""
+    counts = run.array(0, "label_counts")
+    return counts is not None and (counts.shape[1] > 1 or len(set(counts.sum(1))) > 1)
+
+
+@figure("label_counts", caption=_caption, applies=_applies, place=40, title="The clients' data", chart=_chart)
 def label_counts(run: Run) -> Figure:
     """Draws the number of samples of each class that each client of the first seed holds."""
     return draw_counts(_counts(run), run.array(0, "is_mobile"))

@@ -8,17 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.registry import figure
+from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import first_seed, looks
+from mdfl_jax.report.world import units_of
 
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
+MAX_COLUMNS = 1000  # of the raster on the page
 UNIT, INK, FAINT = "#D55E00", "#333333", "#c9c9c9"
 COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
-
-
-def units_of(text: str) -> np.ndarray:
-    """Parses the positions of road-side units, 'x,y; x,y; ...', into an array [U, 2]."""
-    return np.array([[float(number) for number in part.split(",")] for part in text.split(";") if part.strip()])
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
@@ -42,24 +39,69 @@ def _applies(run: Run) -> bool:
     return recorded and run.value(0, "server.pattern") == "roadside"
 
 
+def _meetings(run: Run) -> np.ndarray:
+    """Tells in which slots each client of the first sweep point is in the range of a unit, [R, N] bool."""
+    path, reach = run.array(0, "position"), float(run.value(0, "server.unit_range"))
+    assert path is not None
+    # A slot's meetings are determined at its beginning.
+    return at_unit(path[:-1].astype(float), units_of(run.value(0, "server.units")), reach)
+
+
 def _caption(run: Run) -> str:
+    met = _meetings(run)
+    slots, never = met.sum(axis=0), int((~met.any(axis=0)).sum())
+    none = f"; {never} of {len(slots)} clients never" if never else ""
     return (
-        f"Road-side units and the clients that pass them ({first_seed(run)}, {looks(run)[0].label}): a client meets the"
-        " server in the slots in which it is in the range of a unit; those of the routes shown have their colours."
+        f"When the clients are in the range of a road-side unit, where they meet the server ({first_seed(run)},"
+        f" {looks(run)[0].label}); the client with the most such slots is at the top. A client is there in"
+        f" {np.median(slots):.0f} of {len(met)} slots (median; from {slots.min()} to {slots.max()}){none}."
     )
 
 
-@figure("roadside", caption=_caption, applies=_applies, place=50)
+def _chart(run: Run) -> Chart:
+    """Returns a raster of slots and clients; of many slots, each column is the share of some in a row."""
+    met = _meetings(run)
+    order = np.argsort(-met.sum(axis=0), kind="stable")
+    wide = -(-len(met) // MAX_COLUMNS)
+    share = np.stack([part.mean(axis=0) for part in np.split(met, range(wide, len(met), wide))])  # [columns, N]
+    cells = {
+        "type": "heatmap",
+        "z": np.where(share > 0, share, np.nan).T[order].astype(np.float32),
+        "x": (wide * (np.arange(len(share)) + 0.5)).astype(np.float32) if wide > 1 else np.arange(len(share)),
+        "customdata": np.broadcast_to(order[:, None], share.T.shape).astype(np.int32),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, "#f6c49b"], [1, UNIT]],
+        "showscale": wide > 1,
+        "colorbar": {"title": {"text": "share of slots"}, "thickness": 12},
+        "hovertemplate": "client %{customdata}, slot %{x}<extra></extra>",
+    }
+    hidden = {"showgrid": False, "zeroline": False, "showticklabels": False}
+    layout = {
+        "height": 150 + int(np.clip(9 * met.shape[1], 150, 560)),
+        "xaxis": {"title": {"text": "slot"}, "range": [-0.5, len(met) - 0.5], "showgrid": False, "zeroline": False},
+        "yaxis": {"title": {"text": "clients, by slots at a unit"}, "autorange": "reversed"} | hidden,
+    }
+    return Chart("plotly", {"traces": [cells], "layout": layout})
+
+
+@figure(
+    "roadside",
+    caption=_caption,
+    applies=_applies,
+    place=50,
+    title="Road-side units and their meetings",
+    chart=_chart,
+)
 def roadside(run: Run) -> Figure:
     """Draws a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
     the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.
     """
-    path, text = run.array(0, "position"), run.value(0, "server.units")
+    path, reach = run.array(0, "position"), float(run.value(0, "server.unit_range"))
     assert path is not None
-    units, reach = units_of(text), float(run.value(0, "server.unit_range"))
-    met = at_unit(path[:-1].astype(float), units, reach)  # a slot's meetings are determined at its beginning
+    units, met = units_of(run.value(0, "server.units")), _meetings(run)
     slots, clients = met.shape
     order = np.argsort(-met.sum(axis=0), kind="stable")
     shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]

@@ -1,0 +1,51 @@
+"""Puts workdirs together as one study: other seeds, other sweep points, other machines, or shards.
+
+mdfl merge DIR DIR ... --workdir=OUT [--partial]
+python -m launch.merge DIR DIR ... --workdir=OUT [--partial]
+
+The workdirs are read and stay as they are. Neither the data nor the devices of the study are needed.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from mdfl_jax import stages
+from mdfl_jax.commands import common
+from mdfl_jax.commands.words import Each
+from mdfl_jax.errors import UserError
+
+_PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
+_PARTIAL = flags.DEFINE_bool("partial", False, "Write what is there, although runs of the whole study are missing.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
+_REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
+WORDS = {"part": Each(str)}
+DOES = "putting the studies together"
+
+
+def main() -> int:
+    """Merges the workdirs, prints the table of the whole study and makes its report."""
+    if not _PART.value:
+        raise UserError("the workdirs of the parts are missing, as in: mdfl merge runs/one runs/two --workdir=OUT")
+    if not _WORKDIR.value:
+        raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
+    common.setup_jax("", only_cpu=True)
+    from mdfl_jax.experiments.run.merge import merge
+    from mdfl_jax.report import tables
+    from mdfl_jax.report.files import read_json
+
+    out = Path(_WORKDIR.value)
+    summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
+    print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
+    if _REPORT.value:
+        with stages.stage("drawing tables, figures and the page"):
+            from mdfl_jax.report.page import write_report
+
+            path = write_report(out)
+        print(f"report: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,200 @@
+"""Makes the content of summary.json and history.npz from the records of a study.
+
+Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from mdfl_jax.experiments.results.at_target import to_target
+from mdfl_jax.experiments.results.files import accuracy_of, unmeasured
+from mdfl_jax.experiments.results.mobile_static import group_summary
+from mdfl_jax.experiments.results.records import Record, Stored, seeds_of
+from mdfl_jax.experiments.results.step_sizes import select
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
+
+
+def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Returns mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
+
+    >>> interval([0.5])
+    {'mean': 0.5, 'std': None, 'ci95': None}
+    """
+    values = np.asarray(values, np.float64)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return {"mean": mean, "std": None, "ci95": None}
+    with np.errstate(invalid="ignore"):  # values of diverged runs are not finite
+        std = float(values.std(ddof=1))
+    return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
+
+
+def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Returns the `interval` of values [S] over the seeds, and the values themselves as 'per_seed'."""
+    return interval(values) | {"per_seed": [float(v) for v in values]}
+
+
+def number(value: Any) -> float:
+    """Returns a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
+
+    >>> [number(0.5), number(None), number("-inf")]
+    [0.5, nan, -inf]
+    """
+    return math.nan if value is None else float(value)
+
+
+def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """Stacks the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
+
+    If only some runs have measured a metric, it is NaN in the others.
+    """
+    most = max(records, key=lambda record: len(record.arrays))
+    arrays = {
+        key: np.stack([record.arrays.get(key, np.full_like(values, np.nan)) for record in records])
+        if any(key not in record.arrays for record in records)
+        else np.stack([record.arrays[key] for record in records])
+        for key, values in most.arrays.items()
+    }
+    return arrays | {name: np.stack([record.facts[name] for record in records]) for name in most.facts}
+
+
+def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
+    """Returns the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
+
+    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.parts.RunFacts`, [S, ...].
+    """
+    arrays: dict[str, np.ndarray] = {"rounds": records[0][0].rounds}
+    for p, of_point in enumerate(records):
+        arrays |= {f"{p}/{key}": values for key, values in stacked(of_point).items()}
+    return arrays
+
+
+def _at_end(records: Sequence[Record], arrays: Mapping[str, np.ndarray], shown: Sequence[Shown]) -> dict[str, Any]:
+    """Returns what summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    entries: dict[str, Any] = {}
+    for metric in shown:
+        if metric.summary and metric.key in records[0].lines[-1]:
+            last = [number(record.lines[-1][metric.key]) for record in records]
+            entries[metric.key] = with_seeds(last) if metric.key in arrays else None
+    return entries
+
+
+def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Returns the first evaluated round at which the models were not finite, for each seed that diverged."""
+    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
+    if "objective" in arrays:
+        broken |= ~np.isfinite(arrays["objective"])
+    found = zip(records, broken)
+    return {str(record.seed): int(record.rounds[np.argmax(row)]) for record, row in found if row.any()}
+
+
+def summarize_point(
+    records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
+) -> dict[str, Any]:
+    """Returns the entry of one point in summary.json, without its name and its difference to the baseline.
+
+    Args:
+      records: The records of the point, one for each seed.
+      own: The metrics that are not built in.
+      target: The accuracy whose first round is reported.
+      judged: Whose accuracy is reported: "clients", or "global" for the global model.
+    """
+    arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
+    accuracy = accuracy_of(arrays, judged)  # [S, E]
+    messages = arrays["messages"].astype(np.float64)
+    worst, mobile = arrays["accuracy"].min(axis=2), arrays["is_mobile"]
+    moved = arrays["distance_moved"][:, -1][mobile]
+    in_double = [record.lines[-1].get("double_bits") for record in records]
+    known = {
+        metric.key: np.array([[number(line[metric.key]) for line in record.lines] for record in records])
+        for metric in shown
+        if TARGET in metric.where and metric.key in records[0].lines[-1]
+    }
+    return {
+        "final_accuracy": with_seeds(accuracy[:, -1]),
+        "best_accuracy": with_seeds(accuracy.max(axis=1)),
+        "worst_client_accuracy": None if unmeasured(worst) else with_seeds(worst[:, -1]),
+        **_at_end(records, arrays, shown),
+        **to_target(records[0].rounds, accuracy, arrays["bits_sent"], known, target),
+        "bits_sent_per_client": float(arrays["bits_sent"][:, -1].mean()),
+        "double_bits_per_client": None if None in in_double else float(np.mean([number(v) for v in in_double])),
+        "messages_per_client": float(messages[:, -1].mean()),
+        "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
+        **group_summary(arrays, mobile, with_seeds),
+        "diverged": _diverged(records, arrays),
+        "compile_seconds": sum(record.compile_seconds for record in records),
+        "run_seconds": sum(record.run_seconds for record in records),
+    }
+
+
+def _is_text_of(value: Any, text: str) -> bool:
+    """Tells whether a value of config.json is the one that a text on the command line means."""
+    if isinstance(value, bool | str):
+        try:
+            return str(value).lower() == text.lower() or (isinstance(value, str) and float(value) == float(text))
+        except ValueError:
+            return False
+    if isinstance(value, list | tuple):
+        return "x".join(map(str, value)) == text
+    try:
+        return value is not None and float(value) == float(text)
+    except ValueError:
+        return False
+
+
+def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
+    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
+
+    Args:
+      manifest: The content of config.json.
+    """
+    path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
+    points = [point["overrides"] for point in manifest["points"]]
+    others = [{name: value for name, value in point.items() if name != path} for point in points]
+    found: list[int | None] = []
+    for point, rest in zip(points, others):
+        same = [q for q, there in enumerate(points) if others[q] == rest and _is_text_of(there.get(path), text)]
+        found.append(same[0] if same and path in point else None)
+    return found
+
+
+def _difference(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> Any:
+    """Returns the difference of two points over the seeds that both have; None if they have none in common."""
+    ours, theirs = (dict(zip(seeds, of["final_accuracy"]["per_seed"])) for of, seeds in ((entry, own), (base, there)))
+    common = [seed for seed in own if seed in theirs]
+    if not common:
+        return None
+    found = interval(np.subtract([ours[seed] for seed in common], [theirs[seed] for seed in common]))
+    return {"mean": found["mean"], "ci95": found["ci95"]}
+
+
+def summarize(stored: Stored) -> dict[str, Any]:
+    """Returns the content of summary.json as a tree."""
+    manifest, config = stored.manifest, stored.manifest["config"]
+    target, judged = float(config["target"]), config.get("judged") or "clients"
+    entries, others = [], baselines(manifest)
+    for point, records in zip(manifest["points"], stored.records):
+        entry = {"id": point["id"], "overrides": point["overrides"]}
+        entry |= {"seeds": point["seeds"]} if "seeds" in point else {}
+        entries.append(entry | summarize_point(records, stored.own, target, judged))
+    seeds = [seeds_of(manifest, p) for p in range(len(entries))]
+    for p, (entry, other) in enumerate(zip(entries, others)):
+        entry["baseline"] = None if other is None else entries[other]["id"]
+        entry["difference_to_baseline"] = None
+        if other is not None:
+            entry["difference_to_baseline"] = _difference(entry, seeds[p], entries[other], seeds[other])
+    ids = {entries[other]["id"] for other in others if other is not None}
+    found = {"schema": SCHEMA, "baseline": ids.pop() if len(ids) == 1 else config.get("baseline") or ""}
+    found |= {"target": target, "points": entries}
+    if by := config.get("select"):
+        found["selected"] = select(entries, by)
+    if stored.own:
+        found["metrics"] = [metric._asdict() for metric in stored.own]
+    if stored.accuracy_is:
+        found["accuracy_is"] = stored.accuracy_is
+    return found

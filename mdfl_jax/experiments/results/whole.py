@@ -1,0 +1,159 @@
+"""Puts the results of several workdirs together as one study, for `launch.merge` and for ``--extend``."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mdfl_jax import model_files
+from mdfl_jax.experiments.results.files import dumps
+from mdfl_jax.experiments.results.identity import point_digests
+from mdfl_jax.experiments.results.records import Record, Stored, in_order, seeds_of
+from mdfl_jax.experiments.results.workdir import STREETS
+from mdfl_jax.experiments.results.write import write_results
+
+EXTENSION, RESULT, STATES = "extension", "result", "states"  # folders of a workdir, the second one in the first one
+
+
+class Source(NamedTuple):
+    """A workdir and what it holds."""
+
+    workdir: Path
+    stored: Stored
+
+
+def have_numbers(manifests: Sequence[Mapping[str, Any]]) -> bool:
+    """Tells whether all of these config.json have the numbers of members in effect, which older versions did not."""
+    return all("numbers" in point for manifest in manifests for point in manifest["points"])
+
+
+def by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
+    """Yields (what tells the run from all others, its record) for each run of a study."""
+    for name, records in zip(point_digests(stored.manifest, with_numbers), stored.records):
+        yield from (((name, record.seed), record) for record in records)
+
+
+def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Returns the content of config.json for a part of a study.
+
+    Args:
+      manifest: That of the whole study.
+      runs: (index of the point, seed) of each run of the part.
+
+    Returns:
+      The same, if these are all runs. Otherwise ``points`` and ``seeds`` are those of the part: a point with other
+      seeds than the others has its own entry ``seeds``, and the entry ``whole`` has the points and the seeds of the
+      whole study.
+    """
+    points, seeds, wanted = manifest["points"], manifest["seeds"], set(runs)
+    if len(wanted) == len(points) * len(seeds):
+        return dict(manifest)
+    own = {p: [seed for seed in seeds if (p, seed) in wanted] for p in range(len(points))}
+    shared = [seed for seed in seeds if any(seed in of_point for of_point in own.values())]
+    there = [points[p] | ({"seeds": of} if of != shared else {}) for p, of in own.items() if of]
+    whole = {"points": [{key: point[key] for key in ("id", "overrides")} for point in points], "seeds": seeds}
+    return {**manifest, "points": there, "seeds": shared, "whole": whole}
+
+
+def gathered(
+    manifest: dict[str, Any],
+    records: Mapping[tuple[str, int], Record],
+    sources: Sequence[Source],
+    with_numbers: bool = True,
+) -> Stored:
+    """Gathers the records of a whole study.
+
+    Args:
+      manifest: The content of its config.json. It says which points and seeds the study has.
+      records: The records, by the run as in `by_run`.
+      sources: The workdirs from which they are.
+      with_numbers: As in `point_digests`.
+    """
+    names = point_digests(manifest, with_numbers)
+    of_points = [[records[name, seed] for seed in seeds_of(manifest, p)] for p, name in enumerate(names)]
+    known = [metric for source in sources for metric in source.stored.own]
+    meanings = dict.fromkeys(source.stored.accuracy_is for source in sources if source.stored.accuracy_is)
+    return Stored(manifest, of_points, in_order(known, of_points), "; ".join(meanings))
+
+
+def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict[str, Any]:
+    """Writes the files of a study with the models and the last states of its parts.
+
+    Args:
+      folder: The folder, which must not exist. It appears when it is complete.
+      stored: The whole study.
+      sources: The workdirs of its parts. If two have a file of the same run, the one of the later workdir is taken.
+
+    Returns:
+      The content of summary.json.
+    """
+    making = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    for source in sources:
+        _take_models(making, stored.manifest, source)
+        _take_states(making, stored.manifest, source)
+        if (source.workdir / STREETS).is_file():
+            shutil.copy(source.workdir / STREETS, making)
+    wanted = sum(len(of_point) for of_point in stored.records)
+    if len(list((making / STATES).glob("*.npz"))) < wanted:  # rounds can be added to all runs or to none
+        shutil.rmtree(making / STATES, ignore_errors=True)
+    summary = write_results(making, stored)
+    making.replace(folder)
+    return summary
+
+
+def publish(workdir: Path) -> None:
+    """Moves the files of `extension/result` to the workdir, in place of earlier ones, and removes `extension`.
+
+    If this is interrupted, the next call goes on. Without such a folder nothing is done.
+    """
+    extension = workdir / EXTENSION
+    if not (extension / RESULT).is_dir():
+        return
+    for new in sorted((extension / RESULT).iterdir()):
+        old = workdir / new.name
+        if old.is_dir():
+            shutil.rmtree(extension / "old", ignore_errors=True)
+            old.replace(extension / "old")
+        new.replace(old)
+    shutil.rmtree(extension)
+
+
+def _places(manifest: Mapping[str, Any]) -> dict[str, tuple[int, set[int]]]:
+    """Returns the index and the seeds of each sweep point, by what tells it from all others."""
+    names = point_digests(manifest, have_numbers([manifest]))
+    return {name: (p, set(seeds_of(manifest, p))) for p, name in enumerate(names)}
+
+
+def _take_models(folder: Path, manifest: Mapping[str, Any], source: Source) -> None:
+    """Copies the kept models of the runs of a study, with the name and the place that their points have there."""
+    places = _places(manifest)
+    study = hashlib.sha256(dumps(manifest["config"]).encode()).hexdigest()[:16]
+    for name, (there, _) in _places(source.stored.manifest).items():
+        if name not in places:
+            continue
+        p, seeds = places[name]
+        for path in sorted((source.workdir / model_files.FOLDER / str(there)).glob("*.safetensors")):
+            header, _ = model_files.read_header(path)
+            if header.seed in seeds:
+                point = manifest["points"][p]["id"]
+                of_study = header._replace(study=study, name=manifest["name"], point=point, point_index=p)
+                model_files.write(folder / model_files.FOLDER / str(p) / path.name, of_study, model_files.read(path))
+
+
+def _take_states(folder: Path, manifest: Mapping[str, Any], source: Source) -> None:
+    """Takes over the last states of the runs of a study, as links where the file system has them."""
+    for name, (_, seeds) in _places(manifest).items():
+        for seed in seeds:
+            path = source.workdir / STATES / f"{name}-{seed}.npz"
+            if path.is_file():
+                new = folder / STATES / path.name
+                new.parent.mkdir(exist_ok=True)
+                new.unlink(missing_ok=True)
+                try:
+                    os.link(path, new)
+                except OSError:
+                    shutil.copy2(path, new)

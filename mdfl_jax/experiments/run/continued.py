@@ -1,0 +1,98 @@
+"""Further rounds of finished runs: whether they may be added, and the unfinished study from which they are run."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
+from mdfl_jax.experiments.build.traces import TraceFiles
+from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints
+from mdfl_jax.experiments.results.files import write_json
+from mdfl_jax.experiments.run import states
+from mdfl_jax.experiments.run.batch import batches_of
+from mdfl_jax.experiments.run.manifest import manifest_of
+from mdfl_jax.experiments.run.study import Group, Study
+from mdfl_jax.simulation import Simulation
+
+
+def _text(simulation: Simulation, hparams: Any) -> str:
+    """Returns the programs of a simulation as text. Equal texts are equal programs, with the same constants."""
+    key = jax.random.key(0)
+    first = jax.jit(simulation.init).lower(simulation.data, hparams, key)
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams, key)
+    return first.as_text() + jax.jit(simulation.advance).lower(simulation.data, hparams, key, carry).as_text()
+
+
+def _is_independent(study: Study, group: Group, rounds: int) -> bool:
+    """Tells whether the programs and the numbers of a group are the same for a study of so many rounds."""
+    members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
+    tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
+    simulation = build_simulation(members[0], group.dataset, group.rules, group.simulation.mesh, tree)
+    try:
+        numbers = [hparams_of(m, group.rules, files.params(m, group.rules), simulation.link_load) for m in members]
+    except UserError:
+        return False
+    for mine, other in zip(group.hparams, numbers):
+        here, there = (jax.tree.flatten(tree) for tree in (mine, other))
+        if str(here[1]) != str(there[1]) or not all(np.array_equal(x, y) for x, y in zip(here[0], there[0])):
+            return False
+    return _text(simulation, numbers[0]) == _text(group.simulation, group.hparams[0])
+
+
+def check(study: Study, workdir: Path, rounds: int) -> None:
+    """Checks that the runs of a study in a workdir can go on.
+
+    Args:
+      study: The study with more rounds, of which the runs that go on are to be done.
+      workdir: The folder with their last states.
+      rounds: The rounds that they have done.
+
+    Raises:
+      UserError: If a last state is not there, or if anything depends on the number of rounds in all, so that the first
+        rounds would be others in a study of more rounds.
+    """
+    words = f"rounds is {rounds} there and {study.experiment.rounds} here"
+    if absent := states.missing(workdir, study, study.to_do()):
+        point, seed = study.points[absent[0].point].id, absent[0].seed
+        raise UserError(
+            f"--workdir={workdir}: {words}, and the last state of point {point!r}, seed {seed}, was not kept "
+            "(engine.states_mib); rounds cannot be added"
+        )
+    for group in study.groups:
+        if study.to_do(group) and not _is_independent(study, group, rounds):
+            raise UserError(
+                f"--workdir={workdir}: {words}, and rounds cannot be added, since the first ones of point "
+                f"{study.points[group.points[0]].id!r} depend on the number of rounds in all, as with a cosine step "
+                "size, with road-side units or with a trace"
+            )
+
+
+def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
+    """Makes the folder of an unfinished study whose batches wait for their further rounds.
+
+    Args:
+      study: As in `check`.
+      workdir: The folder with the last states.
+      folder: The folder to make. It appears when it is complete.
+      rounds: The rounds that the runs have done.
+
+    Raises:
+      UserError: If a last state cannot be read.
+    """
+    making = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    checkpoints, names = Checkpoints(making / "checkpoints"), states.names(study)
+    done = rounds // study.experiment.eval_every
+    waiting: dict[int, tuple[int, Arrays | None]] = {}
+    for batch in batches_of(study):
+        arrays = states.read_batch(workdir, names, batch.group, batch.runs)
+        checkpoints.save({}, waiting | {batch.number: (done, arrays)})
+        waiting[batch.number] = (done, None)
+    write_json(making / "config.json", manifest_of(study))
+    making.replace(folder)

@@ -1,0 +1,129 @@
+"""Extends the study in a workdir by further runs and rounds, without running again what is there.
+
+The missing runs, and the further rounds of those that are there, are run as parts of the wanted study in folders of
+their own, in `extension` of the workdir. Until they have ended, the files of the workdir stay as they are. Then the
+whole is written to `extension/result`, and its files take the place of the earlier ones. A kill at any instant loses
+nothing: the same command goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.experiments.results.files import plain, write_json
+from mdfl_jax.experiments.results.identity import Comparison
+from mdfl_jax.experiments.results.provenance import merged_provenance
+from mdfl_jax.experiments.results.records import joined, read
+from mdfl_jax.experiments.results.whole import (
+    EXTENSION,
+    RESULT,
+    Source,
+    by_run,
+    gathered,
+    have_numbers,
+    publish,
+    write_whole,
+)
+from mdfl_jax.experiments.run import continued
+from mdfl_jax.experiments.run.manifest import manifest_of, places
+from mdfl_jax.experiments.run.study import Run, Study
+
+RunPart = Callable[[Study, Path, bool], Any]
+_PLAN, _ROUNDS, _RUNS = "plan.json", "rounds", "runs"  # in the folder of the extension
+
+
+def extend(
+    study: Study, workdir: Path, compared: Comparison, log: Callable[[str], None], run_part: RunPart
+) -> dict[str, Any]:
+    """Extends a finished study to a wanted one.
+
+    Args:
+      study: The wanted study, with batches that fit the memory.
+      workdir: The folder of the finished study.
+      compared: How the wanted study differs from it.
+      log: A function that takes lines for the user.
+      run_part: A function that runs a part of the study into a folder, or continues it there. Its third argument tells
+        whether another part follows.
+
+    Returns:
+      The content of summary.json.
+
+    Raises:
+      UserError: If rounds are to be added and cannot be, or if a file cannot be read.
+      Interrupted: As ``run_part``. What was done is saved.
+    """
+    in_study = list(places(study))
+    missing = {Run(in_study[p], seed) for p, seed in compared.missing}
+    there = [run for run in study.to_do() if run not in missing]
+    folder, sources = workdir / EXTENSION, [Source(workdir, read(workdir))]
+    before, after = compared.rounds
+    if after > before:
+        _begin(study, workdir, log, lambda: continued.check(study.part(there), workdir, before))
+        if not (folder / _ROUNDS).is_dir():
+            continued.prepare(study.part(there), workdir, folder / _ROUNDS, before)
+        log(f"{_count(there)} in {workdir} {'go' if len(there) > 1 else 'goes'} on from round {before} to {after}")
+        run_part(study.part(there), folder / _ROUNDS, bool(missing))
+        sources.append(Source(folder / _ROUNDS, read(folder / _ROUNDS)))
+    else:
+        _begin(study, workdir, log, lambda: None)
+    if missing:
+        log(f"{_count(missing)} {'are' if len(missing) > 1 else 'is'} added to the {len(there)} in {workdir}")
+        run_part(study.part(missing), folder / _RUNS, False)
+        sources.append(Source(folder / _RUNS, read(folder / _RUNS)))
+    return put_together(study, workdir, sources)
+
+
+def put_together(study: Study, workdir: Path, sources: list[Source]) -> dict[str, Any]:
+    """Writes a whole study from workdirs with its runs, in place of what a workdir holds, and returns the summary.
+
+    Args:
+      study: The whole study.
+      workdir: The folder.
+      sources: The workdirs. The records of a run that is in several of them are joined in their order.
+    """
+    manifest = plain(manifest_of(study))
+    numbers = have_numbers([manifest, *(source.stored.manifest for source in sources)])
+    records = dict(by_run(sources[0].stored, numbers))
+    for source in sources[1:]:
+        for run, record in by_run(source.stored, numbers):
+            records[run] = joined(records[run], record) if run in records else record
+    if len(sources) > 1:
+        manifest |= merged_provenance([source.stored.manifest for source in sources])
+    else:  # nothing was run
+        there = sources[0].stored.manifest
+        manifest |= {
+            name: there[name] for name in ("command", "commit", "versions", "devices", "parts") if name in there
+        }
+    summary = write_whole(workdir / EXTENSION / RESULT, gathered(manifest, records, sources, numbers), sources)
+    publish(workdir)
+    return summary
+
+
+def _count(runs: Any) -> str:
+    return f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+
+
+def _begin(study: Study, workdir: Path, log: Callable[[str], None], check: Callable[[], None]) -> None:
+    """Begins an extension, or checks that the one under way is to the same study; if it is to another, it is dropped.
+
+    Args:
+      study: The wanted study.
+      workdir: The folder of the study that is extended.
+      log: A function that takes lines for the user.
+      check: A function that raises an error if the study cannot be extended; nothing is written then.
+    """
+    folder, manifest = workdir / EXTENSION, plain(manifest_of(study))
+    plan = {name: manifest[name] for name in ("config", "points", "seeds")}
+    try:
+        if json.loads((folder / _PLAN).read_text()) == plan:
+            return
+    except (OSError, ValueError):
+        pass
+    check()
+    if folder.exists():
+        log(f"{folder} holds an unfinished extension to another study, which is dropped")
+        shutil.rmtree(folder)
+    folder.mkdir()
+    write_json(folder / _PLAN, plan)

@@ -1,0 +1,56 @@
+"""The content of config.json: which study, or which part of it, a workdir holds, and how it was made."""
+
+import dataclasses
+from typing import Any
+
+from mdfl_jax.experiments.config.families import effective
+from mdfl_jax.experiments.config.points import Point, static_key
+from mdfl_jax.experiments.results.files import plain
+from mdfl_jax.experiments.results.identity import digest, flat, of_runs
+from mdfl_jax.experiments.results.provenance import provenance
+from mdfl_jax.experiments.results.whole import restricted
+from mdfl_jax.experiments.run.study import Study
+from mdfl_jax.metrics.declare import SCHEMA
+
+
+def places(study: Study) -> dict[int, int]:
+    """Returns the index in the files of each sweep point of which runs are to be done, by its index in the study."""
+    wanted = {run.point for run in study.runs} or set(range(len(study.points)))
+    return {point: place for place, point in enumerate(sorted(wanted))}
+
+
+def _entry(point: Point) -> dict[str, Any]:
+    program = digest(of_runs(plain(flat(dataclasses.asdict(static_key(point.experiment))))))
+    numbers = effective(point.experiment)
+    return {"id": point.id, "overrides": point.overrides, "numbers": numbers, "program": program}
+
+
+def wanted(study: Study) -> dict[str, Any]:
+    """Returns the part of config.json that says which runs are wanted: the configuration, the points and the seeds.
+
+    If only some runs of a study are to be done, it is that of a part (`mdfl_jax.experiments.results.whole.restricted`).
+    """
+    entries = [_entry(point) for point in study.points]
+    found: dict[str, Any] = {"config": study.config, "points": entries, "seeds": list(study.seeds)}
+    return restricted(found, [(run.point, run.seed) for run in study.to_do()])
+
+
+def manifest_of(study: Study) -> dict[str, Any]:
+    """Returns the content of config.json for a running study."""
+    found = wanted(study)
+    return {
+        "schema": SCHEMA,
+        "name": study.experiment.name,
+        "title": study.experiment.title,
+        "status": "running",
+        "config": found.pop("config"),
+        "points": found.pop("points"),
+        "seeds": found.pop("seeds"),
+        **({"shard": study.shard} if study.shard else {}),
+        **found,
+        "pretrained": study.pretrained,
+        "runs_per_batch": [group.runs_per_batch for group in study.groups],
+        **provenance(),
+        "compile_seconds": None,
+        "run_seconds": None,
+    }

@@ -1,0 +1,152 @@
+"""The last states of a study's runs, in the folder `states` of its workdir, from which further rounds can begin.
+
+There is a file for each run. It has the arrays of a checkpoint (`mdfl_jax.experiments.results.checkpoint`) with the
+metrics of the last evaluation only, since the earlier ones are in the results. Its name tells the run by its resolved
+configuration and its seed, so that it stays the same if a study gets further sweep points.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import jax
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.results.checkpoint import Arrays, read_arrays, write_arrays
+from mdfl_jax.experiments.results.identity import point_digests
+from mdfl_jax.experiments.run.events import Ended, Event
+from mdfl_jax.experiments.run.manifest import wanted
+from mdfl_jax.experiments.run.study import Group, Run, Study
+
+FOLDER = "states"
+_SECONDS, _LEAF, _ROUND = (
+    "wall/seconds",
+    "carry/",
+    "carry/0000",
+)  # the round is the first field of a state (`mdfl_jax.parts.Carry`)
+MIB = 2**20
+
+
+def state_bytes(group: Group) -> int:
+    """Returns the bytes of the last state of a run, without the data of the clients, which are drawn again."""
+    simulation = group.simulation
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    leaves = jax.tree.leaves(jax.eval_shape(simulation.kept, carry))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+def states_mib(study: Study) -> float:
+    """Returns about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
+    return sum(len(group.points) * len(study.seeds) * state_bytes(group) for group in study.groups) / MIB
+
+
+def are_kept(study: Study) -> bool:
+    """Tells whether a study keeps the last states of its runs: whether they fit ``engine.states_mib``."""
+    return states_mib(study) <= study.experiment.engine.states_mib
+
+
+def notes(study: Study) -> list[str]:
+    """Returns a line for the plan if the last states are not kept, so that rounds cannot be added later."""
+    size, most = states_mib(study), study.experiment.engine.states_mib
+    if size <= most:
+        return []
+    return [f"  last states take {size:,.1f} MiB, and engine.states_mib is {most}: --extend cannot add rounds later"]
+
+
+def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
+    """Returns the shapes and types of the leaves of a run's last state by their name, in their order.
+
+    A name is the path of the leaf, in which the mobility rules of the program have their names in place of an index. So
+    a state can go on in a program with further rules: only the state of a run's own rule ever changes.
+    """
+    simulation = group.simulation
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(simulation.kept, carry))
+    by_rule = lambda found: f".rules[{group.rules[int(found[1])]}]"  # noqa: E731
+    return {re.sub(r"\.rules\[(\d+)\]", by_rule, jax.tree_util.keystr(path)): leaf for path, leaf in leaves}
+
+
+def names(study: Study) -> list[str]:
+    """Returns the name that the files of each sweep point have before the seed. Those of the whole study are given."""
+    return point_digests(wanted(study._replace(runs=())))
+
+
+def path_of(workdir: Path, name: str, seed: int) -> Path:
+    """Returns the file of a run."""
+    return workdir / FOLDER / f"{name}-{seed}.npz"
+
+
+class StateFiles:
+    """The sink that writes the last states of the runs of each batch, if the study keeps them."""
+
+    def __init__(self, study: Study, workdir: Path):
+        self.workdir, self.kept = workdir, are_kept(study)
+        self.names = names(study) if self.kept else []
+
+    def take(self, event: Event) -> None:
+        """Writes a file for each run of a batch that has ended."""
+        if not isinstance(event, Ended) or event.state is None or not self.kept:
+            return
+        arrays = event.state()
+        del arrays[_SECONDS]
+        for name, values in event.result.metrics.items():
+            arrays[name] = values[:, -1:]
+        # Of a batch whose runs have all stopped, the host has counted the further rounds.
+        arrays[_ROUND] = event.result.metrics.round[:, -1].astype(arrays[_ROUND].dtype)
+        for i, name in enumerate(leaf_names(event.batch.group)):
+            arrays[_LEAF + name] = arrays.pop(f"{_LEAF}{i:04d}")
+        for i, run in enumerate(event.batch.runs):
+            path = path_of(self.workdir, self.names[run.point], run.seed)
+            try:
+                path.parent.mkdir(exist_ok=True)
+                part = path.with_suffix(".part.npz")
+                write_arrays(part, {name: values[i] for name, values in arrays.items()})
+                part.replace(path)
+            except OSError as error:
+                raise UserError(f"{path}: the state cannot be written: {error.strerror or error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def read_batch(workdir: Path, study_names: Sequence[str], group: Group, runs: Sequence[Run]) -> Arrays:
+    """Reads the last states of runs as the arrays of a checkpoint, from which their batch goes on.
+
+    Args:
+      workdir: The folder of the study.
+      study_names: As `names` returns them.
+      group: The group of the runs. Its program may have mobility rules that the earlier one did not have.
+      runs: The runs of the batch.
+
+    Raises:
+      UserError: If a file is absent or damaged, or if a state does not fit the program.
+    """
+    each, leaves = [], leaf_names(group)
+    for run in runs:
+        path = path_of(workdir, study_names[run.point], run.seed)
+        found = read_arrays(path, "the last state of the run cannot be read, so that no rounds can be added to it")
+        if wrong := [name for name, leaf in leaves.items() if found.get(_LEAF + name, leaf).shape != leaf.shape]:
+            raise UserError(
+                f"{path}: the last state does not fit the program with the other sweep points ({wrong[0]}); add the "
+                "rounds first, and then the sweep points"
+            )
+        each.append(found)
+    shared = [name for name in each[0] if not name.startswith(_LEAF)]
+    arrays = {name: np.stack([of_run[name] for of_run in each]) for name in shared}
+    for i, (name, leaf) in enumerate(leaves.items()):
+        rows = [of_run.get(_LEAF + name) for of_run in each]
+        arrays[f"{_LEAF}{i:04d}"] = np.stack([np.zeros(leaf.shape, leaf.dtype) if row is None else row for row in rows])
+        arrays[f"start/{i:04d}"] = np.array([row is None for row in rows])
+    return arrays | {_SECONDS: np.zeros(2)}
+
+
+def missing(workdir: Path, study: Study, runs: Iterable[Run]) -> list[Run]:
+    """Returns the runs whose last state is not there."""
+    found = names(study)
+    return [run for run in runs if not path_of(workdir, found[run.point], run.seed).is_file()]

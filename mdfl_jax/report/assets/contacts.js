@@ -1,0 +1,41 @@
+"use strict";
+// The contacts: one of several pictures, each with a line for each sweep point. The reader chooses the picture.
+mdfl.register("contacts", (element, { views }) => {
+  const box = mdfl.make("div");
+  const about = mdfl.make("p", { class: "note", role: "status" });
+  let chosen = 0;
+
+  const draw = () => {
+    const { x, y, about: words, logx, logy, lines } = views[chosen];
+    about.textContent = words;
+    const traces = lines.map(({ name, colour, dash, ...values }) => ({
+      type: "scatter",
+      mode: values.x.values.length > 1 ? "lines" : "markers",
+      name,
+      x: mdfl.plain(values.x),
+      y: mdfl.plain(values.y),
+      line: { color: colour, dash, width: 2 },
+      marker: { color: colour },
+      hovertemplate: `%{y:.3~g}<extra>%{fullData.name}</extra>`,
+    }));
+    const scale = (title, logarithmic) => ({ title: { text: title }, type: logarithmic ? "log" : "linear", ...(logarithmic ? { dtick: 1 } : {}) });
+    const layout = {
+      height: 420,
+      hovermode: "x unified",
+      showlegend: true,
+      xaxis: { ...scale(x, logx), hoverformat: ".4~g" },
+      yaxis: { ...scale(y, logy), ...(logy ? {} : { rangemode: "tozero" }) },
+    };
+    return mdfl.plot(box, traces, layout);
+  };
+
+  const options = views.map(({ label }, i) => mdfl.make("option", { value: i, text: label }));
+  const change = (event) => {
+    chosen = Number(event.target.value);
+    draw();
+  };
+  const select = mdfl.make("select", { id: "contacts-view", onchange: change }, ...options);
+  element.append(mdfl.make("div", { class: "find" }, mdfl.make("label", { for: "contacts-view", text: "Show" }), select), about, box);
+  draw();
+  return draw;
+});

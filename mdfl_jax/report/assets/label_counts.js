@@ -1,0 +1,75 @@
+"use strict";
+// The clients' data: the number of samples of each client above a heat map of clients and classes. If sweep points differ
+// in their data, the reader chooses the division.
+mdfl.register("label_counts", (element, { divisions }) => {
+  const box = mdfl.make("div");
+  const told = mdfl.make("p", { class: "note", role: "status" });
+  let chosen = 0;
+
+  const draw = () => {
+    const { counts, mobile, told: words } = divisions[chosen];
+    const [clients, classes] = counts.shape;
+    const at = (i, c) => counts.values[i * classes + c];
+    const all = Array.from({ length: clients }, (_, i) => i);
+    const rows = Array.from({ length: classes }, (_, c) => all.map((i) => at(i, c)));
+    const sizes = all.map((i) => rows.reduce((sum, row) => sum + row[i], 0));
+    const dark = mdfl.isDark();
+    const { ink, paper, static: grey, mobile: strong } = mdfl.colours();
+    const roomy = (box.clientWidth - 80) / clients >= 24 && classes <= 30; // else the numbers are in the hover text only
+    const kind = (i) => (mobile.values[i] ? "mobile" : "static");
+    const bars = (of, name, color) => ({
+      type: "bar",
+      name,
+      x: all.filter((i) => mobile.values[i] === of),
+      y: all.filter((i) => mobile.values[i] === of).map((i) => sizes[i]),
+      yaxis: "y2",
+      marker: { color },
+      hovertemplate: "client %{x}: %{y} samples<extra></extra>",
+    });
+    const cells = {
+      type: "heatmap",
+      x: all,
+      y: rows.map((_, c) => c),
+      z: rows.map((row) => row.map((count) => (count > 0 ? Math.log10(count) : null))),
+      customdata: rows.map((row) => row.map((count, i) => [count, kind(i)])),
+      text: rows.map((row) => row.map((count) => (count > 0 ? String(count) : ""))),
+      texttemplate: roomy ? "%{text}" : "",
+      textfont: { size: 11 },
+      // From a shade beside the paper to the strongest contrast to it, the blues of the figures for papers.
+      colorscale: dark ? [[0, "#1b3a57"], [1, "#a9d3f5"]] : [[0, "#d9e8f5"], [1, "#08306b"]],
+      zmin: Math.log10(0.5),
+      showscale: !roomy,
+      colorbar: { title: { text: "samples" }, tickvals: [0, 1, 2, 3, 4, 5], ticktext: ["1", "10", "100", "1000", "10,000", "100,000"], thickness: 12 },
+      hovertemplate: "client %{x} (%{customdata[1]}), class %{y}: %{customdata[0]} samples<extra></extra>",
+      xgap: clients <= 60 ? 1 : 0,
+      ygap: classes <= 40 ? 1 : 0,
+    };
+    const some = mobile.values.some(Boolean);
+    const layout = {
+      height: 190 + Math.min(520, Math.max(150, 22 * classes)),
+      barmode: "overlay",
+      bargap: 0.15,
+      showlegend: some,
+      xaxis: { title: { text: "client" }, anchor: "y", showgrid: false, zeroline: false, dtick: clients <= 25 && roomy ? 1 : undefined },
+      yaxis: { title: { text: "class" }, domain: [0, 0.72], autorange: "reversed", showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
+      yaxis2: { title: { text: "samples" }, domain: [0.77, 1] },
+      plot_bgcolor: paper,
+      font: { family: "system-ui, sans-serif", size: 13, color: ink },
+    };
+    told.textContent = divisions.length > 1 ? words : "";
+    return mdfl.plot(box, [cells, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
+  };
+
+  if (divisions.length > 1) {
+    const options = divisions.map(({ name }, i) => mdfl.make("option", { value: i, text: name }));
+    const change = (event) => {
+      chosen = Number(event.target.value);
+      draw();
+    };
+    const select = mdfl.make("select", { id: "division", onchange: change }, ...options);
+    element.append(mdfl.make("div", { class: "find" }, mdfl.make("label", { for: "division", text: "Data of" }), select));
+  }
+  element.append(box, told);
+  draw();
+  return draw;
+});

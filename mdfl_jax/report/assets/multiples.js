@@ -1,0 +1,38 @@
+"use strict";
+// Small multiples: panels beside each other with one legend, as many in a row as the width has room for. Each panel is
+// {title, x, y, traces, range}: x and y are the titles of its axes, and traces are those of plotly. It may have further
+// entries of plotly's axes as xaxis and yaxis.
+mdfl.register("multiples", (element, { panels, height = 250, width = 300 }) => {
+  const given = panels.map((panel) => mdfl.plain(panel));
+  let columns = 0;
+
+  const draw = () => {
+    const room = Math.max(200, element.clientWidth);
+    columns = Math.max(1, Math.min(given.length, Math.floor(room / width)));
+    const rows = Math.ceil(given.length / columns);
+    const whole = rows * (height + 90);
+    const [aside, below] = [75 / room, 90 / whole]; // between the panels, for titles and labels
+    const wide = (1 - (columns - 1) * aside) / columns;
+    const high = (1 - (rows - 1) * below) / rows;
+    const layout = { height: whole + 90, annotations: [], hovermode: "closest" };
+    const traces = given.flatMap((panel, k) => {
+      const [left, top] = [(k % columns) * (wide + aside), 1 - Math.floor(k / columns) * (high + below)];
+      const n = k ? String(k + 1) : "";
+      layout[`xaxis${n}`] = { title: { text: panel.x, standoff: 6 }, domain: [left, left + wide], anchor: `y${n}`, ...panel.xaxis };
+      layout[`yaxis${n}`] = { domain: [top - high, top], anchor: `x${n}`, ...(panel.range ? { range: panel.range } : {}), ...panel.yaxis };
+      const place = { x: left, xref: "paper", xanchor: "left", y: top, yref: "paper", yanchor: "bottom", align: "left" };
+      layout.annotations.push({ ...place, text: panel.title, showarrow: false });
+      return panel.traces.map((trace) => ({ ...trace, xaxis: `x${n}`, yaxis: `y${n}` }));
+    });
+    layout.legend = { orientation: "h", x: 0, y: 1 + 30 / whole, yanchor: "bottom" };
+    layout.margin = { l: 50, r: 12, t: 90, b: 45 };
+    return mdfl.plot(element, traces, layout);
+  };
+
+  new ResizeObserver(() => {
+    const fitting = Math.max(1, Math.min(given.length, Math.floor(Math.max(200, element.clientWidth) / width)));
+    if (fitting !== columns) draw();
+  }).observe(element);
+  draw();
+  return draw;
+});

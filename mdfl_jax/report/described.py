@@ -1,0 +1,146 @@
+"""Describes the experiment of a study in words, from its configuration and its recorded positions."""
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any
+
+from mdfl_jax.report.read import Run
+from mdfl_jax.report.settings import show
+from mdfl_jax.report.style import spaced
+from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, world_of
+
+MANY = 9  # of more numbers, only the first and the last are told
+
+
+def setting(run: Run) -> str:
+    """Describes the experiment in sentences. A setting that varies is given with all its values."""
+    words = _Words(run)
+    sentences = (_who(words), _split(words), _meeting(words), _length(words), _varied(words))
+    return " ".join(f"{text.strip()}." for text in sentences if text)
+
+
+class _Words:
+    """The settings of a study as texts; it remembers which of them were told."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.axes = {axis.path: axis for axis in run.axes}
+        self.told: set[str] = set()
+
+    def value(self, path: str) -> str | None:
+        """Returns the value of a setting, or all its values if it varies; None if it has none."""
+        self.told.add(path)
+        if path not in self.axes:
+            plain = self.run.value(0, path)
+            return None if plain is None or plain == "" else _told(show(plain))
+        found = dict(zip(self.axes[path].texts, self.axes[path].values))
+        if len(found) > MANY and all(isinstance(value, int | float) for value in found.values()):
+            ordered = sorted(found, key=lambda text: found[text])
+            return f"{len(found)} values from {_told(ordered[0])} to {_told(ordered[-1])}"
+        *first, last = map(_told, found)
+        return f"{', '.join(first)} or {last}"
+
+    def clause(self, template: str, path: str) -> str:
+        """Returns a template with the value of a setting, or "" if it has none."""
+        text = self.value(path)
+        return "" if text is None else template.format(text)
+
+    def everywhere(self, test: Callable[[int], Any]) -> bool:
+        """Tells whether a test holds for all sweep points, given by index."""
+        return all(test(p) for p in range(len(self.run.points)))
+
+    def has(self, path: str) -> bool:
+        """Tells whether a setting is neither empty nor zero in all sweep points."""
+        return self.everywhere(lambda p: self.run.value(p, path))
+
+
+def _told(text: str) -> str:
+    return "infinity" if text == "inf" else spaced(text)
+
+
+def _is_drawn(words: _Words) -> bool:
+    """Tells whether each client draws its own synthetic samples, instead of a share of a data set."""
+    return words.everywhere(lambda p: words.run.value(p, "data.dimension") is not None)
+
+
+def _who(words: _Words) -> str:
+    """Returns the clause about the clients, and what they learn with which algorithm."""
+    clients = words.value("network.num_clients")
+    who = f"{clients} clients" if clients else "The clients"
+    if not words.has("network.graph") and not words.has("server.pattern"):
+        mobile = words.value("network.num_mobile")
+        if mobile not in (None, "0") and not _by_list(words):
+            who += f", {'all' if mobile == clients else mobile} of them mobile,"
+    drawn = _is_drawn(words)
+    task = "" if drawn else words.clause(" train {}", "model.name")
+    task += words.clause(" learn {}" if drawn or not task else " on {}", "data.name")
+    return who + task + words.clause(" with {}", "algorithm.name")
+
+
+def _split(words: _Words) -> str:
+    """Returns the clause about the clients' data."""
+    if _is_drawn(words):
+        found = words.clause("Each draws {} samples", "data.samples_per_client")
+        return found + words.clause(" of {} features", "data.dimension")
+    found = words.clause("The data are split by {}", "data.partition").replace(" by by ", " by ")
+    return found + words.clause(" (alpha {})", "data.alpha")
+
+
+def _by_list(words: _Words) -> bool:
+    """Tells whether a contact list gives the links; then there are neither places nor radii."""
+    return words.everywhere(lambda p: words.run.value(p, "network.mobility") == "contacts")
+
+
+def _meeting(words: _Words) -> str:
+    """Returns the clauses about who can exchange messages with whom."""
+    run, file = words.run, PurePath(str(words.run.value(0, "trace.file") or "")).name
+    if words.everywhere(lambda p: met_by_pattern(run, p)):
+        place = words.clause("Clients meet a server by the pattern {}", "server.pattern")
+        return place + words.clause(", and each other in random pairs, {} of the clients a slot", "server.pairs")
+    if words.has("network.graph"):
+        place = words.clause("The clients are tied by a graph: {}", "network.graph")
+    elif _by_list(words):
+        words.told.add("network.mobility")
+        place = f"The contacts are those of the list {file}"
+    else:
+        place = _movement(words, file)
+    if words.has("server.pattern"):
+        return place + words.clause(". Clients meet a server at road-side units of range {} m", "server.unit_range")
+    return place + words.clause(". Models are mixed by {}", "network.mixing")
+
+
+def _movement(words: _Words, file: str) -> str:
+    """Returns the clause about movement, the world and the contact radius."""
+    worlds = [world_of(words.run, p) for p in range(len(words.run.points))]
+    kinds = {world.kind for world in worlds if world is not None}
+    place = words.clause("Mobility is {}", "network.mobility")
+    if kinds == {GRID} and not file:
+        place += words.clause(" on a grid of {0} x {0}", "network.grid_size")
+    elif kinds == {PLANE} and not file:
+        sides = [words.value(f"motion.{side}") for side in ("width", "height")]
+        place += f" in a plane of {sides[0]} m x {sides[1]} m" if all(sides) else " in the plane"
+    metres = " m" if kinds == {PLANE} else ""  # the unit of the plane; a grid has steps
+    if words.value("network.radius") == "infinity":
+        place += ", with all clients in contact"
+    else:
+        place += words.clause(f", with a contact radius of {{}}{metres}", "network.radius")
+    if kinds == {GRID} and not file:
+        place += words.clause(" and steps of at most {} a round", "network.max_step")
+    return place + (f"; the trace is {file}" if file else "")
+
+
+def _length(words: _Words) -> str:
+    """Returns the clause about rounds, evaluations and seeds."""
+    seeds = len(words.run.manifest["seeds"])
+    length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", with a test every {}", "eval_every")
+    if seeds > 1:
+        return f"{length}; {seeds} seeds" if length else f"{seeds} seeds"
+    return f"{length}; one seed" if length else ""
+
+
+def _varied(words: _Words) -> str:
+    """Returns the clause with the varying settings that no other clause has told."""
+    others = [
+        f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.told
+    ]
+    return f"Varied are {'; '.join(others)}" if others else ""

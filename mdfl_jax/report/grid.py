@@ -1,0 +1,108 @@
+"""The sweep points of a study as a grid: the values of its axes in order, and the points of each part of the grid."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mdfl_jax.report.read import Run
+from mdfl_jax.report.settings import Axis, point_labels
+from mdfl_jax.report.style import spaced
+
+MOST_PARTS = 12  # more parts of a grid are not drawn
+WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A varying setting with its values in order: numbers by size, other values as the study lists them.
+
+    Attributes:
+      axis: the setting.
+      texts: the printed values.
+      at: the index in ``texts`` of the value of each sweep point.
+      numbers: the values as numbers, infinity included; None if they are not all numbers.
+    """
+
+    axis: Axis
+    texts: tuple[str, ...]
+    at: tuple[int, ...]
+    numbers: tuple[float, ...] | None
+
+    @property
+    def name(self) -> str:
+        """The name of the setting in words."""
+        return spaced(self.axis.name)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values are finite numbers, so that their distances mean something."""
+        return self.numbers is not None and all(map(math.isfinite, self.numbers))
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether the values are better seen on a logarithmic axis."""
+        if self.numbers is None or not self.is_finite or self.numbers[0] <= 0:
+            return False
+        return self.numbers[-1] >= WIDE * self.numbers[0]
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """The place of each value on an axis: the number, or the index where a value has no place of its own."""
+        return self.numbers if self.numbers and self.is_finite else tuple(map(float, range(len(self.texts))))
+
+    def label(self, index: int) -> str:
+        """Returns the name of one value: a text is used as it is, and a number is written as `radius = 3`."""
+        return f"{self.name} = {self.texts[index]}" if self.numbers else spaced(self.texts[index])
+
+
+def scales(run: Run) -> list[Scale]:
+    """Returns the varying settings of a study with their values in order."""
+    return [_scale(axis) for axis in run.axes]
+
+
+def _scale(axis: Axis) -> Scale:
+    distinct = dict(zip(axis.texts, map(_number, axis.values)))
+    numbers = [value for value in distinct.values() if value is not None]
+    if len(numbers) == len(distinct):
+        distinct = dict(sorted(distinct.items(), key=lambda item: item[1] or 0.0))
+        numbers.sort()
+    texts = tuple(distinct)
+    at = tuple(texts.index(text) for text in axis.texts)
+    return Scale(axis, texts, at, tuple(numbers) if len(numbers) == len(distinct) else None)
+
+
+def _number(value: object) -> float | None:
+    """Returns a value of a configuration as a number, or None; files have infinity as a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str):
+        return math.inf if value == "inf" else None
+    return None if math.isnan(value) else float(value)
+
+
+def parts(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
+    """Groups the sweep points by their values of some settings.
+
+    Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them.
+
+    Returns:
+      The indices of the sweep points by the label of the group; one group with the label "" if there are no settings.
+    """
+    if not others:
+        return {"": list(range(len(run.points)))}
+    order = sorted(range(len(run.points)), key=lambda p: [scale.at[p] for scale in others])
+    labels = point_labels(run.points, [scale.axis for scale in others])
+    found: dict[str, list[int]] = {}
+    for p in order:
+        found.setdefault(spaced(labels[p]), []).append(p)
+    if len(found) <= MOST_PARTS:
+        return found
+    names = list(found)
+    kept = [names[round(i * (len(names) - 1) / (MOST_PARTS - 1))] for i in range(MOST_PARTS)]
+    return {name: found[name] for name in kept}
+
+
+def left_out(run: Run, others: Sequence[Scale]) -> str:
+    """Returns a sentence for a caption if `parts` does not return all groups, else an empty text."""
+    count = len({tuple(scale.at[p] for scale in others) for p in range(len(run.points))})
+    return f" Shown are {MOST_PARTS} of {count} combinations of the other settings." if count > MOST_PARTS else ""

@@ -1,0 +1,171 @@
+"""The panel of the traffic: what a client has sent until the end, by kind of message and by group of clients."""
+
+import html
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
+from mdfl_jax.report.read import Run, declared
+from mdfl_jax.report.recorded import recorded
+from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.statistics import interval
+from mdfl_jax.report.style import MOBILE, STATIC, looks, make_panels
+
+# The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
+_TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
+_CLOSE = 1e-4  # the parts make up the total if they differ from it by at most this share, as float32 numbers do
+
+
+class Block(NamedTuple):
+    """One bar chart: "bars" has the length of a bar for each sweep point [P], by name.
+
+    Attributes:
+      title: the title of the x axis.
+      stacked: whether the bars are parts of a whole.
+      bars: [P] by name.
+      halves: [P] half the width of a bar's 95 % interval, by name; empty if there are none.
+    """
+
+    title: str
+    stacked: bool
+    bars: dict[str, np.ndarray]
+    halves: dict[str, np.ndarray]
+
+
+def blocks(run: Run) -> list[Block]:
+    """Returns the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
+    return [*_by_kind(run), *_by_group(run)]
+
+
+def _by_kind(run: Run) -> list[Block]:
+    """Returns the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
+    found, made = recorded(run), []
+    ends = {key: _ends(array) for key, array in found.values.items()}  # [P, S]
+    for key, (title, unit) in _TOTALS.items():
+        own = [m for m in declared(run.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
+        total = ends.get(key)
+        known = np.zeros(0, bool) if total is None else np.isfinite(total)
+        if total is None or len(own) < 2 or not known.any():
+            continue
+        parts = np.sum([np.nan_to_num(ends[m.key]) for m in own], axis=0)
+        if np.allclose(parts[known], total[known], rtol=_CLOSE):
+            scale = own[0].scale
+            bars = {m.name.replace("_", " "): _mean(ends[m.key]) / scale for m in own}
+            made.append(Block(f"{title} by kind", True, bars, {}))
+    return made
+
+
+def _by_group(run: Run) -> list[Block]:
+    """Returns what mobile and other clients have sent, if both groups exist and one sends more than the other."""
+    bars: dict[str, list[float]] = {"mobile clients": [], "other clients": []}
+    halves: dict[str, list[float]] = {name: [] for name in bars}
+    for p in range(len(run.points)):
+        sent, mobile = run.history(p, "bits_sent"), run.history(p, "is_mobile")
+        for name, chosen in zip(bars, (True, False)):
+            rows: list[Any] = (
+                [] if sent is None or mobile is None else [*zip(sent[:, -1], np.asarray(mobile) == chosen)]
+            )
+            found = interval([row[of].mean() / 1e6 for row, of in rows if of.any()])
+            bars[name].append(np.nan if found["mean"] is None else found["mean"])
+            halves[name].append(found["ci95"] or 0.0)
+    mobile_sent, others_sent = map(np.array, bars.values())
+    both = np.isfinite(mobile_sent) & np.isfinite(others_sent)
+    if not both.any() or np.allclose(mobile_sent[both], others_sent[both]):
+        return []
+    arrays = {name: np.array(values) for name, values in bars.items()}
+    title = "megabits by group"
+    return [Block(title, False, arrays, {name: np.array(values) for name, values in halves.items()})]
+
+
+def _ends(array: np.ndarray) -> np.ndarray:
+    """Returns the last known value of each run, [P, S], of values [P, S, E]."""
+    known = np.isfinite(array)
+    last = array.shape[2] - 1 - known[..., ::-1].argmax(2)
+    return np.take_along_axis(array, last[..., None], 2)[..., 0]
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Returns the means [P] over the seeds that a sweep point has, of values [P, S]."""
+    counts = np.isfinite(values).sum(1)
+    return np.nan_to_num(values).sum(1) / np.maximum(counts, 1)
+
+
+def _colours(block: Block) -> list[str]:
+    """Returns colours that no sweep point has: greys for the groups, pairs of light and dark for kinds."""
+    if not block.stacked:
+        return [MOBILE, STATIC]
+    return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
+
+
+def _caption(run: Run) -> str:
+    stacked = {block.stacked for block in blocks(run)}
+    by = " and ".join(text for text, of in (("kind of message", True), ("group of clients", False)) if of in stacked)
+    said = f"What a client has sent until the end of the study, by {by}: means over the clients and the seeds."
+    with_intervals = False in stacked and len(run.manifest["seeds"]) > 1
+    return said + " Whiskers: 95 % Student-t intervals over the seeds." * with_intervals
+
+
+def _chart(run: Run) -> Chart:
+    found, names = blocks(run), [look.label for look in looks(run)]
+    rows, axis = named_rows(names)
+    above = 24 + 19 * -(-max(len(block.bars) for block in found) // 2)  # a narrow screen has two names in a line
+    height = rows + above + 56
+    traces: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"barmode": "relative", "height": height * len(found), "showlegend": True}
+    layout["margin"] = {"l": 20, "r": 14, "t": 0, "b": 0}
+    for i, block in enumerate(found):
+        number = "" if i == 0 else str(i + 1)
+        place = len(found) - i  # from below
+        top, bottom = (height * place - above) / height / len(found), (height * (place - 1) + 56) / height / len(found)
+        layout[f"xaxis{number}"] = {"title": {"text": block.title}, "anchor": f"y{number}", "rangemode": "tozero"}
+        layout[f"yaxis{number}"] = axis | {"domain": [bottom, top], "anchor": f"x{number}"}
+        legend = {"orientation": "h", "x": 0, "y": top, "yanchor": "bottom", "traceorder": "normal"}
+        layout[f"legend{number}"] = legend
+        for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
+            beside = 0.0 if block.stacked else (k - 0.5) * 0.36
+            trace: dict[str, Any] = {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "x": lengths,
+                "y": np.arange(len(names)) + beside,
+                "width": 0.6 if block.stacked else 0.34,
+                "text": [html.escape(label) for label in names],
+                "textposition": "none",
+                "hovertemplate": f"%{{text}}<br>{name}: %{{x:.5~g}}<extra></extra>",
+                "marker": {"color": colour},
+                "legend": f"legend{number}",
+                "xaxis": f"x{number}",
+                "yaxis": f"y{number}",
+            }
+            if name in block.halves:
+                trace["error_x"] = {"array": block.halves[name], "thickness": 1.4, "width": 3, "color": "#888888"}
+            traces.append(trace)
+    return Chart("plotly", {"traces": traces, "layout": layout})
+
+
+@figure("traffic", caption=_caption, applies=lambda run: bool(blocks(run)), place=75, title="Traffic", chart=_chart)
+def traffic(run: Run) -> Figure:
+    """Draws what a client has sent until the end: bars by kind of message, and by group of clients."""
+    found, names = blocks(run), [look.label for look in looks(run)]
+    many = len(names) > MANY
+    height = max((0.13 if many else 0.36) * len(names), 0.8)
+    drawn, panels = make_panels(len(found), 1, 7.2, 1.1 + height)
+    for block, axes in zip(found, panels):
+        left = np.zeros(len(names))
+        for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
+            place = np.arange(len(names)) + (0.0 if block.stacked else (k - 0.5) * 0.36)
+            whiskers = {"xerr": block.halves[name], "error_kw": {"elinewidth": 1}} if name in block.halves else {}
+            thick = 0.6 if block.stacked else 0.34
+            axes.barh(place, lengths, thick, left, color=colour, label=name, **whiskers)
+            left = left + lengths if block.stacked else left
+        axes.set_yticks(range(len(names)), names, fontsize=6 if many else 9)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(block.title)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+    return drawn

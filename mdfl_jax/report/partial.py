@@ -1,0 +1,233 @@
+"""The results of a study that is not finished, from config.json and metrics.jsonl: what there is, and how far it is.
+
+All statistics are taken at one round, so that the sweep points can be compared: the latest round that at least half of
+the sweep points that have begun have reached under some seed. They are over the seeds that have reached this round. A
+sweep point that has not reached it has no result yet, but it has a curve.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
+from mdfl_jax.report.files import read_lines, require
+from mdfl_jax.report.settings import show
+from mdfl_jax.report.statistics import difference, with_seeds
+
+Line = Mapping[str, Any]
+Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
+MOST = 6  # so many sweep points are named in a sentence
+
+
+class NotYetError(UserError):
+    """A study has only begun, and nothing can be shown of it yet."""
+
+
+class State(NamedTuple):
+    """What an unfinished study has."""
+
+    summary: dict[str, Any]  # in the form of summary.json, with the sweep points that have begun
+    lines: list[Line]  # the lines of metrics.jsonl that the curves show
+    remarks: tuple[str, ...]  # how far the study is, in sentences
+
+
+def judged_key(config: Mapping[str, Any]) -> str:
+    """Returns the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
+    return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
+
+
+def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
+    """Reads what an unfinished study has written. Its last line may be incomplete.
+
+    Args:
+      workdir: the folder of the study.
+      manifest: the content of its config.json.
+
+    Raises:
+      NotYetError: if it has no evaluation yet.
+      UserError: if metrics.jsonl cannot be read.
+    """
+    path = workdir / "metrics.jsonl"
+    lines = read_lines(path, torn=True) if path.is_file() else []
+    require(manifest, ("points",), workdir / "config.json")
+    found = by_run(lines, path)
+    begun = [point for point in manifest["points"] if found.get(point["id"])]
+    if not begun:
+        raise NotYetError(f"{workdir}: the study has only begun: it has no evaluation yet")
+    runs = {point["id"]: found[point["id"]] for point in begun}
+    at = common_round(runs)
+    kept = {name: _kept(of, at) for name, of in runs.items()}
+    summary = summarize(manifest, begun, kept, at)
+    shown = [line for of in kept.values() for by_round in of.values() for line in by_round.values()]
+    return State(summary, shown, _remarks(manifest, runs, at))
+
+
+def by_run(lines: Iterable[Line], path: Path) -> dict[str, Runs]:
+    """Returns the lines by sweep point, seed and round. If two lines have the same ones, the later one is used.
+
+    Raises:
+      UserError: if a line lacks one of them.
+    """
+    found: dict[str, Runs] = {}
+    for line in lines:
+        require(line, ("point", "seed", "round"), path)
+        found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
+    return found
+
+
+def common_round(runs: Mapping[str, Runs]) -> int:
+    """Returns the latest round that at least half of the sweep points have reached under some seed.
+
+    >>> common_round({"a": {0: {400: {}}}, "b": {0: {400: {}}, 1: {20: {}}}, "c": {0: {20: {}}}})
+    400
+    """
+    furthest = sorted((max(map(max, of.values())) for of in runs.values()), reverse=True)
+    return furthest[(len(furthest) + 1) // 2 - 1]
+
+
+def _kept(runs: Runs, at: int) -> Runs:
+    """Returns the runs of a sweep point that have reached a round, or else its furthest ones, until all of them end."""
+    last = {seed: max(by_round) for seed, by_round in runs.items()}
+    least = min(at, max(last.values()))
+    seeds = sorted(seed for seed, end in last.items() if end >= least)
+    until = min(last[seed] for seed in seeds)
+    return {seed: {r: runs[seed][r] for r in sorted(runs[seed]) if r <= until} for seed in seeds}
+
+
+def summarize(
+    manifest: Mapping[str, Any], points: Sequence[Mapping[str, Any]], runs: Mapping[str, Runs], at: int
+) -> dict[str, Any]:
+    """Returns results in the form of summary.json, at one round, from lines of metrics.jsonl.
+
+    Args:
+      manifest: the content of config.json.
+      points: its sweep points, those with runs.
+      runs: the lines by sweep point, seed and round.
+      at: the round. A sweep point without a seed that has reached it has results without values.
+    """
+    config = manifest["config"]
+    baselines, name = _baselines(points, str(config.get("baseline") or ""))
+    own = manifest.get("metrics") or []
+    shown = [metric.described for metric in BUILT_IN if metric.summary] + [Shown(**entry) for entry in own]
+    reached = {
+        point["id"]: {
+            seed: [by_round[r] for r in sorted(by_round) if r <= at]
+            for seed, by_round in runs[point["id"]].items()
+            if at in by_round
+        }
+        for point in points
+    }
+    judged, entries = judged_key(config), []
+    for point, other in zip(points, baselines):
+        lines = reached[point["id"]]
+        entry = {"id": point["id"], "overrides": point["overrides"], "seeds": list(lines)}
+        entry |= _point(list(lines.values()), judged, config.get("target"), shown) | {"baseline": other}
+        lead = None
+        if other:
+            one, two = (
+                {seed: _number(of[-1][judged]) for seed, of in reached[p].items()} for p in (point["id"], other)
+            )
+            lead = difference(one, two) if one and two else None
+        entries.append(entry | {"difference_to_baseline": lead})
+    metrics = {"metrics": own} if own else {}
+    head = {"schema": SCHEMA, "round": at, "baseline": name, "target": config.get("target")}
+    return head | {"points": entries} | metrics
+
+
+def _point(runs: Sequence[Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]) -> dict[str, Any]:
+    """Returns the results of a sweep point, from the lines of each seed until the round of the results."""
+
+    def at_end(key: str) -> dict[str, Any] | None:
+        values = [_number(of[-1].get(key)) for of in runs]
+        return with_seeds(values) if values and not np.isnan(values).all() else None
+
+    def mean(key: str) -> float | None:
+        return (at_end(key) or {}).get("mean")
+
+    accuracy = np.array([[_number(line[judged]) for line in of] for of in runs], float)
+    entry: dict[str, Any] = {
+        "final_accuracy": with_seeds(accuracy[:, -1] if len(runs) else ()),
+        "best_accuracy": with_seeds(accuracy.max(1) if len(runs) else ()),
+        "worst_client_accuracy": at_end("accuracy_min"),
+        **{metric.key: at_end(metric.key) for metric in shown},
+    }
+    keys = {"bits": "bits_sent", **{metric.key: metric.key for metric in shown if TARGET in metric.where}}
+    entry["rounds_to_target"] = _at_first(runs, accuracy, target, "round")
+    entry |= {f"{name}_to_target": _at_first(runs, accuracy, target, key) for name, key in keys.items()}
+    for name, key in (("bits_sent", "bits_sent"), ("double_bits", "double_bits"), ("messages", "messages")):
+        entry[f"{name}_per_client"] = mean(key)
+    return entry | {"group_accuracy": {group: at_end(f"accuracy_{group}") or {} for group in GROUPS}, "diverged": {}}
+
+
+def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: float | None, key: str) -> Any:
+    """Returns a value's mean over the seeds at the first evaluation whose mean accuracy reaches the target, or None."""
+    if not len(runs) or target is None or not (accuracy.mean(0) >= target).any():
+        return None
+    first = int(np.argmax(accuracy.mean(0) >= target))
+    value = float(np.mean([_number(of[first].get(key)) for of in runs]))
+    return None if np.isnan(value) else int(value) if key == "round" else value
+
+
+def _baselines(points: Sequence[Mapping[str, Any]], baseline: str) -> tuple[list[str | None], str]:
+    """Returns for each sweep point the id of the one that it is compared with, and the name of the baseline.
+
+    Args:
+      points: the sweep points that have begun.
+      baseline: the field ``baseline`` of the study, as in 'network.mobility=static'; empty: none.
+    """
+    path, _, text = baseline.partition("=")
+    path = path.strip()
+
+    def others(point: Mapping[str, Any]) -> dict[str, Any]:
+        return {of: value for of, value in point["overrides"].items() if of != path}
+
+    them = [p for p in points if path in p["overrides"] and _is_written(p["overrides"][path], text.strip())]
+    found: list[str | None] = [
+        next((str(p["id"]) for p in them if path in point["overrides"] and others(p) == others(point)), None)
+        for point in points
+    ]
+    ids = {name for name in found if name}
+    return found, ids.pop() if len(ids) == 1 else baseline
+
+
+def _is_written(value: Any, text: str) -> bool:
+    """Tells whether a text, as in a command line, stands for a value: '3.0' for 3."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    return show(value) == text
+
+
+def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
+    """Returns how far the study is: its runs, the round of its results, and the points that have not reached it."""
+    total = manifest["config"].get("rounds")
+    planned = sum(len(point.get("seeds") or manifest["seeds"]) for point in manifest["points"])
+    ends = {name: [max(by_round) for by_round in of.values()] for name, of in runs.items()}
+    done = sum(end == total for of in ends.values() for end in of)
+    begun = sum(map(len, ends.values()))
+    said = [
+        f"This study is unfinished: of its {planned} runs {done} have ended and {begun - done} are under way.",
+        f"The results below are those at round {at} of {total}, over the seeds that have reached it.",
+    ]
+    late = [str(p["id"]) for p in manifest["points"] if max(ends.get(p["id"], [-1])) < at]
+    if late:
+        more = f" and {len(late) - MOST} more" if len(late) > MOST else ""
+        said.append(f"Not there yet: {'; '.join(late[:MOST])}{more}.")
+    some = {name: sum(end >= at for end in of) for name, of in ends.items()}
+    most = max(some.values())
+    fewer = [f"{name} ({count})" for name, count in some.items() if 0 < count < most]
+    if fewer:
+        more = f" and {len(fewer) - MOST} more" if len(fewer) > MOST else ""
+        said.append(f"Fewer than {most} seeds have reached it in: {'; '.join(fewer[:MOST])}{more}.")
+    return tuple(said)
+
+
+def _number(value: Any) -> float:
+    """Returns a number of a line, in which NaN is null and infinity a text."""
+    return float("nan") if value is None else float(value)

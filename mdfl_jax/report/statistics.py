@@ -1,0 +1,77 @@
+"""Statistics over seeds: means with 95 % intervals, and differences that are paired by seed or not."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+Values = Sequence[float] | np.ndarray
+
+
+def interval(values: Values) -> dict[str, Any]:
+    """Returns mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
+
+    What is not known is None: all of no values, the deviation and the half-width of one value.
+
+    >>> interval([0.5])
+    {'mean': 0.5, 'std': None, 'ci95': None}
+    """
+    found = np.asarray(values, float)
+    if len(found) == 0 or not np.isfinite(found).all():
+        return {"mean": None, "std": None, "ci95": None}
+    if len(found) == 1:
+        return {"mean": float(found[0]), "std": None, "ci95": None}
+    std = float(found.std(ddof=1))
+    half = float(stdtrit(len(found) - 1, 0.975)) * std / math.sqrt(len(found))
+    return {"mean": float(found.mean()), "std": std, "ci95": half}
+
+
+def with_seeds(values: Values) -> dict[str, Any]:
+    """Returns the `interval` of values [S], and the values themselves as 'per_seed'."""
+    return interval(values) | {"per_seed": [float(value) for value in values]}
+
+
+def welch(a: Values, b: Values) -> dict[str, Any]:
+    """Returns the difference of two means, a - b, of values that are not paired.
+
+    The interval is that of Welch (Biometrika 34, 1947): the variances may differ. Its degrees of freedom are
+    (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)), where v is the variance of a mean.
+
+    Args:
+      a, b: [S_a] and [S_b] the values of the seeds.
+
+    Returns:
+      'mean' and 'ci95', the half-width of the 95 % interval; None where it is not known, as with one seed.
+    """
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if not len(first) or not len(second) or not np.isfinite([*first, *second]).all():
+        return {"mean": None, "ci95": None}
+    mean = float(first.mean() - second.mean())
+    if min(len(first), len(second)) < 2:
+        return {"mean": mean, "ci95": None}
+    variances = [values.var(ddof=1) / len(values) for values in (first, second)]
+    total = sum(variances)
+    if total == 0:
+        return {"mean": mean, "ci95": 0.0}
+    parts = sum(v**2 / (len(values) - 1) for v, values in zip(variances, (first, second)))
+    return {"mean": mean, "ci95": float(stdtrit(total**2 / parts, 0.975) * math.sqrt(total))}
+
+
+def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = True) -> dict[str, Any]:
+    """Returns the difference of the means of two sweep points, a - b.
+
+    Args:
+      a, b: the value of each seed.
+      paired: whether runs of the same seed share data and places. The difference is then that of their common seeds;
+        without a common seed it is not paired.
+
+    Returns:
+      'mean', 'ci95', 'paired', and 'seeds', the number of pairs (None if it is not paired).
+    """
+    common = [seed for seed in a if seed in b]
+    if not paired or not common:
+        return welch(list(a.values()), list(b.values())) | {"paired": False, "seeds": None}
+    found = interval([a[seed] - b[seed] for seed in common])
+    return {"mean": found["mean"], "ci95": found["ci95"], "paired": True, "seeds": len(common)}

@@ -1,0 +1,114 @@
+"""Lines for a user who waits: a stage of a command that takes more than a second is named on standard error.
+
+This module imports only the standard library, so that a command can say what it does before it imports JAX. Nothing is
+printed unless a command has asked for it with `told`. So functions of the package name their stages everywhere, and
+stay silent when a user's program calls them.
+
+>>> import time
+>>> with told(print, patience=0.05), stage("loading data"):
+...     time.sleep(0.4)
+loading data ...
+"""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+PATIENCE = 1.0  # seconds of silence that a stage may last
+
+
+class _Teller:
+    """Tells the innermost stage that is under way, once, if it lasts longer than the patience.
+
+    Args:
+      say: a function that takes a line.
+      patience: seconds.
+    """
+
+    def __init__(self, say: Callable[[str], None], patience: float):
+        self.say, self.patience = say, patience
+        self.lock = threading.Lock()
+        self.stages: list[str] = []
+        self.told: list[bool] = []
+        self.timer: threading.Timer | None = None
+
+    def enter(self, text: str) -> None:
+        """Begins a stage inside of those that are under way."""
+        with self.lock:
+            self.stages.append(text)
+            self.told.append(False)
+            self._wait()
+
+    def leave(self) -> None:
+        """Ends the innermost stage. The stage around it has the whole patience again."""
+        with self.lock:
+            self.stages.pop()
+            self.told.pop()
+            self._wait()
+
+    def _wait(self) -> None:
+        if self.timer:
+            self.timer.cancel()
+            self.timer = None
+        if self.stages and not self.told[-1]:
+            self.timer = threading.Timer(self.patience, self._tell, [len(self.stages), self.stages[-1]])
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _tell(self, depth: int, text: str) -> None:
+        with self.lock:
+            if len(self.stages) != depth or self.stages[-1] != text or self.told[-1]:
+                return  # the stage ended while this timer waited for the lock
+            self.told[-1] = True
+            self.say(f"{text} ...")
+
+
+_teller: _Teller | None = None
+
+
+def to_stderr(line: str) -> None:
+    """Prints a line about a stage on standard error."""
+    print(f"mdfl_jax: {line}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def told(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) -> Iterator[None]:
+    """Tells the stages within this context that last longer than ``patience`` seconds.
+
+    Inside of another such context this one changes nothing.
+
+    Args:
+      say: a function that takes a line.
+      patience: the seconds.
+    """
+    global _teller
+    if _teller is not None:
+        yield
+        return
+    _teller = _Teller(say, patience)
+    try:
+        yield
+    finally:
+        while _teller.stages:  # no timer outlives the context
+            _teller.leave()
+        _teller = None
+
+
+@contextlib.contextmanager
+def stage(text: str) -> Iterator[None]:
+    """Names what is done within this context. It may be used as a decorator too.
+
+    Args:
+      text: what is done, as in "loading data digits".
+    """
+    teller = _teller
+    if teller is None:
+        yield
+        return
+    teller.enter(text)
+    try:
+        yield
+    finally:
+        if teller.stages:
+            teller.leave()

@@ -1,0 +1,184 @@
+"""`mdfl report`: one folder, several, one figure, and the mistakes of the command line, each in one line.
+
+All command lines run in one process of their own, since two commands that define --workdir cannot be in one process.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.report.conftest import write_workdir
+from tests.report.test_partial import unfinish
+
+DRIVER = """
+import contextlib, io, json, sys
+from absl import flags
+from mdfl_jax.commands import common, report, words
+found = []
+for line in json.loads(sys.argv[1]):
+    flags.FLAGS.unparse_flags()
+    for name in flags.FLAGS:
+        flags.FLAGS[name].unparse()
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            common.parse_flags(["report", *words.named(line, report.WORDS)])
+            status = common.call(report.main)
+        except SystemExit as ended:
+            status = ended.code
+    found.append([status, out.getvalue(), err.getvalue()])
+print(json.dumps(found))
+"""
+MISTAKES = [
+    ([], "the folder of a study is missing: mdfl report DIR"),
+    (["nowhere"], "nowhere: no such directory"),
+    (["."], ".: it holds no study: there is no config.json"),
+    (["old"], "old/config.json: schema is 0; this version reads schema 1"),
+    (["run", "run/../run"], "this study is given twice"),
+    (["run", "--x=bytes"], "the x axis is 'bytes'; this run has rounds,"),
+    (["run", "--baseline=dcm"], "--baseline=dcm: only a comparison of several studies takes it"),
+    (["run", "half", "--baseline=dmc"], "unknown baseline 'dmc' (did you mean 'dcm'?)"),
+    (["run", "--out=half"], "--out=half: it holds a study; choose another folder"),
+    (["run", "--out=run/config.json/x"], "cannot be written: Not a directory"),
+    (
+        ["run", "--figure=acuracy", "--to=a.pdf"],
+        "--figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)",
+    ),
+    (["half", "--figure=label_counts", "--to=a.pdf"], "this study has not recorded what it shows; there are accuracy"),
+    (["run", "--figure=accuracy"], "--to=FILE is missing: the file of the figure, such as accuracy.pdf"),
+    (
+        ["run", "--figure=accuracy", "--to=a.bmp"],
+        "--to=a.bmp: it must end in .png, .pdf, .svg, or for the map in .gif or",
+    ),
+    (
+        ["run", "--figure=accuracy", "--to=a.gif"],
+        "--to=a.gif: only the map moves; accuracy is saved as .png, .pdf, .svg",
+    ),
+    (["run", "--figure=accuracy", "--to=no/a.pdf"], "--to=no/a.pdf: there is no folder 'no'"),
+    (
+        ["run", "--figure=accuracy", "--to=a.pdf", "--width=wide"],
+        "--width=wide: it must be column (3.5 inches), page (7.2)",
+    ),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--width=1"], "a number of inches from 2 to 40"),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--points=dam; dmc"], "unknown point 'dmc' (did you mean 'dcm'?)"),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--points=7"], "or an index from 0 to 3"),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--points=1,1"], "it must name at least one point, and none twice"),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--rounds=4"], "--rounds is for a moving map"),
+    (["run", "--to=a.pdf"], "--to is for one figure: add --figure=NAME"),
+    (["run", "--figure=accuracy", "--to=a.pdf", "--serve"], "cannot be combined with --serve"),
+    (["run", "--serve=http"], "it must be a port, a number from 0 to 65535"),
+]
+WORKS = {
+    "one": ["run", "--page_only"],
+    "alias": ["--workdir=run", "--page_only", "--x=round"],
+    "two": ["run", "half", "--out=both.html"],
+    "names": ["run", "--figure=list"],
+    "pdf": ["run", "--figure=accuracy", "--to=a.pdf", "--width=column", "--points=static; dcm"],
+    "again": ["run", "--figure=accuracy", "--to=b.pdf", "--width=column", "--points=0,3"],
+}
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a finished study, an unfinished one, and one of another schema."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_workdir(folder / "run", positions=False)
+    unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
+    old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
+    old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def answers(folder):
+    """What each command line printed: (status, standard output, standard error)."""
+    before = sorted(folder.rglob("*"))
+    lines = [line for line, _ in MISTAKES]
+    found = run(folder, lines)
+    assert sorted(folder.rglob("*")) == before  # a mistake writes nothing
+    return [*found, *run(folder, list(WORKS.values()))]
+
+
+def run(folder, lines):
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", DRIVER, json.dumps(lines)]
+    environment = os.environ | {"PYTHONPATH": root}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("at", "told"), [(i, told) for i, (_, told) in enumerate(MISTAKES)], ids=lambda x: str(x)[:30])
+def test_a_mistake_is_one_line_and_status_2(answers, at, told):
+    status, out, err = answers[at]
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def test_what_works(answers, folder):
+    found = dict(zip(WORKS, answers[len(MISTAKES) :]))
+    assert all(status == 0 for status, _, _ in found.values()), found
+    assert found["one"][1] == found["alias"][1] == "run/report.html\n"
+    assert found["two"][1] == "both.html\n"
+    assert "half: static" in (folder / "both.html").read_text()
+    assert not (folder / "runs").exists()
+    assert found["names"][1].startswith("accuracy ")
+    assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
+
+
+@pytest.fixture
+def serving(folder):
+    """Starts `report half --serve=0` and returns its address; Ctrl-C must end it with status 0."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "mdfl_jax.commands.entry", "report", "half", "--serve=0"]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("http://127.0.0.1:"), line
+    yield line.split(" ")[0]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+
+
+def get(address):
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        return answer.read().decode()
+
+
+def test_the_page_of_a_growing_study_is_served_and_follows_it(serving, folder):
+    page = get(serving)
+    assert "This study is unfinished" in page
+    assert "at round 20 of 40" in page
+    version = json.loads(get(f"{serving}version"))["version"]
+    path = folder / "half" / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()[:-1]]
+    grown = rows + [row | {"round": 30, "accuracy": 0.5} for row in rows if row["round"] == 20]
+    path.write_text("".join(json.dumps(row) + "\n" for row in grown))
+    for _ in range(120):
+        if json.loads(get(f"{serving}version"))["version"] != version:
+            break
+        time.sleep(0.5)
+    assert "at round 30 of 40" in get(serving)
+
+
+def test_an_occupied_port_is_one_line(folder):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ((status, out, err),) = run(folder, [["run", f"--serve={port}"]])
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: --serve={port}: ")
+    assert err.count("\n") == 1

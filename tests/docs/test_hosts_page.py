@@ -1,0 +1,101 @@
+"""The scripts of docs/hosts.md, run as printed, with stand-ins for the commands of the clusters."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pages import ROOT
+from small import TINY
+
+PAGE = (ROOT / "docs" / "hosts.md").read_text()
+SCRIPTS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', PAGE, re.M | re.S))
+SRUN = """#!/bin/bash
+count=${1#--ntasks=}; shift
+for k in $(seq 0 $((count - 1))); do SLURM_PROCID=$k SLURM_NTASKS=$count SLURM_STEP_NUM_TASKS=$count "$@" || exit; done
+"""
+MPIRUN = """#!/bin/bash
+count=$2; shift 2
+for k in $(seq 0 $((count - 1))); do OMPI_COMM_WORLD_RANK=$k OMPI_COMM_WORLD_SIZE=$count "$@" || exit; done
+"""
+GCLOUD = """#!/bin/bash
+echo "$*" >> workers
+for word; do case $word in --command=*) exec bash -c "${word#--command=}";; esac; done
+"""
+STAND_INS = {"srun.sh": ("srun", SRUN), "mpirun.sh": ("mpirun", MPIRUN), "pod.sh": ("gcloud", GCLOUD)}
+
+
+@pytest.fixture
+def shell(tmp_path, tmp_path_factory):
+    """Runs a script of the page by name in a folder whose configs/digits.py is a study of a second."""
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "digits.py").write_text(TINY.replace('"tiny", "A tiny study"', '"digits", "Digits"'))
+    (tmp_path / "mdfl_jax").symlink_to(tmp_path)  # where the command for a TPU's worker looks for it
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    cache = tmp_path_factory.getbasetemp() / "hosts_page_xla"
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "TPU_", "PYTEST"))
+    }
+    path = f"{programs}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    own = {"PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+
+    def run(name, program="bash", **variables):
+        (tmp_path / name).write_text(SCRIPTS[name])
+        if name in STAND_INS:  # only then: submitit takes a machine with srun for one with SLURM
+            command, text = STAND_INS[name]
+            (programs / command).write_text(text)
+            (programs / command).chmod(0o755)
+        environment = kept | own | {"JAX_NUM_CPU_DEVICES": "2"} | variables
+        done = subprocess.run(
+            [program, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run
+
+
+def shards(folder):
+    """The shards that a folder holds, finished, by what their config.json says."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("runs/digits/shard-*/config.json"))]
+    assert {manifest["status"] for manifest in found} == {"finished"}
+    return [manifest["shard"] for manifest in found]
+
+
+def test_the_page_has_a_script_for_each_way():
+    assert set(SCRIPTS) == {"shards.sbatch", "merge.sh", "by_submitit.py", "srun.sh", "mpirun.sh", "pod.sh"}
+    assert "coordinator" not in PAGE
+
+
+@pytest.mark.long
+def test_the_tasks_of_an_array_are_the_study(tmp_path, shell):
+    array = re.search(r"^#SBATCH --array=1-(\d+)$", SCRIPTS["shards.sbatch"], re.M)
+    for k in range(1, int(array[1]) + 1):
+        shell("shards.sbatch", SLURM_ARRAY_TASK_ID=str(k))
+    assert shards(tmp_path) == ["1/3", "2/3", "3/3"]
+    shell("merge.sh")
+    with np.load(tmp_path / "runs" / "digits" / "history.npz") as history:
+        assert history["0/accuracy"].shape == history["1/accuracy"].shape == (2, 3, 6)
+    assert (tmp_path / "runs" / "digits" / "report.html").exists()
+
+
+@pytest.mark.long
+def test_submitit_runs_the_shards_and_merges_them(tmp_path, shell):
+    pytest.importorskip("submitit")
+    shell("by_submitit.py", program="python")
+    assert shards(tmp_path) == ["1/3", "2/3", "3/3"]
+    assert json.loads((tmp_path / "runs" / "digits" / "config.json").read_text())["seeds"] == [0, 1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", ["srun.sh", "mpirun.sh", "pod.sh"])
+def test_each_process_of_a_cluster_is_a_shard(script, tmp_path, shell):
+    shell(script)
+    assert shards(tmp_path) == ["1/2", "2/2"]
+    if script == "pod.sh":
+        workers = sorted(re.findall(r"--worker=(\d+)", (tmp_path / "workers").read_text()))
+        assert workers == ["0", "1"]

@@ -1,0 +1,107 @@
+"""The runner with a checkpoint as several processes of an older version left it, and what it does at a stop."""
+
+import json
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from tiny import tiny_config
+
+from mdfl_jax.experiments import Interrupted, make_study
+from mdfl_jax.experiments.results.checkpoint import Checkpoints
+from mdfl_jax.experiments.run import into_workdir
+from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated
+from mdfl_jax.experiments.run.runner import Runner
+
+STUDY = {"sweep": "network.mobility=static,random_movement", "seeds": 2, "engine.runs_per_batch": 2, "rounds": 6}
+
+
+class Log:
+    """A sink that keeps the events, and may call a function after some of them."""
+
+    def __init__(self, at=0, do=None):
+        self.events, self.at, self.do = [], at, do
+
+    def take(self, event):
+        self.events.append(event)
+        if len(self.events) == self.at:
+            self.do()
+
+
+def run(study, folder, at=0, do=None):
+    """Runs a study from what a checkpoint directory holds; returns its results and the sink."""
+    log = Log(at, do)
+    runner = Runner(study, Checkpoints(folder), [log])
+    log.do = log.do and (lambda: do(runner))
+    return runner.run(runner.read_back()), log
+
+
+@pytest.fixture(scope="module")
+def study():
+    return make_study(tiny_config(**STUDY))
+
+
+@pytest.fixture(scope="module")
+def whole(study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    results, log = run(study, folder)
+    return folder, results, log
+
+
+def assert_same(results, expected):
+    for (runs, found), (wanted_runs, wanted) in zip(results, expected, strict=True):
+        assert runs == wanted_runs
+        for name, values in wanted.metrics.items():
+            np.testing.assert_array_equal(found.metrics[name], values, err_msg=name)
+
+
+@pytest.mark.long
+def test_events_come_in_the_order_of_the_study(whole):
+    """Compiling once, since both points share a program; then each batch with its evaluations, and its end."""
+    kinds = [(type(event), event.batch.number) for event in whole[2].events]
+    of_batch = [[(Evaluated, number)] * 4 + [(Ended, number)] for number in (0, 1)]
+    assert kinds == [(Compiling, 0), *of_batch[0], *of_batch[1]]
+
+
+@pytest.mark.long
+def test_a_checkpoint_with_a_later_batch_finished_and_an_earlier_one_under_way_goes_on(study, whole, tmp_path):
+    """Several processes of an older version finished batches in any order."""
+    with pytest.raises(Interrupted):
+        run(study, tmp_path, at=3, do=lambda runner: runner.stop())  # batch 0 after its first evaluation
+    shutil.copy(whole[0] / "batch-001.npz", tmp_path)
+    states = json.loads((tmp_path / "progress.json").read_text())["states"]
+    assert states == {"batch-000-at-00001": 1}
+    (tmp_path / "progress.json").write_text(json.dumps({"finished": ["batch-001"], "states": states}))
+    results, log = run(study, tmp_path)
+    assert_same(results, whole[1])
+    assert [e.batch.number for e in log.events if isinstance(e, Ended)] == [1, 0]
+    assert [e.earlier for e in log.events if isinstance(e, Evaluated)] == [4, 2, 0, 0]
+    assert Checkpoints(tmp_path).progress().finished == ["batch-001", "batch-000"]
+
+
+@pytest.mark.long
+def test_an_error_of_a_sink_ends_the_study_with_its_state_saved(study, whole, tmp_path):
+    error = ValueError("the sink's own")
+    with pytest.raises(ValueError, match="the sink's own") as raised:
+        run(study, tmp_path, at=3, do=lambda runner: runner.stop(error))
+    assert raised.value is error
+    assert Checkpoints(tmp_path).progress().states == {"batch-000-at-00001": 1}
+    assert_same(run(study, tmp_path)[0], whole[1])
+
+
+def test_a_signal_stops_the_runner_and_the_second_one_is_as_before():
+    """The handler only sets a flag, which is safe at any instruction."""
+
+    class Stopped:
+        count = 0
+
+        def stop(self):
+            self.count += 1
+
+    runner, lines, before = Stopped(), [], signal.getsignal(signal.SIGTERM)
+    with into_workdir._signals(runner, lines.append):
+        signal.raise_signal(signal.SIGTERM)
+        assert runner.count == 1
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert [line.partition(",")[0] for line in lines] == ["stopping after this evaluation"]

@@ -1,0 +1,140 @@
+"""The page in a browser: it opens without error or request, in both themes, at each width, and works by keyboard."""
+
+import itertools
+import json
+
+import pytest
+
+from mdfl_jax.report.page import render
+from mdfl_jax.report.read import read_workdir
+
+long = pytest.mark.long
+
+
+def drawn_panels(page, show_panel):
+    names = page.locator("section.panel[data-kind]").evaluate_all("found => found.map((panel) => panel.id)")
+    return {name: show_panel(page, name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1400, "light"), *(pytest.param(w, s, marks=long) for w, s in [(360, "dark"), (800, "light"), (1400, "dark")])],
+)
+def test_a_report_opens_and_draws_its_panels(open_report, show_panel, synthetic, width, scheme):
+    page = open_report(synthetic, width, scheme)
+    assert {"final_accuracy", "label_counts"} <= drawn_panels(page, show_panel).keys()
+    assert page.title() == page.locator("h1").inner_text() == 'Moves & <b>"mixes"</b>'
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # no sideways scrolling
+
+
+ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2; 8,8", "server.unit_range": 2.5}
+GRID = [
+    {"network.mobility": name, "network.radius": radius} for name in ("static", "dcm") for radius in (1.0, 2.0, 4.0)
+]
+KINDS = {
+    "one point, one seed": ([{}], {"seeds": 1}),
+    "two axes": (GRID, {}),
+    "road-side units": ([ROADSIDE], {}),
+    "markup": ([{"data.name": name} for name in ("</script><img src=x onerror=alert(1)>", "<b>$x_1$</b>")], {}),
+    "two hundred points": ([{"algorithm.lr": (i + 1) / 1000} for i in range(200)], {"seeds": 2, "positions": False}),
+}
+
+
+@long
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_study_opens_on_a_phone(make_workdir, open_report, show_panel, kind):
+    sweep, options = KINDS[kind]
+    folder = make_workdir(sweep, **options)
+    (folder / "report.html").write_text(render(read_workdir(folder)), encoding="utf-8")
+    page = open_report(folder, 360, "dark")
+    drawn_panels(page, show_panel)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("main img").count() == 0  # no panel has only a picture, and no text has become an element
+
+
+def by_axe(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response
+    assert len(found["passes"]) > 10  # it has looked at the page
+    return {fault["id"]: fault["help"] for fault in found["violations"] if fault["impact"] in ("serious", "critical")}
+
+
+@long
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (360, "light")])
+def test_axe_finds_no_serious_fault(open_report, show_panel, synthetic, width, scheme):
+    pytest.importorskip("axe_playwright_python")
+    page = open_report(synthetic, width, scheme)
+    drawn_panels(page, show_panel)
+    assert by_axe(page) == {}
+    page.locator("#theme").click()
+    assert by_axe(page) == {}
+    page.evaluate("document.querySelector('.note').style.color = 'var(--rule)'")
+    assert set(by_axe(page)) == {"color-contrast"}  # so axe would have told
+
+
+@long
+def test_headings_and_links_lead_through_the_page(open_report, synthetic):
+    page = open_report(synthetic)
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("found => found.map((heading) => Number(heading.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    goals = page.locator("nav a").evaluate_all("found => found.map((link) => link.hash.slice(1))")
+    assert goals == page.locator("main section[id]").evaluate_all("found => found.map((section) => section.id)")
+    page.locator("nav a").last.click()
+    assert page.evaluate("location.hash") == "#making"
+    page.evaluate("history.replaceState(null, '', '#metric=loss')")  # the view of a panel, which a link keeps
+    page.locator("nav a").first.click()
+    assert page.evaluate("location.hash") == "#metric=loss"
+    assert page.locator("#results").evaluate("(goal) => goal.getBoundingClientRect().top") < 100
+
+
+@long
+def test_the_keyboard_reaches_the_controls_and_the_first_stop_skips_to_the_results(open_report, synthetic):
+    page = open_report(synthetic)
+    reached = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
+        # Who has the focus has a visible outline.
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached
+    assert reached[:2] == ["Skip to the results", "theme"]
+    assert "accuracy (%)" in reached
+    assert page.evaluate("document.activeElement !== document.body")
+
+
+@long
+def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, show_panel, synthetic):
+    page = open_report(synthetic, scheme="light")
+    show_panel(page, "final_accuracy")
+    colours = """() => [getComputedStyle(document.body).backgroundColor,
+      document.querySelector('#final_accuracy .chart').layout.font.color]"""
+    light = page.evaluate(colours)
+    page.locator("#theme").press("Enter")
+    page.wait_for_function("document.querySelector('#final_accuracy .chart').layout.font.color === '#e6e9ed'")
+    dark = page.evaluate(colours)
+    assert light == ["rgb(255, 255, 255)", "#1d2126"]
+    assert dark == ["rgb(21, 24, 28)", "#e6e9ed"]
+    page.emulate_media(media="print")  # prints have the light colours, whatever the reader has chosen
+    page.wait_for_function("document.querySelector('#final_accuracy .chart').layout.font.color === '#1d2126'")
+    assert page.evaluate(colours) == light
+    assert page.locator("nav").is_hidden()
+
+
+@long
+def test_a_colour_is_lightened_until_it_can_be_seen_in_the_dark(open_report, synthetic):
+    page = open_report(synthetic, scheme="dark")
+    assert page.evaluate("mdfl.visible('#440154')") != "#440154"
+    assert page.evaluate("mdfl.visible('#e69f00')") == "#e69f00"  # light enough
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate("mdfl.visible('#440154')") == "#440154"
+
+
+@long
+def test_the_command_is_copied(open_report, synthetic):
+    page = open_report(synthetic, permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the command").click()
+    page.wait_for_function("document.querySelector('dd.copied button').textContent === 'Copied'")
+    manifest = json.loads((synthetic.parent / "config.json").read_text())
+    assert page.evaluate("navigator.clipboard.readText()") == manifest["command"]

@@ -1,0 +1,254 @@
+"""Comparisons of several studies: which runs are paired, at which round, and what is said of it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.report.compare import names_of, read_studies
+from mdfl_jax.report.page import render, write
+from mdfl_jax.report.pairing import differing, shared, why_unpaired
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.studies import paired_told, same_settings, write_differences
+from tests.report.conftest import write_workdir
+from tests.report.test_partial import unfinish
+
+TWO = [{"network.mobility": "static"}, {"network.mobility": "dcm"}]
+
+
+def change(folder, **values):
+    """Changes values of config.json by their dotted paths, written with __ for the dots."""
+    manifest = json.loads((folder / "config.json").read_text())
+    for path, value in values.items():
+        *parts, last = path.split("__")
+        node = manifest["config"]
+        for part in parts:
+            node = node[part]
+        node[last] = value
+    (folder / "config.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def seeds_of(folder, point):
+    """The final accuracy of each seed of a point, from summary.json."""
+    summary = json.loads((folder / "summary.json").read_text())
+    entry = next(of for of in summary["points"] if of["id"] == point)
+    return np.array(entry["final_accuracy"]["per_seed"])
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two studies of the same data and places, the second with other accuracies."""
+    a, b = write_workdir(tmp_path / "a", TWO), write_workdir(tmp_path / "b", [TWO[1], *TWO])
+    for folder, name in ((a, "first"), (b, "second")):
+        manifest = json.loads((folder / "config.json").read_text()) | {"name": name}
+        manifest["points"] = manifest["points"][-2:]
+        (folder / "config.json").write_text(json.dumps(manifest))
+    # The second study: its first point is dropped, so that dcm there has the accuracies of a third point.
+    summary = json.loads((b / "summary.json").read_text())
+    summary["points"] = summary["points"][1:]
+    summary["baseline"] = "static"
+    (b / "summary.json").write_text(json.dumps(summary))
+    arrays = dict(np.load(b / "history.npz"))
+    moved = {f"{int(key[0]) - 1}{key[1:]}": array for key, array in arrays.items() if key[0] in "12"}
+    np.savez(b / "history.npz", rounds=arrays["rounds"], **moved)
+    lines = [json.loads(line) for line in (b / "metrics.jsonl").read_text().splitlines()]
+    rows = lines[15:]
+    (b / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return a, b
+
+
+def test_points_of_all_studies_with_the_studys_name_in_front(two):
+    run = read_studies(two)
+    assert [point["id"] for point in run.points] == ["first: static", "first: dcm", "second: static", "second: dcm"]
+    assert [axis.path for axis in run.axes] == ["study", "network.mobility"]
+    assert run.value(3, "network.mobility") == "dcm"
+    assert run.value(3, "network.radius") == 3.0  # from the configuration of its own study
+    for p, (folder, point) in enumerate([(two[0], "static"), (two[0], "dcm"), (two[1], "static"), (two[1], "dcm")]):
+        assert run.points[p]["final_accuracy"]["per_seed"] == seeds_of(folder, point).tolist()
+        own = np.load(folder / "history.npz")
+        assert np.array_equal(run.history(p, "accuracy"), own[f"{p % 2}/accuracy"])
+        assert np.array_equal(run.array(p, "position"), own[f"{p % 2}/position"][0])
+        assert run.curves[run.points[p]["id"]].accuracy[:, -1] == pytest.approx(seeds_of(folder, point))
+    assert {line["point"] for line in run.lines} == {point["id"] for point in run.points}
+
+
+def test_arrays_of_a_whole_study_are_those_of_all_if_they_agree(two):
+    arrays = dict(np.load(two[1] / "history.npz")) | {"streets": np.ones((3, 4))}
+    np.savez(two[1] / "history.npz", **arrays)
+    run = read_studies(two)
+    assert np.array_equal(run.arrays["rounds"], arrays["rounds"])
+    assert np.array_equal(run.arrays["streets"], arrays["streets"])
+    assert {name.partition("/")[0] for name in run.arrays} == {"rounds", "streets", "0", "1", "2", "3"}
+    assert len(run.arrays) == len(list(run.arrays))
+    np.savez(two[1] / "history.npz", **arrays | {"rounds": arrays["rounds"] + 1})
+    assert "rounds" not in read_studies(two).arrays
+
+
+def test_differences_are_paired_where_data_and_places_agree(two):
+    run = read_studies(two)
+    gap = seeds_of(two[1], "dcm") - seeds_of(two[0], "static")
+    found = run.points[3]["difference_to_baseline"]
+    assert found["mean"] == pytest.approx(gap.mean())
+    assert found["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(gap))
+    assert (found["paired"], found["seeds"]) == (True, 3)
+    assert run.points[3]["baseline"] == "first: static"
+    assert list(paired_told(run)) == [
+        "“second” is paired with “first” by seed: the data, their partition and the first places agree under 3 common"
+        " seeds."
+    ]
+    (same_static, same_dcm) = same_settings(run)
+    assert same_dcm.kind == "3 seeds in pairs"
+    assert same_dcm.difference.startswith(f"{100 * (seeds_of(two[1], 'dcm') - seeds_of(two[0], 'dcm')).mean():+.2f}")
+    assert same_static.label == "second, static"
+
+
+def other_data(folder):
+    arrays = dict(np.load(folder / "history.npz"))
+    arrays["0/label_counts"][1, 0, 0] += 1
+    np.savez(folder / "history.npz", **arrays)
+
+
+def other_places(folder):
+    arrays = dict(np.load(folder / "history.npz"))
+    arrays["0/position"][0, 0, 0] += 1
+    np.savez(folder / "history.npz", **arrays)
+
+
+def other_inputs(folder):
+    change(folder, inputs={"data.name=mnist": "0000000000000000"})
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (other_data, "under the same seed the clients hold other data"),
+        (other_places, "under the same seed the clients start elsewhere"),
+        (other_inputs, "the input data.name=mnist is not the same"),
+        (lambda folder: change(folder, data__alpha=0.5), "data.alpha is 0.5 and 0.05"),
+        (lambda folder: change(folder, network__num_clients=9), "network.num_clients is 9 and 8"),
+    ],
+)
+def test_what_differs_prevents_pairs_and_welch_is_used(two, make, why):
+    make(two[1])
+    run = read_studies(two)
+    assert why_unpaired(run.studies[1], 0, run.studies[0], 0) == why
+    low, high = stats.ttest_ind(
+        seeds_of(two[1], "static"), seeds_of(two[0], "static"), equal_var=False
+    ).confidence_interval()
+    found = run.points[2]["difference_to_baseline"]
+    assert (found["paired"], found["why"]) == (False, why)
+    assert found["ci95"] == pytest.approx((high - low) / 2)
+    assert any(f"“second” is not paired with “first”: {why}" in said or f"({why})" in said for said in paired_told(run))
+    assert why.split(" ")[0] in render(run)
+
+
+def test_only_common_seeds_are_paired(tmp_path):
+    a, b = write_workdir(tmp_path / "a", TWO, seeds=3), write_workdir(tmp_path / "b", TWO, seeds=5)
+    for folder in (a, b):  # label counts of the synthetic study depend on the number of seeds
+        arrays = {key: array for key, array in np.load(folder / "history.npz").items() if "label" not in key}
+        np.savez(folder / "history.npz", **arrays)
+    run = read_studies([a, b])
+    assert run.points[2]["difference_to_baseline"]["seeds"] == 3
+    assert run.manifest["seeds"] == [0, 1, 2, 3, 4]
+    assert run.seeds(0) == (0, 1, 2)
+
+
+def test_studies_of_different_length_are_compared_at_the_last_common_round(tmp_path):
+    a, b = write_workdir(tmp_path / "a", TWO, rounds=40), write_workdir(tmp_path / "b", TWO, rounds=60, every=20)
+    run = read_studies([a, b])
+    assert run.summary["round"] == 40
+    long = read_workdir(b).curves["dcm"]
+    at = dict(zip(long.seeds, long.accuracy[:, long.rounds.tolist().index(40)]))
+    assert run.points[3]["final_accuracy"]["per_seed"] == pytest.approx([at[seed] for seed in (0, 1, 2)])
+    assert run.points[0]["final_accuracy"]["per_seed"] == seeds_of(a, "static").tolist()
+    assert run.curves["b: dcm"].rounds.tolist() == [0, 20, 40, 60]  # the curves show all
+    assert "The studies end at different rounds (a at round 40, b at round 60)" in run.remarks[0]
+
+
+def test_without_a_common_round_each_study_has_its_own_end(tmp_path):
+    a, b = (
+        write_workdir(tmp_path / "a", TWO, rounds=30, every=30),
+        write_workdir(tmp_path / "b", TWO, rounds=40, every=20),
+    )
+    run = read_studies([a, b])
+    assert "round" not in run.summary
+    assert run.points[3]["final_accuracy"]["per_seed"] == seeds_of(b, "dcm").tolist()
+    assert "evaluated no round in common" in run.remarks[0]
+    gap = seeds_of(b, "dcm").mean() - seeds_of(a, "static").mean()
+    assert run.points[3]["difference_to_baseline"]["mean"] == pytest.approx(gap)
+
+
+def test_an_unfinished_study_can_be_compared(two):
+    change(unfinish(two[1], lambda row: row["round"] <= 20), baseline="")
+    run = read_studies(two)
+    assert run.summary["round"] == 20
+    assert run.remarks[0].startswith("second: This study is unfinished")
+    assert run.points[2]["difference_to_baseline"]["paired"] is True  # by the settings, without arrays
+    assert "unfinished" in render(run)
+
+
+def test_a_baseline_can_be_chosen_and_is_checked(two):
+    run = read_studies(two, baseline="second: dcm")
+    assert {point["baseline"] for point in run.points} == {"second: dcm"}
+    gap = seeds_of(two[0], "static") - seeds_of(two[1], "dcm")
+    assert run.points[0]["difference_to_baseline"]["mean"] == pytest.approx(gap.mean())
+    assert read_studies(two, baseline="dcm").points[0]["baseline"] == "first: dcm"
+    with pytest.raises(UserError, match=r"unknown baseline 'dmc' \(did you mean 'dcm'\?\); known: dcm, first: dcm"):
+        read_studies(two, baseline="dmc")
+    with pytest.raises(UserError, match="only a comparison of several studies takes it"):
+        read_studies(two[:1], baseline="dcm")
+    with pytest.raises(UserError, match="given twice"):
+        read_studies([two[0], two[0] / ".." / "a"])
+
+
+def test_a_metric_that_one_study_lacks_is_told(two):
+    path = two[1] / "metrics.jsonl"
+    rows = [json.loads(line) | {"consensus_distance": 0.5, "messages": 1.0} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = render(read_studies(two))
+    assert "first has not recorded consensus distance, messages sent by a client." in text
+    with pytest.raises(UserError, match="which first has not recorded"):
+        read_studies(two, x_axis="messages")
+    change(two[0], x_axis="messages")
+    assert read_studies(two).x_axis == "rounds"
+
+
+def test_names_tell_studies_of_the_same_name_apart(tmp_path):
+    folders = [write_workdir(tmp_path / name, TWO) for name in ("one/run", "two/run", "three")]
+    assert names_of([read_workdir(folder) for folder in folders]) == ["one/run", "two/run", "three"]
+
+
+def test_settings_that_differ_and_those_that_do_not():
+    a = {"rounds": 9, "name": "a", "network": {"radius": 2.0, "mobility": "dcm"}, "inputs": {"x": "1"}}
+    b = {"rounds": 9, "name": "b", "network": {"radius": 2.0, "mobility": "dam"}}
+    assert differing({"a": a, "b": b}) == [("network.mobility", ["dcm", "dam"]), ("inputs.x", ["1", "-"])]
+    assert shared([a, b]) == {"rounds": 9, "network": {"radius": 2.0}}
+    assert a["inputs"] == {"x": "1"}  # unchanged
+
+
+@pytest.mark.long
+def test_a_comparison_writes_into_its_own_folder_only(two, tmp_path):
+    before = {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
+    folder = tmp_path / "both"
+    folder.mkdir()
+    run = read_studies(two, folder)
+    assert write(run) == folder / "report.html"
+    path = write_differences(run, folder / "tables")
+    assert before == {path: path.stat().st_mtime_ns for folder in two for path in folder.rglob("*")}
+    rows = list(csv.DictReader(path.open()))
+    assert [row["point"] for row in rows] == [point["id"] for point in run.points]
+    assert float(rows[3]["difference_mean"]) == run.points[3]["difference_to_baseline"]["mean"]
+    assert rows[3]["paired"] == "True"
+
+
+def test_markup_in_names_is_escaped(two):
+    manifest = json.loads((two[0] / "config.json").read_text()) | {"name": "<script>alert(1)</script>"}
+    Path(two[0] / "config.json").write_text(json.dumps(manifest))
+    text = render(read_studies(two))
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text

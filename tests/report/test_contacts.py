@@ -1,0 +1,146 @@
+"""Statistics of contacts against slow loops, and the panel that shows them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdfl_jax.report import contacts as of
+from mdfl_jax.report.panels import contacts as panel
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES
+from tests.report.conftest import write_workdir
+from tests.report.recorded_rounds import add_records
+
+
+@st.composite
+def contact_arrays(draw):
+    """[R, N, N] bool, symmetric, without contacts with oneself; often so sparse that windows must be long."""
+    rounds, clients = draw(st.integers(1, 14)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    upper = np.triu(rng.random((rounds, clients, clients)) < draw(st.sampled_from([0.05, 0.2, 0.5])), 1)
+    return upper | upper.transpose(0, 2, 1)
+
+
+def groups(graph):
+    """The connected components of a graph [N, N], by walking from client to client."""
+    left, found = set(range(len(graph))), 0
+    while left:
+        found, todo = found + 1, [left.pop()]
+        while todo:
+            i = todo.pop()
+            near = {j for j in left if graph[i, j]}
+            left -= near
+            todo += near
+    return found
+
+
+def runs_of(series):
+    """(value, length, touches an end) of each run of equal values of a series."""
+    found, begin = [], 0
+    for t in range(1, len(series) + 1):
+        if t == len(series) or series[t] != series[begin]:
+            found.append((bool(series[begin]), t - begin, begin == 0 or t == len(series)))
+            begin = t
+    return found
+
+
+@settings(deadline=None, max_examples=60)
+@given(contact_arrays())
+def test_groups_and_degrees_of_each_round(contact):
+    assert of.components(contact).tolist() == [groups(graph) for graph in contact]
+    expected = [np.mean([sum(row) for row in graph.tolist()]) for graph in contact]
+    np.testing.assert_allclose(of.degrees(contact), expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(contact_arrays())
+def test_lengths_of_contacts_and_gaps(contact):
+    clients, lengths = contact.shape[1], {True: [], False: []}
+    for i in range(clients):
+        for j in range(i + 1, clients):
+            for value, length, cut in runs_of(contact[:, i, j].tolist()):
+                if not cut:
+                    lengths[value].append(length)
+    found = of.spells(contact)
+    assert sorted(found.contacts.tolist()) == sorted(lengths[True])
+    assert sorted(found.gaps.tolist()) == sorted(lengths[False])
+    x, share = of.at_least(found.gaps)
+    assert x.tolist() == sorted(set(lengths[False]))
+    assert share.tolist() == pytest.approx([np.mean([one >= least for one in lengths[False]]) for least in x])
+
+
+@settings(deadline=None, max_examples=60)
+@given(contact_arrays())
+def test_windows_that_connect_everybody(contact):
+    rounds = len(contact)
+    connects = lambda begin, end: groups(contact[begin : end + 1].any(axis=0)) == 1  # noqa: E731
+    shortest = [next((b for b in range(1, e + 2) if connects(e + 1 - b, e)), 0) for e in range(rounds)]
+    windows = of.shortest_windows(contact)
+    assert windows.tolist() == shortest
+    lengths = np.arange(1, rounds + 1)
+    shares = [np.mean([connects(e + 1 - b, e) for e in range(b - 1, rounds)]) for b in lengths]
+    np.testing.assert_allclose(of.share_connected(windows, lengths), shares)
+    assert of.sure_length(windows) == next((b for b, share in zip(lengths, shares) if share == 1), None)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 12))
+def test_means_of_blocks_keep_the_sum(values, most):
+    x, means = of.in_blocks(np.array(values, float), most)
+    assert len(x) == len(means) <= most
+    size = -(-len(values) // most)
+    sizes = [min(size, len(values) - begin) for begin in range(0, len(values), size)]
+    assert np.dot(means, sizes) == pytest.approx(sum(values))
+    assert x[0] == (1 + sizes[0]) / 2
+    assert x[-1] == len(values) - (sizes[-1] - 1) / 2
+
+
+@pytest.fixture
+def run(tmp_path):
+    return read_workdir(add_records(write_workdir(tmp_path / "run"), radius=4.0, one_way=True))
+
+
+def test_a_contact_is_a_link_of_either_direction(run):
+    contact, links = of.recorded_contacts(run, 1), run.history(1, "links")[0]
+    for t in (0, 7):
+        for i in range(8):
+            for j in range(8):
+                hears = [bool(links[t, a, b // 8] >> (7 - b % 8) & 1) for a, b in ((i, j), (j, i))]
+                assert contact[t, i, j] == any(hears)
+
+
+def test_the_panel_shows_a_line_for_each_different_network(run):
+    assert FIGURES["contacts"].applies(run)
+    data = panel._chart(run).data
+    views = {view["key"]: view for view in data["views"]}
+    assert list(views) == ["windows", "components", "degree", "gaps", "durations"]
+    names = [line["name"] for line in views["components"]["lines"]]
+    assert names == ["static", "random movement", "dam", "dcm"]
+    contact = of.recorded_contacts(run, 3)
+    line = views["components"]["lines"][3]
+    np.testing.assert_allclose(line["y"], [groups(graph) for graph in contact])
+    assert line["x"].tolist() == list(range(1, 41))
+    caption = panel._caption(run)
+    assert f"dcm: {contact.sum(axis=2).mean():.1f} contacts of a client" in caption
+    figure = panel.contacts(run)
+    assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [view["label"] for view in data["views"]]
+
+
+def test_points_with_the_same_contacts_share_a_line(tmp_path):
+    folder = add_records(write_workdir(tmp_path / "run", [{"algorithm.lr": lr} for lr in (0.1, 0.2, 0.4)]))
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    np.savez(folder / "history.npz", **arrays | {"1/links": arrays["0/links"]})
+    assert [line.label for line in panel.lines_of(read_workdir(folder))] == ["lr = 0.1 and 1 more", "lr = 0.4"]
+    np.savez(folder / "history.npz", **arrays | {f"{p}/links": arrays["0/links"] for p in (1, 2)})
+    assert [line.label for line in panel.lines_of(read_workdir(folder))] == ["all sweep points"]
+
+
+def test_a_label_with_markup_is_escaped(tmp_path):
+    folder = add_records(write_workdir(tmp_path / "run", [{"data.name": "<b>x</b>"}, {"data.name": "y"}]))
+    (line, _) = panel._chart(read_workdir(folder)).data["views"][0]["lines"]
+    assert line["name"] == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_a_study_without_links_has_no_such_panel(tmp_path):
+    assert not FIGURES["contacts"].applies(read_workdir(write_workdir(tmp_path / "run")))

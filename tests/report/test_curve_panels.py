@@ -1,0 +1,188 @@
+"""The figures and charts of curves, final accuracies, consensus and traffic, also of studies with very many points."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from mdfl_jax.report import style
+from mdfl_jax.report.panels import consensus, curves, final_accuracy, metrics, traffic
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES
+from tests.report.test_explorer import change
+
+RADII = [{"network.radius": float(r)} for r in range(1, 201)]
+CROSSED = [
+    {"network.radius": float(r), "network.mobility": m} for r, m in itertools.product(range(1, 14), ("static", "dcm"))
+]
+
+
+def legend(figure):
+    return [text.get_text() for drawn in figure.legends for text in drawn.get_texts()]
+
+
+def is_inside(figure):
+    """Whether the legends and titles of a figure lie within it."""
+    figure.canvas.draw()
+    width, height = figure.bbox.width, figure.bbox.height
+    parts = [*figure.legends, *(axes.title for axes in figure.axes)]
+    boxes = [part.get_window_extent() for part in parts]
+    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= width + 1 and b.y1 <= height + 1 for b in boxes)
+
+
+def test_the_accuracy_is_within_0_and_100_percent(make_workdir):
+    folder = make_workdir(seeds=2)
+
+    def wide(row):
+        return row | {"accuracy": 0.02 if row["seed"] else 0.98}
+
+    figure = curves.accuracy(read_workdir(change(folder, wide)))
+    low, high = figure.axes[0].get_ylim()
+    assert (low, high) == (0, 100)
+    summary = json.loads((folder / "summary.json").read_text())
+    for point in summary["points"]:
+        point["final_accuracy"] = {"mean": 0.5, "ci95": 6.1, "per_seed": [0.02, 0.98]}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    run = read_workdir(folder)
+    assert final_accuracy.final_accuracy(run).axes[0].get_xlim() == (-0.5, 100.5)
+    bars = FIGURES["final_accuracy"].chart(run).data["traces"][1]["error_x"]
+    assert bars["array"].tolist() == bars["arrayminus"].tolist() == [50.0] * 4
+
+
+def test_sixteen_long_names_are_all_in_a_legend_that_is_not_clipped(make_workdir):
+    names = [f"an algorithm with a rather long name {i}" for i in range(16)]
+    run = read_workdir(make_workdir([{"algorithm.name": name} for name in names], seeds=2, rounds=10, positions=False))
+    figure = curves.accuracy(run)
+    assert set(names) < set(legend(figure))
+    assert is_inside(figure)
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in figure.axes[0].lines}
+    assert len(looks) == 17  # and the target
+    assert not figure.axes[0].collections  # no bands above twelve points
+
+
+@pytest.mark.parametrize("points", [RADII[:80], CROSSED], ids=["one setting", "two settings"])
+def test_very_many_points_keep_a_figure(make_workdir, points):
+    run = read_workdir(make_workdir(points, seeds=1, rounds=10, positions=False))
+    figure = curves.accuracy(run)
+    lines = sum(len(axes.lines) for axes in figure.axes)
+    assert lines >= len(points)
+    assert is_inside(figure)
+    if points is not CROSSED:  # one graded setting: its colour bar, since two hundred names help nobody
+        assert not figure.legends
+        assert figure.axes[-1].get_ylabel() == "radius"
+    else:  # a point has the colour of its mobility
+        assert legend(figure) == ["static", "dcm", "target 70 %"]
+    final = final_accuracy.final_accuracy(run)
+    names = [text.get_text() for axes in final.axes for text in axes.get_yticklabels()]
+    assert names == [look.label for look in style.looks(run)]
+    assert max(final.get_size_inches()) < 20
+
+
+@pytest.mark.parametrize("count", [1, 4, 16, 200])
+def test_final_accuracies_have_a_row_for_each_point_in_the_order_of_the_study(make_workdir, count):
+    run = read_workdir(make_workdir(RADII[:count], seeds=2, rounds=10, positions=False))
+    data = FIGURES["final_accuracy"].chart(run).data
+    seeds, means = data["traces"]
+    np.testing.assert_allclose(means["x"], [100 * point["final_accuracy"]["mean"] for point in run.points])
+    assert len(seeds["x"]) == 2 * count
+    labels = [text.replace("<br>", " ") for text in data["layout"]["yaxis"]["ticktext"]]
+    assert labels == [look.label for look in style.looks(run)]
+    assert data["layout"]["height"] / count >= 15  # pixels a row
+    assert data["layout"]["height"] < 3200
+
+
+def test_names_with_markup_are_escaped(make_workdir):
+    run = read_workdir(make_workdir([{"algorithm.name": name} for name in ("<b>a</b>", "b&c")], seeds=2, rounds=10))
+    data = FIGURES["final_accuracy"].chart(run).data
+    assert data["layout"]["yaxis"]["ticktext"] == ["&lt;b&gt;a&lt;/b&gt;", "b&amp;c"]
+    assert data["traces"][1]["text"] == ["&lt;b&gt;a&lt;/b&gt;", "b&amp;c"]
+
+
+def test_captions_tell_the_true_x_axis(make_workdir):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"bits_sent": 1e6 * row["round"]})
+    panel = FIGURES["accuracy"]
+    assert "against rounds:" in panel.caption(read_workdir(folder))
+    run = read_workdir(folder, "bits")
+    assert "against megabits sent by a client:" in panel.caption(run)
+    assert curves.accuracy(run).get_supxlabel() == "megabits sent by a client"
+    np.testing.assert_allclose(curves.accuracy(run).axes[0].lines[0].get_xdata(), [0, 10, 20, 30, 40])
+
+
+def test_consensus_is_on_a_logarithmic_axis_without_rounding_errors(make_workdir, reported):
+    assert not FIGURES["consensus"].applies(read_workdir(reported))
+    distance = {0: 1e-8, 10: 4.0, 20: 2.0, 30: 1.0, 40: 0.5}
+    folder = change(make_workdir(seeds=2), lambda row: row | {"consensus_distance": distance[row["round"]]})
+    run = read_workdir(folder)
+    axes = consensus.consensus(run).axes[0]
+    assert axes.get_yscale() == "log"
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [10, 20, 30, 40])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [4, 2, 1, 0.5])
+    axes.figure.canvas.draw()
+    labels = [text.get_text() for of in (False, True) for text in axes.get_yticklabels(minor=of)]
+    assert {"1", "2", "5", ""} <= set(labels) <= {"0.1", "0.2", "0.5", "1", "2", "5", "10", ""}  # and no formulas
+    chart = FIGURES["consensus"].chart(run)
+    assert chart.kind == "curves"  # another view of the numbers of the first panel
+    assert chart.data["start_with"] == {"metric": "consensus_distance", "x": "", "logy": True}
+
+
+def declare(folder, metric):
+    summary = json.loads((folder / "summary.json").read_text())
+    summary.setdefault("metrics", []).append(metric)
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def described(name, unit, scale=1.0, where=()):
+    title = f"{name} ({unit})"
+    return {"name": name, "key": name, "title": title, "scale": scale, "where": list(where), "unit": unit, "shape": []}
+
+
+def test_declared_curves_have_a_figure_and_a_view(make_workdir):
+    folder = change(make_workdir(seeds=2), lambda row: row | {"own": 2.0 * row["round"]})
+    declare(folder, described("own", "metres", 2.0, ["curve"]))
+    run = read_workdir(folder)
+    assert FIGURES["metrics"].chart(run).data["start_with"] == {"metric": "own"}
+    figure = metrics.metrics(run)
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0, 10, 20, 30, 40])
+    assert "own (metres)" in FIGURES["metrics"].caption(run)
+
+
+def with_traffic(folder, up, down):
+    sent = {"ups": up, "downs": down, "messages": 11.0}
+    change(folder, lambda row: row | {key: value * row["round"] / 40 for key, value in sent.items()})
+    declare(folder, described("ups", "messages"))
+    declare(folder, described("downs", "messages"))
+    return read_workdir(folder)
+
+
+def test_kinds_of_traffic_are_shown_if_they_add_up(make_workdir):
+    run = with_traffic(make_workdir(seeds=2), 4.0, 7.0)
+    (block,) = traffic.blocks(run)
+    assert block.stacked
+    assert block.title == "messages by kind"
+    assert {name: values.tolist() for name, values in block.bars.items()} == {"ups": [4.0] * 4, "downs": [7.0] * 4}
+    assert FIGURES["traffic"].caption(run).startswith("What a client has sent until the end of the study, by kind of")
+    bars = FIGURES["traffic"].chart(run).data["traces"]
+    assert [(bar["name"], bar["x"].tolist()) for bar in bars] == [("ups", [4.0] * 4), ("downs", [7.0] * 4)]
+
+
+def test_numbers_that_do_not_add_up_to_the_total_are_no_kinds(make_workdir):
+    assert traffic.blocks(with_traffic(make_workdir(seeds=2), 4.0, 6.0)) == []
+    assert not FIGURES["traffic"].applies(with_traffic(make_workdir(seeds=2), 4.0, 6.0))
+
+
+def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
+    def add(arrays):
+        for p in range(4):
+            mobile = arrays[f"{p}/is_mobile"]
+            bits = np.where(mobile, 3e6, 1e6) + 1e6 * np.arange(len(mobile))[:, None]
+            arrays[f"{p}/bits_sent"] = np.stack([0 * bits] * 4 + [bits], axis=1)
+        return arrays
+
+    run = read_workdir(change(make_workdir(), arrays=add))
+    (block,) = traffic.blocks(run)
+    np.testing.assert_allclose(block.bars["mobile clients"], [4.0] * 4)  # seeds: 3, 4, 5
+    np.testing.assert_allclose(block.bars["other clients"], [2.0] * 4)
+    np.testing.assert_allclose(block.halves["mobile clients"], 4.302653 / np.sqrt(3), rtol=1e-5)
+    figure = traffic.traffic(run)
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mobile clients", "other clients"]

@@ -1,0 +1,103 @@
+"""The setting of a study in words, for every kind of study that is shipped."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdfl_jax.experiments import default_config
+from mdfl_jax.experiments.run.manifest import manifest_of
+from mdfl_jax.experiments.run.study import make_study
+from mdfl_jax.report.described import setting
+from mdfl_jax.report.read import Run, read_workdir
+
+ON_GRID, IN_PLANE, NOWHERE = np.ones((2, 3, 2)), np.full((2, 3, 2), 1.5), None  # positions as they are recorded
+
+
+def setting_of(config, path):
+    """The setting of a study, finished or not, whose first seed has recorded these positions."""
+    manifest = json.loads(json.dumps(manifest_of(make_study(config)), default=str))
+    points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
+    first = {} if path is None else {f"{p}/position": path for p in range(len(points))}
+    return setting(Run(Path("run"), manifest, {"points": points, "baseline": ""}, {}, first))
+
+
+def shipped(name):
+    name, _, argument = name.partition(":")
+    get_config = importlib.import_module(f"configs.{name}").get_config
+    return get_config(argument) if argument else get_config()
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("name", "path", "told", "untold"),
+    [
+        (
+            "digits",
+            ON_GRID,
+            ["20 clients, 5 of them mobile,", "on a grid of 18 x 18, with a contact radius of 3 and steps of at"],
+            ["server", "graph", "plane"],
+        ),
+        (
+            "trace_digits",
+            IN_PLANE,
+            ["20 clients, all of them mobile,", "with a contact radius of 100 m; the trace is town.fcd.xml.gz."],
+            ["grid", "steps of", "a plane of"],
+        ),
+        ("waypoint_digits", IN_PLANE, ["in a plane of 500 m x 500 m, with a contact radius of 50 m."], ["grid"]),
+        ("graphs_digits", ON_GRID, ["16 clients train", "tied by a graph: ring, torus,"], ["mobile", "radius"]),
+        (
+            "fedmobile_digits",
+            NOWHERE,
+            ["Clients meet a server by the pattern fixed, and each other in random pairs, 0.5 of the clients a slot."],
+            ["grid", "radius", "of them mobile", "Models are mixed"],
+        ),
+        (
+            "fedmobile_roadside",
+            IN_PLANE,
+            ["Mobility is manhattan in a plane of 1000 m x 1000 m", "a server at road-side units of range 80 m."],
+            ["grid", "Models are mixed"],
+        ),
+        ("fedmobile_roadside:town", IN_PLANE, ["the trace is town.fcd.xml.gz. Clients meet a"], ["plane"]),
+        ("fedmobile_synthetic", NOWHERE, ["Each draws 40 samples of 200 features."], ["train", "split by"]),
+        ("pame_linear", NOWHERE, ["32, 64 or 128 clients learn synthetic:linear", "Varied are transmission: 0.1,"], []),
+        ("thesis_digits", IN_PLANE, ["0, 2, 10, 19, 29, 38 or 48 of them mobile,", "uniform or speed aware auto."], []),
+        ("text_transformer", ON_GRID, ["The data are split by owner."], ["by by"]),
+        ("costs", ON_GRID, ["Varied are bandwidth: infinity, 12000 or 8000."], []),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_each_shipped_kind_of_study_is_described_as_what_it_is(name, path, told, untold):
+    words = setting_of(shipped(name), path)
+    assert all(part in words for part in told), words
+    assert not any(part in words for part in untold), words
+    assert ".." not in words
+
+
+@pytest.mark.long
+def test_a_contact_list_has_no_radius_and_no_places(tmp_path):
+    (tmp_path / "met.csv").write_text("round,i,j\n" + "".join(f"{t},{t % 3},{(t + 1) % 3}\n" for t in range(9)))
+    config = default_config()
+    config.network.mobility, config.trace.file = "contacts", str(tmp_path / "met.csv")
+    config.network.num_clients = config.network.num_mobile = 3
+    config.rounds = config.eval_every = 5
+    words = setting_of(config, NOWHERE)
+    assert "The contacts are those of the list met.csv." in words
+    assert not any(part in words for part in ("radius", "grid", "plane", "mobile", "Mobility"))
+
+
+def test_an_infinite_radius_and_settings_of_no_sentence_are_told(make_workdir):
+    sweep = [{"algorithm.lr": 0.01, "network.radius": float("inf")}, {"algorithm.lr": 0.1, "network.radius": 3.0}]
+    run = read_workdir(make_workdir(sweep, rounds=10))
+    assert "with a contact radius of infinity or 3 and steps" in setting(run)
+    assert setting(run).endswith("; 3 seeds. Varied are lr: 0.01 or 0.1.")
+    alone = read_workdir(make_workdir([{"network.radius": float("inf")}], rounds=10, seeds=1))
+    assert "on a grid of 10 x 10, with all clients in contact and steps of at most 3 a round." in setting(alone)
+    assert setting(alone).endswith("; one seed.")
+
+
+def test_of_many_numbers_only_the_range_is_told(make_workdir):
+    run = read_workdir(make_workdir([{"algorithm.lr": (20 - i) / 100} for i in range(20)], rounds=10, seeds=1))
+    assert setting(run).endswith("Varied are lr: 20 values from 0.01 to 0.2.")

@@ -1,0 +1,118 @@
+"""Reports of studies that are not finished: what is there, at one round, and how far the study is."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mdfl_jax.errors import UserError
+from mdfl_jax.report.page import render
+from mdfl_jax.report.partial import NotYetError, common_round
+from mdfl_jax.report.read import read_workdir
+from tests.report.conftest import write_workdir
+
+
+def unfinish(folder, keep=lambda line: True, torn=True):
+    """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
+    manifest = json.loads((folder / "config.json").read_text())
+    manifest |= {"status": "running"}
+    manifest["config"] |= {"baseline": "network.mobility=static", "target": 0.6}
+    (folder / "config.json").write_text(json.dumps(manifest))
+    (folder / "summary.json").unlink()
+    (folder / "history.npz").unlink()
+    lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if keep(json.loads(line))]
+    text = "".join(f"{line}\n" for line in lines) + (lines[-1][:40] if torn and lines else "")
+    (folder / "metrics.jsonl").write_text(text)
+    return folder
+
+
+def accuracies(run, name):
+    """The accuracy at each round by seed, from the lines of the file."""
+    found = {}
+    for line in (run.workdir / "metrics.jsonl").read_text().splitlines()[:-1]:
+        row = json.loads(line)
+        if row["point"] == name:
+            found.setdefault(row["seed"], {})[row["round"]] = row["accuracy"]
+    return found
+
+
+def test_all_lines_give_the_numbers_of_the_finished_study(tmp_path):
+    folder = write_workdir(tmp_path / "run", seeds=4)
+    finished = read_workdir(folder)
+    run = read_workdir(unfinish(folder))
+    for was, point in zip(finished.points, run.points):
+        for key in ("final_accuracy", "best_accuracy"):
+            per_seed = np.array(was[key]["per_seed"])
+            assert point[key]["per_seed"] == pytest.approx(per_seed, abs=1e-12)
+            assert point[key]["mean"] == pytest.approx(was[key]["mean"], abs=1e-12)
+        if was["difference_to_baseline"]:
+            gap = np.array(was["final_accuracy"]["per_seed"]) - finished.points[0]["final_accuracy"]["per_seed"]
+            assert point["difference_to_baseline"]["mean"] == pytest.approx(gap.mean(), abs=1e-12)
+        assert point["baseline"] == "static"
+        assert np.array_equal(run.curves[point["id"]].accuracy, finished.curves[point["id"]].accuracy)
+    assert run.remarks[0].startswith("This study is unfinished: of its 16 runs 16 have ended and 0 are under way")
+
+
+def test_results_are_at_one_round_over_the_seeds_that_have_reached_it(tmp_path):
+    ends = {("static", 0): 40, ("static", 1): 40, ("static", 2): 40, ("random_movement", 0): 40}
+    ends |= {("random_movement", 1): 30, ("dam", 0): 10}
+    folder = write_workdir(tmp_path / "run")
+    run = read_workdir(unfinish(folder, lambda row: row["round"] <= ends.get((row["point"], row["seed"]), -1)))
+    static, moving, late = run.points  # dcm has not begun
+    of = accuracies(run, "static")
+    assert run.summary["round"] == 40
+    assert static["final_accuracy"]["per_seed"] == [of[seed][40] for seed in (0, 1, 2)]
+    assert moving["final_accuracy"]["per_seed"] == [accuracies(run, "random_movement")[0][40]]
+    assert moving["difference_to_baseline"]["mean"] == pytest.approx(
+        accuracies(run, "random_movement")[0][40] - of[0][40]
+    )
+    assert late["final_accuracy"]["mean"] is None
+    assert late["difference_to_baseline"] is None
+    assert run.curves["dam"].rounds.tolist() == [0, 10]  # but it has a curve
+    assert run.seeds(1) == (0,)
+    first = next(r for r in range(0, 41, 10) if np.mean([of[seed][r] for seed in (0, 1, 2)]) >= 0.6)
+    assert static["rounds_to_target"] == first
+    said = " ".join(run.remarks)
+    assert "of its 12 runs 4 have ended and 2 are under way" in said
+    assert "Not there yet: dam; dcm." in said
+    assert "Fewer than 3 seeds have reached it in: random_movement (1)." in said
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [({"a": [40]}, 40), ({"a": [40], "b": [10]}, 40), ({"a": [40], "b": [10], "c": [10, 20]}, 20)],
+)
+def test_the_common_round_is_one_that_half_of_the_points_have_reached(ends, expected):
+    runs = {name: {seed: {0: {}, end: {}} for seed, end in enumerate(of)} for name, of in ends.items()}
+    assert common_round(runs) == expected
+
+
+def test_the_page_says_that_the_study_is_unfinished(tmp_path):
+    folder = write_workdir(tmp_path / "run", title="half <b>written</b>")
+    text = render(read_workdir(unfinish(folder, lambda row: row["round"] <= 20)))
+    assert "This study is unfinished: of its 12 runs 0 have ended and 12 are under way." in text
+    assert "<b>written" not in text
+
+
+def test_a_study_that_has_only_begun_is_told_in_one_line(tmp_path):
+    folder = unfinish(write_workdir(tmp_path / "run"), lambda row: False)
+    with pytest.raises(NotYetError, match="it has no evaluation yet"):
+        read_workdir(folder)
+    (folder / "metrics.jsonl").unlink()
+    with pytest.raises(NotYetError):
+        read_workdir(folder)
+
+
+def test_an_incomplete_line_within_a_finished_study_is_a_mistake(tmp_path):
+    folder = write_workdir(tmp_path / "run")
+    (folder / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text() + '{"schema": 1, "poi')
+    with pytest.raises(UserError, match=r"metrics.jsonl:61: not valid JSON"):
+        read_workdir(folder)
+
+
+def test_a_broken_line_in_the_middle_of_a_running_study_is_a_mistake(tmp_path):
+    folder = unfinish(write_workdir(tmp_path / "run"))
+    text = (folder / "metrics.jsonl").read_text()
+    (folder / "metrics.jsonl").write_text("{broken\n" + text)
+    with pytest.raises(UserError, match=r"metrics.jsonl:1: not valid JSON"):
+        read_workdir(folder)
