@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", EXP["select"]),
     Mutant("experiments/results/mobile_static.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", EXP["groups"]),
     Mutant("experiments/run/batch.py", "in range(evaluations, mc.", "in range(0, mc.", EXP["checkpoint"]),
-    Mutant("experiments/results/ordered_lines.py", "if number == self.turn:", "if number >= self.turn:", EXP["ordered_lines"]),
+    Mutant("experiments/results/ordered_lines.py", "number == self.turn", "number >= self.turn", EXP["ordered_lines"]),
     Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
     Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),

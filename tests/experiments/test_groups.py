@@ -105,7 +105,7 @@ def test_the_figure_draws_points_with_both_groups_and_counts_contacts_up(workdir
     assert ends == pytest.approx(means)
     lead = figure.axes[1].lines[1].get_ydata()
     assert lead[-1] == pytest.approx(100 * summary[1]["group_gap"]["final"]["mean"])
-    assert "num_mobile=2" in groups.caption(run)
+    assert "num mobile = 2" in groups.caption(run)
 
 
 def test_a_run_without_the_keys_has_no_such_figure(workdir, tmp_path):
