@@ -86,7 +86,6 @@ def get_config(argument: str = "headline") -> ConfigDict:
     config.algorithm.batch_size = 128
     config.algorithm.upload_from, config.algorithm.upload_until = 10, 40
     config.algorithm.download_from, config.algorithm.download_until = 5, 25
-    config.engine.record_positions = False
     if argument == "interval70":
         config.server.interval = 70
         config.algorithm.upload_from, config.algorithm.upload_until = 20, 60

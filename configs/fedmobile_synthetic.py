@@ -73,6 +73,5 @@ def get_config(argument: str = "variants") -> ConfigDict:
     config.algorithm.batch_size = 128
     config.algorithm.upload_from, config.algorithm.upload_until = 10, 40
     config.algorithm.download_from, config.algorithm.download_until = 5, 25
-    config.engine.record_positions = False
     config.engine.runs_per_batch = 30
     return config

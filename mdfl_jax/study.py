@@ -1,6 +1,5 @@
 """Runs studies from Python: ``run`` does the same as the command `launch.sweep`, and returns `mdfl_jax.Results`."""
 
-import contextlib
 import os
 import runpy
 import sys
@@ -109,21 +108,37 @@ def run(
     from mdfl_jax import target
 
     target.use_all_cores()
+    study = _made(as_config(config), data)
+    if workdir is not None:
+        left = f"the same call, without overwrite, goes on where {workdir} was left"
+        return _run_in(Path(workdir), left, progress, study, overwrite, on_evaluation, extend)
+    _check_writes_nothing(study)
+    left = "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
+    with tempfile.TemporaryDirectory() as folder:
+        return _run_in(Path(folder), left, progress, study, overwrite, on_evaluation, extend).without_workdir()
+
+
+def _run_in(
+    workdir: Path,
+    left: str,
+    progress: bool,
+    study: "Study",
+    overwrite: bool,
+    on_evaluation: "OnEvaluation | None",
+    extend: bool,
+) -> Results:
+    """Runs a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
     from mdfl_jax.experiments import Interrupted
+    from mdfl_jax.experiments.run.alone import alone
     from mdfl_jax.experiments.run.resume import run_or_resume, to_stderr
 
-    study = _made(as_config(config), data)
-    if workdir is None:
-        _check_writes_nothing(study)
     log = to_stderr if progress else _no_log
-    folder = contextlib.nullcontext(workdir) if workdir is not None else tempfile.TemporaryDirectory()
-    with folder as path:
-        try:
-            run_or_resume(study, Path(path), overwrite, log, _no_plan, progress, on_evaluation, extend)
-        except Interrupted:
-            raise Interrupted(f"the study was stopped; {_left(workdir)}") from None
-        found = Results.load(path)
-    return found if workdir is not None else found.without_workdir()
+    try:
+        with alone(workdir):
+            run_or_resume(study, workdir, overwrite, log, _no_plan, progress, on_evaluation, extend)
+    except Interrupted:
+        raise Interrupted(f"the study was stopped; {left}") from None
+    return Results.load(workdir)
 
 
 def _check_writes_nothing(study: "Study") -> None:
@@ -131,13 +146,6 @@ def _check_writes_nothing(study: "Study") -> None:
     for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
         if value := getattr(study.experiment, field):
             raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
-
-
-def _left(workdir: str | Path | None) -> str:
-    """Says what a stopped study has left."""
-    if workdir is None:
-        return "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
-    return f"the same call, without overwrite, goes on where {workdir} was left"
 
 
 def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":

@@ -27,6 +27,15 @@ def fail(error: Exception | str) -> NoReturn:
     sys.exit(2)
 
 
+def write_report(workdir: Path) -> None:
+    """Makes the tables, the figures and report.html of a finished study, and prints the path of the page."""
+    with stages.stage("drawing tables, figures and the page"):
+        from mdfl_jax.report import page
+
+        path = page.write_report(workdir)
+    print(f"report: {path}")
+
+
 @functools.cache  # a process, such as that of the tests, may import several commands
 def config_flag() -> flags.FlagHolder:
     """Defines --config=FILE, whose fields are changed by --config.KEY=VALUE."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from absl import flags
 
-from mdfl_jax import stages
 from mdfl_jax.commands import common
 from mdfl_jax.commands.words import Each
 from mdfl_jax.errors import UserError
@@ -31,19 +30,17 @@ def main() -> int:
     if not _WORKDIR.value:
         raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
     common.setup_jax("", only_cpu=True)
+    from mdfl_jax.experiments.run.alone import alone
     from mdfl_jax.experiments.run.merge import merge
     from mdfl_jax.report import tables
-    from mdfl_jax.report.files import read_json
+    from mdfl_jax.study_files import read_json
 
     out = Path(_WORKDIR.value)
-    summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
+    with alone(out):
+        summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
     print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
     if _REPORT.value:
-        with stages.stage("drawing tables, figures and the page"):
-            from mdfl_jax.report.page import write_report
-
-            path = write_report(out)
-        print(f"report: {path}")
+        common.write_report(out)
     return 0
 
 

@@ -9,6 +9,7 @@ python -m launch.report runs/digits
 """
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,12 +43,15 @@ class _PortParser(flags.ArgumentParser):
 
 _DIRS = flags.DEFINE_multi_string("workdir", [], "Folder of a study. Words stand for it too; several are compared.")
 _X = flags.DEFINE_string(
-    "x", None, "X axis of the curves: rounds (or round), messages, bits or a metric of the study; default: the study's."
+    "x",
+    None,
+    "X axis of the curves: rounds (or round), messages, bits or another metric declared as an axis; default: the"
+    " study's.",
 )
 _OUT = flags.DEFINE_string(
     "out",
     None,
-    "Folder for the report, or FILE.html for the page alone. Default: the study's; several: runs/compare-...",
+    "Folder for the report, or FILE.html for the page alone. Default: the study's; several: compare-... beside it.",
 )
 _BASELINE = flags.DEFINE_string(
     "baseline", "", "Point of a comparison that the others are compared with: STUDY: POINT."
@@ -77,7 +81,7 @@ def main() -> int:
         return _save_figure(_read(dirs, None))
     if _SERVE.value is not None:
         return _serve(dirs, _SERVE.value)
-    out = Path(_OUT.value) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+    out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
     print(_write(_read(dirs, out), out))
     return 0
 
@@ -94,6 +98,8 @@ def _check_together() -> None:
     for name in ("to", "width", "points", "rounds", "fps"):
         if name in named and "figure" not in named:
             raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
+    if _FIGURE.value == "list" and _TO.value:
+        raise UserError(f"--figure=list prints the names of the figures, so --to={_TO.value} has no effect")
     first = next((name for name in ("figure", "serve") if name in named), None)
     for name in ("out", "serve", "page_only") if first == "figure" else ("out", "page_only") if first else ():
         if name in named:
@@ -107,11 +113,23 @@ def _read(dirs: Sequence[Path], folder: Path | None) -> Run:
     return read_studies(dirs, folder, _BASELINE.value, x)
 
 
+def _given_out(out: Path) -> Path:
+    """Returns the folder or the file of --out.
+
+    Raises:
+      UserError: if the folder that it is in does not exist.
+    """
+    if not out.parent.is_dir():
+        raise UserError(f"--out={out}: there is no folder {str(out.parent)!r}")
+    return out
+
+
 def _default_folder(dirs: Sequence[Path]) -> Path:
-    """Returns the folder of a comparison in the current folder: runs/compare-A-B."""
+    """Returns the folder of a comparison beside that of the first study: compare-A-B."""
+    first = dirs[0] if dirs[0].name not in ("", "..") else dirs[0].resolve()
     names = [re.sub(r"[^\w.]+", "-", path.resolve().name) for path in dirs]
     more = f"-and-{len(names) - 3}-more" if len(names) > 3 else ""
-    return Path("runs") / f"compare-{'-'.join(names[:3])}{more}"
+    return first.parent / f"compare-{'-'.join(names[:3])}{more}"
 
 
 def _write(run: Run, out: Path | None) -> Path:
@@ -130,9 +148,9 @@ def _write(run: Run, out: Path | None) -> Path:
             if (out / "config.json").exists():
                 raise UserError(f"--out={out}: it holds a study; choose another folder")
             path = out if out.suffix == ".html" else out / "report.html"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
         if path == out or _PAGE_ONLY.value:
-            path.write_text(page.render(run), encoding="utf-8")
+            page.save(path, page.render(run))
             return path
         page.write(run)
         if run.studies:
@@ -198,8 +216,12 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
 
     def make() -> str:
         try:
+            for path in dirs:
+                if not (path / "config.json").exists() and (path.is_dir() or not path.exists()):
+                    raise NotYetError(f"{path}: there is no study yet; the page waits for it")
             return page.render(_read(dirs, None))
         except NotYetError as error:
+            print(error, file=sys.stderr, flush=True)
             return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
 
     serve.serve(make, lambda: [path / name for path in dirs for name in names], port)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from absl import flags
 from ml_collections import config_flags
 
-from mdfl_jax import stages
 from mdfl_jax.commands import ahead, common, shards, shipped
 
 if TYPE_CHECKING:
@@ -121,6 +120,7 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
     from mdfl_jax.experiments import plan
+    from mdfl_jax.experiments.run.alone import alone
     from mdfl_jax.experiments.run.resume import run_or_resume
     from mdfl_jax.report import tables
 
@@ -131,27 +131,19 @@ def _run(study: "Study", shard: "Shard | None") -> int:
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
+    with alone(workdir):
+        summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))
     for point in [] if was_finished else summary["points"]:
         for seed, round_index in point["diverged"].items():
             print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
-    status = _report(workdir)
+    if _REPORT.value:
+        common.write_report(workdir)
     if shard:
         whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
         print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
-    return status
-
-
-def _report(workdir: Path) -> int:
-    if _REPORT.value:
-        with stages.stage("drawing tables, figures and the page"):
-            from mdfl_jax.report.page import write_report
-
-            path = write_report(workdir)
-        print(f"report: {path}")
     return 0
 
 

@@ -114,8 +114,9 @@ def traces_of(lines: Sequence[Line], name: str) -> list[dict[str, Any]]:
                 "width": 3,
             },
             "line": {"color": line.colour, "dash": PLOTLY_DASHES[line.dashes], "width": 2},
+            "text": ["<br>".join(filter(None, (html.escape(line.label), said)))] * len(line.finite),
             "customdata": [f"{100 * spot.mean:.2f} ± {100 * spot.half:.2f}" for spot in line.finite],
-            "hovertemplate": f"{html.escape(line.label)}<br>{said} %{{x}}: %{{customdata}} %<extra></extra>",
+            "hovertemplate": "%{text} %{x}: %{customdata} %<extra></extra>",  # a label may have %{...} in itself
         }
         for line in lines
         if line.finite

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.report import partial
 from mdfl_jax.report.joint_arrays import JointArrays
-from mdfl_jax.report.pairing import shared, why_unpaired
+from mdfl_jax.report.pairing import shared
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, read_workdir
-from mdfl_jax.report.references import STUDY, lead, references
+from mdfl_jax.report.references import STUDY, accuracy_gap, references
 from mdfl_jax.report.settings import show
 
 MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings that decide what the accuracy is
@@ -79,14 +81,11 @@ def compare(runs: Sequence[Run], folder: Path, baseline: str = "", x_axis: str =
     for i, p in parts:
         point = summaries[i]["points"][p]
         settings = {STUDY: names[i], **{path: runs[i].value(p, path) for path in paths}}
-        # Points of studies that share data and places are paired by seed, also where they are not compared with a
-        # baseline (`mdfl_jax.report.verdict`).
-        kin = next((k for k in range(i) if not why_unpaired(runs[k], 0, runs[i], 0)), i)
         own = {"id": _joined(names[i], point["id"]), "overrides": settings, "seeds": list(runs[i].seeds(p))}
-        points.append({**point, **own, STUDY: names[kin]})
+        points.append({**point, **own})
     for entry, other, part in zip(points, references(runs, points, parts, baseline), parts):
         entry["baseline"] = None if other is None else points[other]["id"]
-        entry["difference_to_baseline"] = None if other is None else lead(runs, part, parts[other], at)
+        entry["difference_to_baseline"] = None if other is None else accuracy_gap(runs, part, parts[other], at)
     found = {entry["baseline"] for entry in points} - {None}
     metrics = {entry["key"]: entry for run in reversed(runs) for entry in run.summary.get("metrics", ())}
     summary = {"schema": SCHEMA, "baseline": found.pop() if len(found) == 1 else "", "points": points}
@@ -181,11 +180,22 @@ def _summary_at(run: Run, at: int | None) -> dict[str, Any]:
     """Returns the summary of a study at an evaluated round."""
     if at is None or _end(run) == at:
         return run.summary
-    lines = partial.by_run(run.lines, run.workdir / "metrics.jsonl")
-    found = partial.summarize(run.manifest, run.points, lines, at)
-    for entry, point in zip(found["points"], run.points):
+    lines = partial.runs_of(run.lines, run.workdir / "metrics.jsonl")
+    said: dict[str, Any] = {key: run.summary[key] for key in ("metrics", "accuracy_is") if key in run.summary}
+    found = partial.summarize({**run.manifest, **said}, run.points, lines, at)
+    for p, (entry, point) in enumerate(zip(found["points"], run.points)):
+        entry["distance_moved_per_mobile_client"] = _moved(run, p, at)
         entry["diverged"] = {seed: r for seed, r in (point.get("diverged") or {}).items() if r <= at}
     return found
+
+
+def _moved(run: Run, point: int, at: int) -> float | None:
+    """Returns the mean distance that the mobile clients of a sweep point have moved until a round; None if unknown."""
+    moved, mobile = run.history(point, "distance_moved"), run.history(point, "is_mobile")
+    evaluated = np.flatnonzero(run.curves[run.points[point]["id"]].rounds == at)
+    if moved is None or mobile is None or not len(evaluated):
+        return None
+    return float(moved[:, evaluated[0]][mobile].mean()) if mobile.any() else 0.0
 
 
 def _x_axis(

@@ -13,6 +13,21 @@ from scipy.sparse.csgraph import connected_components
 from mdfl_jax.report.read import Run
 
 
+def rounds_done(run: Run, point: int) -> int | None:
+    """Returns the number of rounds that the first seed has run; None if it was not recorded.
+
+    It is smaller than the number of rounds of the study if the stop rule has ended the run.
+    """
+    found = run.history(point, "rounds_done")
+    return None if found is None or not found[0].size else int(found[0, -1])
+
+
+def rounds_counted(run: Run, point: int) -> int | None:
+    """Returns the number of rounds that the statistics are of: those done, but none after the round of the results."""
+    done, at = rounds_done(run, point), run.summary.get("round")
+    return at if done is None else done if at is None else min(done, at)
+
+
 def recorded_contacts(run: Run, point: int) -> np.ndarray | None:
     """Returns who is in contact in each round of the first seed, from the recorded links.
 
@@ -21,12 +36,12 @@ def recorded_contacts(run: Run, point: int) -> np.ndarray | None:
       point: the index of the sweep point.
 
     Returns:
-      [R, N, N] bool, symmetric; None if the links were not recorded.
+      [R, N, N] bool, symmetric, with the R rounds of `rounds_counted`; None if the links were not recorded.
     """
     links, mobile = run.history(point, "links"), run.array(point, "is_mobile")
     if links is None or mobile is None or not links[0].size:
         return None
-    hears = np.unpackbits(links[0], axis=-1, count=len(mobile)).astype(bool)
+    hears = np.unpackbits(links[0, : rounds_counted(run, point)], axis=-1, count=len(mobile)).astype(bool)
     return hears | hears.transpose(0, 2, 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import GROUPS
-from mdfl_jax.report.files import require
+from mdfl_jax.study_files import require
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)

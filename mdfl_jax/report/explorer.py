@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from mdfl_jax.report.partial import judged_key
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, declared
 from mdfl_jax.report.recorded import Quantity, Recorded, of_clients, recorded
 from mdfl_jax.report.style import DASHES, looks, main_axis, spaced
@@ -12,11 +13,6 @@ from mdfl_jax.report.style import DASHES, looks, main_axis, spaced
 LEVELS = 65534  # a client's number is stored in 2 bytes; 65535 stands for NaN
 CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
 _DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,5px")  # of plotly, for those of style.DASHES
-
-
-def judged_key(run: Run) -> str:
-    """Returns the key of the accuracy that the study judges by: of the clients' models or of the one global model."""
-    return "mean_model_accuracy" if run.config.get("judged") == "global" else "accuracy"
 
 
 def explorer(run: Run) -> dict[str, Any]:
@@ -36,9 +32,9 @@ def explorer(run: Run) -> dict[str, Any]:
     own = axes_of(run.summary)
     return {
         "metrics": [_described(quantity, found, extremes) for quantity in found.quantities],
-        "start": judged_key(run),
+        "start": judged_key(run.config),
         "axis": "" if run.x_axis == ROUNDS else own[run.x_axis].key,
-        "target": None if target is None else {"key": judged_key(run), "value": float(target)},
+        "target": None if target is None else {"key": judged_key(run.config), "value": float(target)},
         "rounds": found.rounds,
         "seeds": [int(seed) for seed in found.seeds],
         "quantile": quantile,  # of Student's t, by the number of seeds
@@ -124,10 +120,12 @@ def _clients(run: Run, found: Recorded) -> dict[str, Any]:
         parts = []
         for p, array in first.items():
             kept = np.arange(len(array))[::-every][::-1]
+            if not np.isfinite(array[kept]).any():
+                continue  # a run that diverges may have numbers only at evaluations that are left out
             values, how = stored(array[kept].T)
             parts.append(values.ravel())
             points[p] = {"clients": array.shape[1], "at": _evaluations(run, found, p)[kept], **how}
-        packs[key] = {"values": np.concatenate(parts), "points": points}
+        packs |= {key: {"values": np.concatenate(parts), "points": points}} if parts else {}
     return {"every": every, "of": packs}
 
 

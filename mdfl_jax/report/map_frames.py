@@ -10,6 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from mdfl_jax.report.contacts import rounds_done
 from mdfl_jax.report.panels.map import UNIT, discs, draw_ground
 from mdfl_jax.report.playback import clients_of, coloured_by, first_history
 from mdfl_jax.report.read import Run
@@ -33,11 +34,13 @@ class _View:
         self.moves = some & np.any(self.path != self.path[:1])
         self.recorded = run.history(p, "links")
         self.met, self.present = (first_history(run, p, name) for name in ("met_server", "present"))
+        self.stop = rounds_done(run, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
         self.values, self.norm = first_history(run, p, metric) if metric else None, norm
         self.rounds = run.curves[run.points[p]["id"]].rounds
         draw_ground(axes, world)
-        axes.set_title(looks(run)[p].label)
+        stops = self.stop is not None and self.stop < self.total
+        axes.set_title(looks(run)[p].label + (f", stopped at round {self.stop}" if stops else ""))
         axes.spines[:].set_visible(False)
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
         fresh: dict[str, Any] = {"animated": True}
@@ -64,7 +67,9 @@ class _View:
         if self.world.wraps:
             leaps = np.abs(self.path[after] - self.path[before]) > (self.world.high - self.world.low) / 2
             places = np.where(leaps.any(axis=1, keepdims=True), self.path[near], places)
-        i, j = np.nonzero(links_at(self.path, self.recorded, self.world, int(time + 0.5)))
+        begins = int(time + 0.5)
+        over = self.stop is not None and begins >= self.stop
+        i, j = np.nonzero(links_at(self.path, self.recorded, self.world, self.total if over else begins))
         self.links.set_segments(list(np.stack([places[i], places[j]], axis=1)) if len(i) else [])
         past = np.concatenate([self.path[max(0, before - LAST_ROUNDS) : before + 1], places[None]])[:, self.moves]
         steps = np.stack([past[:-1], past[1:]], axis=2)  # [K, M, 2, 2]

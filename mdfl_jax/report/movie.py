@@ -70,13 +70,14 @@ def save_movie(
 
 def _check(run: Run, points: Sequence[int], rounds: int | None, fps: int, width: float) -> None:
     if len(points) not in (1, 2):
-        raise UserError(f"points={','.join(run.points[p]['id'] for p in points)}: a movie has one or two sweep points")
+        ids = "; ".join(run.points[p]["id"] for p in points)
+        raise UserError(f"--points={ids}: a movie has one or two sweep points")
     for p in points:
         if p not in worlds_of(run):
             raise UserError(f"point {run.points[p]['id']!r}: it has no map; neither places nor links were recorded")
     for name, value, low, high in (("rounds", rounds, 1, 10_000), ("fps", fps, 1, 50), ("width", width, 1, 20)):
         if value is not None and not low <= value <= high:
-            raise UserError(f"{name}={value}: it must be between {low} and {high}")
+            raise UserError(f"--{name}={value}: it must be between {low} and {high}")
 
 
 def _write_gif(path: Path, drawn: list[np.ndarray], fps: int, colours: Sequence[str]) -> None:

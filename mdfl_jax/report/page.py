@@ -13,6 +13,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.report import figures, pack, results_table, studies, tables
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.making import making
+from mdfl_jax.report.pairing import pairs_of
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import looks
@@ -48,10 +49,17 @@ def write(run: Run) -> Path:
     path = run.workdir / "report.html"
     try:
         tables.write(run)
-        path.write_text(render(run, figures.write(run)), encoding="utf-8")
+        save(path, render(run, figures.write(run)))
     except OSError as error:
         raise UserError(f"{error.filename or run.workdir}: cannot be written: {error.strerror}") from None
     return path
+
+
+def save(path: Path, text: str) -> None:
+    """Writes a page through a temporary file, so that a browser never shows an incomplete one."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
@@ -69,7 +77,7 @@ def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
         title=str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name),
         styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
         remarks=run.remarks,
-        verdict=verdict(run.summary, run.config),
+        verdict=verdict(run.summary, run.config, pairs_of(run)),
         setting="" if run.studies else setting(run),
         compared=studies.comparison(run),
         columns=results_table.columns(run),

@@ -1,6 +1,7 @@
 """Tells whether runs of two studies with the same seed can be compared in pairs: whether they share data and places."""
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,23 @@ def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
         if one is not None and two is not None and not np.array_equal(one, two, equal_nan=True):
             return meaning
     return ""
+
+
+def pairs_of(run: Run) -> Callable[[str, str], bool]:
+    """Returns a function that tells of two sweep points, by their ids, whether their runs are paired by seed.
+
+    Those of one study always are. Those of two studies are compared with each other when the function asks.
+    """
+    parts = {point["id"]: part for point, part in zip(run.points, run.parts)}
+
+    @functools.cache
+    def paired(one: str, other: str) -> bool:
+        if one not in parts:
+            return True
+        (i, p), (j, q) = parts[one], parts[other]
+        return i == j or not why_unpaired(run.studies[i], p, run.studies[j], q)
+
+    return paired
 
 
 def common_seeds(a: Run, p: int, b: Run, q: int) -> int:

@@ -5,7 +5,7 @@ the sweep points that have begun have reached under some seed. They are over the
 sweep point that has not reached it has no result yet, but it has a curve.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +14,10 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
-from mdfl_jax.report.files import read_lines, require
-from mdfl_jax.report.settings import show
+from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number
 from mdfl_jax.report.statistics import difference, with_seeds
+from mdfl_jax.study_files import read_lines, require
 
-Line = Mapping[str, Any]
-Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
 MOST = 6  # so many sweep points are named in a sentence
 
 
@@ -54,7 +52,7 @@ def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
     path = workdir / "metrics.jsonl"
     lines = read_lines(path, torn=True) if path.is_file() else []
     require(manifest, ("points",), workdir / "config.json")
-    found = by_run(lines, path)
+    found = runs_of(lines, path)
     begun = [point for point in manifest["points"] if found.get(point["id"])]
     if not begun:
         raise NotYetError(f"{workdir}: the study has only begun: it has no evaluation yet")
@@ -66,17 +64,15 @@ def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
     return State(summary, shown, _remarks(manifest, runs, at))
 
 
-def by_run(lines: Iterable[Line], path: Path) -> dict[str, Runs]:
-    """Returns the lines by sweep point, seed and round. If two lines have the same ones, the later one is used.
+def runs_of(lines: Sequence[Line], path: Path) -> dict[str, Runs]:
+    """Returns the lines of a file by sweep point, seed and round.
 
     Raises:
       UserError: if a line lacks one of them.
     """
-    found: dict[str, Runs] = {}
     for line in lines:
         require(line, ("point", "seed", "round"), path)
-        found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
-    return found
+    return by_run(lines)
 
 
 def common_round(runs: Mapping[str, Runs]) -> int:
@@ -104,14 +100,15 @@ def summarize(
     """Returns results in the form of summary.json, at one round, from lines of metrics.jsonl.
 
     Args:
-      manifest: the content of config.json.
+      manifest: the content of config.json, with its own `metrics` and `accuracy_is`, as in summary.json.
       points: its sweep points, those with runs.
       runs: the lines by sweep point, seed and round.
       at: the round. A sweep point without a seed that has reached it has results without values.
     """
     config = manifest["config"]
-    baselines, name = _baselines(points, str(config.get("baseline") or ""))
-    own = manifest.get("metrics") or []
+    others = [None if q is None else points[q]["id"] for q in baselines({"config": config, "points": points})]
+    found = set(others) - {None}
+    own, meaning = manifest.get("metrics") or [], manifest.get("accuracy_is")
     shown = [metric.described for metric in BUILT_IN if metric.summary] + [Shown(**entry) for entry in own]
     reached = {
         point["id"]: {
@@ -122,33 +119,32 @@ def summarize(
         for point in points
     }
     judged, entries = judged_key(config), []
-    for point, other in zip(points, baselines):
+    for point, other in zip(points, others):
         lines = reached[point["id"]]
         entry = {"id": point["id"], "overrides": point["overrides"], "seeds": list(lines)}
         entry |= _point(list(lines.values()), judged, config.get("target"), shown) | {"baseline": other}
         lead = None
         if other:
-            one, two = (
-                {seed: _number(of[-1][judged]) for seed, of in reached[p].items()} for p in (point["id"], other)
-            )
+            one, two = ({seed: number(of[-1][judged]) for seed, of in reached[p].items()} for p in (point["id"], other))
             lead = difference(one, two) if one and two else None
         entries.append(entry | {"difference_to_baseline": lead})
-    metrics = {"metrics": own} if own else {}
+    said = ({"metrics": own} if own else {}) | ({"accuracy_is": meaning} if meaning else {})
+    name = found.pop() if len(found) == 1 else config.get("baseline") or ""
     head = {"schema": SCHEMA, "round": at, "baseline": name, "target": config.get("target")}
-    return head | {"points": entries} | metrics
+    return head | {"points": entries} | said
 
 
 def _point(runs: Sequence[Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]) -> dict[str, Any]:
     """Returns the results of a sweep point, from the lines of each seed until the round of the results."""
 
     def at_end(key: str) -> dict[str, Any] | None:
-        values = [_number(of[-1].get(key)) for of in runs]
+        values = [number(of[-1].get(key)) for of in runs]
         return with_seeds(values) if values and not np.isnan(values).all() else None
 
     def mean(key: str) -> float | None:
         return (at_end(key) or {}).get("mean")
 
-    accuracy = np.array([[_number(line[judged]) for line in of] for of in runs], float)
+    accuracy = np.array([[number(line[judged]) for line in of] for of in runs], float)
     entry: dict[str, Any] = {
         "final_accuracy": with_seeds(accuracy[:, -1] if len(runs) else ()),
         "best_accuracy": with_seeds(accuracy.max(1) if len(runs) else ()),
@@ -165,43 +161,11 @@ def _point(runs: Sequence[Sequence[Line]], judged: str, target: float | None, sh
 
 def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: float | None, key: str) -> Any:
     """Returns a value's mean over the seeds at the first evaluation whose mean accuracy reaches the target, or None."""
-    if not len(runs) or target is None or not (accuracy.mean(0) >= target).any():
+    if not len(runs) or target is None:
         return None
-    first = int(np.argmax(accuracy.mean(0) >= target))
-    value = float(np.mean([_number(of[first].get(key)) for of in runs]))
-    return None if np.isnan(value) else int(value) if key == "round" else value
-
-
-def _baselines(points: Sequence[Mapping[str, Any]], baseline: str) -> tuple[list[str | None], str]:
-    """Returns for each sweep point the id of the one that it is compared with, and the name of the baseline.
-
-    Args:
-      points: the sweep points that have begun.
-      baseline: the field ``baseline`` of the study, as in 'network.mobility=static'; empty: none.
-    """
-    path, _, text = baseline.partition("=")
-    path = path.strip()
-
-    def others(point: Mapping[str, Any]) -> dict[str, Any]:
-        return {of: value for of, value in point["overrides"].items() if of != path}
-
-    them = [p for p in points if path in p["overrides"] and _is_written(p["overrides"][path], text.strip())]
-    found: list[str | None] = [
-        next((str(p["id"]) for p in them if path in point["overrides"] and others(p) == others(point)), None)
-        for point in points
-    ]
-    ids = {name for name in found if name}
-    return found, ids.pop() if len(ids) == 1 else baseline
-
-
-def _is_written(value: Any, text: str) -> bool:
-    """Tells whether a text, as in a command line, stands for a value: '3.0' for 3."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(text) == value
-        except ValueError:
-            return False
-    return show(value) == text
+    values = np.mean([[number(line.get(key)) for line in of] for of in runs], axis=0)
+    found = at_first(values, accuracy.mean(0), target)
+    return None if found is None or np.isnan(found) else int(found) if key == "round" else found
 
 
 def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
@@ -226,8 +190,3 @@ def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> 
         more = f" and {len(fewer) - MOST} more" if len(fewer) > MOST else ""
         said.append(f"Fewer than {most} seeds have reached it in: {'; '.join(fewer[:MOST])}{more}.")
     return tuple(said)
-
-
-def _number(value: Any) -> float:
-    """Returns a number of a line, in which NaN is null and infinity a text."""
-    return float("nan") if value is None else float(value)

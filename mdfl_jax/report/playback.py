@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.report.contacts import rounds_done
 from mdfl_jax.report.pack import packed
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.style import main_axis
@@ -80,6 +81,8 @@ def playback(run: Run) -> dict[str, Any]:
     for p in chosen:
         point: dict[str, Any] = {"point": p, "world": _told(worlds[p])}
         point |= _of_point(run, p, worlds[p], BUDGET // len(chosen))
+        done = rounds_done(run, p)
+        point["stopped"] = done if done is not None and done < point["frames"][-1] else None
         curve = run.curves[run.points[p]["id"]]
         point |= {"evaluated": curve.rounds, "judged": curve.accuracy[0]}
         points.append(point | {"labels": _index(labels, run.array(p, "label_counts"))})
@@ -100,6 +103,12 @@ def playback(run: Run) -> dict[str, Any]:
 def coloured_by(run: Run, points: Sequence[int]) -> str | None:
     """Returns the metric of the clients' colours: the first of `COLOURED` that a point has; None if none has one."""
     return next((name for name in COLOURED if any(_measured(run, p, name) for p in points)), None)
+
+
+def without_links(data: Mapping[str, Any]) -> list[int]:
+    """Returns the sweep points whose links the page cannot compute: swept contacts need the places of every round."""
+    points = (of for of in data["points"] if of["world"]["swept"] and "links" not in of)
+    return [of["point"] for of in points if of["stride"] > 1]
 
 
 def strides(data: Mapping[str, Any]) -> int:

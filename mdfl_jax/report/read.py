@@ -13,8 +13,10 @@ from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report import partial
 from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
-from mdfl_jax.report.files import History, read_json, read_lines, require
+from mdfl_jax.report.missing import missing_told
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
+from mdfl_jax.study_files import History, read_json, read_lines, require
+from mdfl_jax.workdir_names import check_whole
 
 __all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "make_run", "read_workdir"]
 
@@ -81,6 +83,11 @@ class Run:
         written = self.points[point].get("seeds") or self.manifest["seeds"]
         return tuple(written) if sorted(written) == sorted(found) else found
 
+    def end(self, point: int) -> int:
+        """Returns the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
+        found = np.flatnonzero(self.curves[self.points[point]["id"]].rounds == self.summary.get("round"))
+        return int(found[0]) if len(found) else -1
+
     def array(self, point: int, name: str) -> np.ndarray | None:
         """Returns an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         return self.first_seed.get(f"{point}/{name}")
@@ -133,23 +140,41 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
 
     Raises:
       UserError: if the folder holds no study, if a file is missing, unreadable or of another schema (the message names
-        the file), if there is no such axis, or if an unfinished study has no evaluation yet.
+        the file), if new files are just taking the place of the earlier ones, if the files do not fit together, if
+        there is no such axis, or if an unfinished study has no evaluation yet.
     """
     if not workdir.is_dir():
-        raise UserError(f"{workdir}: no such directory")
+        why = "it is a file, not the folder of a study" if workdir.exists() else "no such directory"
+        raise UserError(f"{workdir}: {why}")
     if not (workdir / "config.json").is_file():
         raise UserError(f"{workdir}: it holds no study: there is no config.json")
+    check_whole(workdir)
     manifest = read_json(workdir / "config.json", ("config", "seeds"))
     if manifest.get("status") == "running":
         state = partial.read(workdir, manifest)
-        return make_run(workdir, manifest, state.summary, state.lines, {}, x_axis, state.remarks)
+        remarks = (*state.remarks, *missing_told(manifest))
+        return make_run(workdir, manifest, state.summary, state.lines, {}, x_axis, remarks)
     summary = read_json(workdir / "summary.json", ("points", "baseline"))
     if not summary["points"]:
         raise UserError(f"{workdir / 'summary.json'}: has no points")
     for point in summary["points"]:
         require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
-    lines = read_lines(workdir / "metrics.jsonl")
-    return make_run(workdir, manifest, summary, lines, History(workdir / "history.npz"), x_axis)
+    lines, arrays = read_lines(workdir / "metrics.jsonl"), History(workdir / "history.npz")
+    _check_alike(workdir, manifest, summary, arrays)
+    return make_run(workdir, manifest, summary, lines, arrays, x_axis, missing_told(manifest))
+
+
+def _check_alike(
+    workdir: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Checks that config.json, summary.json and history.npz have the same sweep points and seeds."""
+    ids = [point["id"] for point in summary["points"]]
+    if [point["id"] for point in manifest.get("points", summary["points"])] != ids:
+        raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
+    for p, point in enumerate(summary["points"]):
+        count, mobile = len(point.get("seeds") or manifest["seeds"]), arrays.get(f"{p}/is_mobile")
+        if mobile is not None and len(mobile) != count:
+            raise UserError(f"{workdir / 'history.npz'}: {p}/is_mobile is not of the {count} seeds of config.json")
 
 
 def make_run(
@@ -180,7 +205,8 @@ def make_run(
         raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
     curves = make_curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
-    best = chosen(summary)
+    points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
+    best = chosen({**summary, "points": points})
     at = {str(ids.index(point["id"])): str(p) for p, point in enumerate(best["points"])}
     first = first_seed(arrays, workdir)
     kept = {f"{at[p]}/{name}": first[f"{p}/{name}"] for p, _, name in (k.partition("/") for k in first) if p in at}

@@ -1,8 +1,9 @@
 """All that a study has recorded as numbers against the rounds: what `metrics.jsonl` and `history.npz` hold, by key."""
 
+import functools
 import weakref
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ _FURTHER = {
     "mobile": ("mobile clients", True),
     "other": ("other clients", True),
 }
+
+T = TypeVar("T")
 
 
 class Quantity(NamedTuple):
@@ -66,20 +69,25 @@ class Recorded(NamedTuple):
     quantities: list[Quantity]
 
 
-_latest: list[tuple[weakref.ref[Run], Recorded]] = []  # several panels ask for the numbers of the same study
+def kept_for_latest(found_in: Callable[[Run], T]) -> Callable[[Run], T]:
+    """Makes a function of a study keep its result for the latest study, since several panels ask for the same."""
+    latest: list[tuple[weakref.ref[Run], T]] = []
+
+    @functools.wraps(found_in)
+    def kept(run: Run) -> T:
+        if not latest or latest[0][0]() is not run:
+            latest[:] = [(weakref.ref(run), found_in(run))]
+        return latest[0][1]
+
+    return kept
 
 
+@kept_for_latest
 def recorded(run: Run) -> Recorded:
     """Returns all numbers in metrics.jsonl of the shown sweep points.
 
     If two lines have the same sweep point, seed and round, the later one is used.
     """
-    if not _latest or _latest[0][0]() is not run:
-        _latest[:] = [(weakref.ref(run), _read(run))]
-    return _latest[0][1]
-
-
-def _read(run: Run) -> Recorded:
     index = {point["id"]: p for p, point in enumerate(run.points)}
     rows = [row for row in run.lines if row["point"] in index]
     seeds, rounds = (np.array(sorted({row[of] for row in rows})) for of in ("seed", "round"))

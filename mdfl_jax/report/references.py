@@ -51,7 +51,7 @@ def counterparts(points: Sequence[Mapping[str, Any]], parts: Sequence[tuple[int,
     return [index.get(settings(p)) for p in range(len(points))]
 
 
-def lead(runs: Sequence[Run], part: tuple[int, int], other: tuple[int, int], at: int | None) -> dict[str, Any]:
+def accuracy_gap(runs: Sequence[Run], part: tuple[int, int], other: tuple[int, int], at: int | None) -> dict[str, Any]:
     """Returns the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
 
     Args:

@@ -7,25 +7,21 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from mdfl_jax import outcomes
+
 Values = Sequence[float] | np.ndarray
 
 
 def interval(values: Values) -> dict[str, Any]:
     """Returns mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
 
-    What is not known is None: all of no values, the deviation and the half-width of one value.
+    What is not known is None: all of no values or of values that are not finite, and all but the mean of one value.
 
     >>> interval([0.5])
     {'mean': 0.5, 'std': None, 'ci95': None}
     """
-    found = np.asarray(values, float)
-    if len(found) == 0 or not np.isfinite(found).all():
-        return {"mean": None, "std": None, "ci95": None}
-    if len(found) == 1:
-        return {"mean": float(found[0]), "std": None, "ci95": None}
-    std = float(found.std(ddof=1))
-    half = float(stdtrit(len(found) - 1, 0.975)) * std / math.sqrt(len(found))
-    return {"mean": float(found.mean()), "std": std, "ci95": half}
+    found = outcomes.interval(values) if len(values) else dict.fromkeys(("mean", "std", "ci95"))
+    return {key: None if value is None or not math.isfinite(value) else value for key, value in found.items()}
 
 
 def with_seeds(values: Values) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from mdfl_jax.report import tables
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.pairing import common_seeds, differing, why_unpaired
 from mdfl_jax.report.read import Run, declared
-from mdfl_jax.report.references import STUDY, counterparts, lead
+from mdfl_jax.report.references import STUDY, accuracy_gap, counterparts
 from mdfl_jax.report.style import looks
 
 HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
@@ -93,7 +93,7 @@ def same_settings(run: Run) -> list[Same]:
     for p, q in enumerate(counterparts(run.points, run.parts)):
         if q is None or run.parts[p][0] == 0:
             continue
-        gap = lead(run.studies, run.parts[p], run.parts[q], run.summary.get("round"))
+        gap = accuracy_gap(run.studies, run.parts[p], run.parts[q], run.summary.get("round"))
         here, there = (tables.percent(run.points[k]["final_accuracy"], "±") for k in (p, q))
         kind = f"{gap['seeds']} seeds in pairs" if gap["paired"] else "not paired"
         found.append(Same(labels[p].label, here, there, tables.percent(gap, "±", sign="+"), kind))

@@ -167,9 +167,27 @@ def seeds_told(run: Run) -> str:
     return f"mean over {max(counts)} seeds" if len(counts) == 1 else f"mean over {min(counts)} to {max(counts)} seeds"
 
 
+def end_told(run: Run) -> str:
+    """Returns the time of the results for captions: the end, or the round that compared studies have in common."""
+    at = run.summary.get("round")
+    return "the end" if at is None else f"round {at}"
+
+
+def accuracy_told(run: Run) -> str:
+    """Returns what the results are, for captions and axes: of studies of different lengths not the final accuracy."""
+    end = end_told(run)
+    return "final test accuracy" if end == "the end" else f"test accuracy at {end}"
+
+
+def has_intervals(run: Run) -> bool:
+    """Tells whether a sweep point has more than one seed, so that it has an interval."""
+    return any(len(run.seeds(p)) > 1 for p in range(len(run.points)))
+
+
 def first_seed(run: Run) -> str:
-    """Returns a phrase for captions that names the first seed."""
-    return f"seed {run.manifest['seeds'][0]}" if run.manifest["seeds"] else "the first seed"
+    """Returns a phrase for captions that names the first seed, of which arrays such as places are shown."""
+    firsts = sorted({run.seeds(p)[0] for p in range(len(run.points))})
+    return f"seed {firsts[0]}" if len(firsts) == 1 else f"each point's first seed ({', '.join(map(str, firsts))})"
 
 
 def spaced(name: str) -> str:

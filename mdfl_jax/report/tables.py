@@ -13,6 +13,7 @@ from mdfl_jax.report.settings import sweep_axes
 
 MISSING = "-"
 BITS_PER_MEGABYTE = 8e6
+DATA = ("data.", "network.num_clients")  # settings that decide which data a client holds: how their paths begin
 
 
 class Column(NamedTuple):
@@ -148,6 +149,8 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
         how = "paired by seed" + ("" if all(paired) else " where this is possible") if any(paired) else "not paired"
         whose = f" {summary['baseline']}" if summary["baseline"] else " of its settings"
         parts.append(f"differences in percentage points, {how}, to the baseline{whose}")
+        if apart := _apart(summary):
+            parts.append(f"pairs that differ in {', '.join(apart)} share the seed, but not the same data")
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
@@ -161,6 +164,17 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     if target is not None:
         parts.append(f"target: {100 * target:g} % test accuracy")
     return "; ".join(parts) + "."
+
+
+def _apart(summary: Mapping[str, Any]) -> list[str]:
+    """Returns the settings of the data in which a point differs from the baseline that it is paired with."""
+    by_id, found = {point["id"]: point for point in summary["points"]}, dict[str, None]()
+    for point in summary["points"]:
+        other = by_id.get(point.get("baseline", summary["baseline"]))
+        if other and (gap := point.get("difference_to_baseline")) and gap.get("paired", True):
+            mine, theirs = point["overrides"], other["overrides"]
+            found |= dict.fromkeys(p for p in mine if p.startswith(DATA) and mine[p] != theirs.get(p))
+    return list(found)
 
 
 def write(run: Run) -> list[Path]:

@@ -1,66 +1,23 @@
 """The verdict of a study in sentences: which sweep point is best, by how much, and whether its seeds can tell."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from mdfl_jax.report import statistics
+from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
 from mdfl_jax.report.read import chosen
 from mdfl_jax.report.settings import point_labels, sweep_axes
 from mdfl_jax.report.style import spaced
 
-Point = Mapping[str, Any]
 FEW = 3  # so many sweep points are named one by one; of more, only their number is told
 MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 
 
-class Measure(NamedTuple):
-    """A number of each sweep point by which the points are ranked."""
-
-    key: str  # its key in summary.json
-    words: str
-    sign: int  # 1: larger is better; -1: smaller is better
-    scale: float = 1.0  # the printed number is this times the number of the file
-    unit: str = ""
-    of_gap: str = ""  # the unit of a difference
-
-    def mean(self, point: Point) -> float:
-        """Returns the mean over the seeds, or NaN if the point has none."""
-        found = (point.get(self.key) or {}).get("mean")
-        return float(found) if isinstance(found, int | float) else math.nan
-
-    def told(self, mean: float, half: float | None, unit: str) -> str:
-        """Returns a mean with the half-width of its interval, if there is one, as text."""
-        digits = ".2f" if self.scale != 1 else ".4g"
-        parts = [mean] if half is None else [mean, half]
-        return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
-
-    def told_of(self, point: Point) -> str:
-        """Returns the mean of a sweep point with its interval as text."""
-        return self.told(self.mean(point), (point.get(self.key) or {}).get("ci95"), self.unit)
+Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
 
 
-ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
-OBJECTIVE = Measure("objective", "final objective", -1)
-MEASURES = (ACCURACY, OBJECTIVE, Measure("mean_model_loss", "final loss of the mean model", -1))
-
-
-class Lead(NamedTuple):
-    """By how much one sweep point is better than another: the mean, the half-width of its interval, and its kind."""
-
-    mean: float
-    half: float | None
-    paired: bool
-
-    @property
-    def certain(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.half is not None and abs(self.mean) > self.half
-
-
-def verdict(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paired = every) -> list[str]:
     """Returns what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
@@ -69,6 +26,7 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     Args:
       summary: the content of summary.json.
       config: the resolved base configuration.
+      paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.pairing.pairs_of`).
     """
     points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
     by = config.get("select") if summary.get("selected") else None
@@ -85,8 +43,12 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
         measure = measure._replace(words=f"{words} ({meaning})" if meaning else words)
     ranked = [point for point in points if np.isfinite(measure.mean(point))]
     ranked.sort(key=lambda point: -measure.sign * measure.mean(point))
-    first = _only(ranked[0], measure, names, len(points)) if len(ranked) == 1 else _best(ranked, measure, names)
-    said = [first, *_select(summary, config)]
+    if len(ranked) == 1:
+        said = [_only(ranked[0], measure, names, len(points))]
+    else:
+        leads = [(point, lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
+        said = [_best(ranked[0], leads, measure, names), *_contrary(leads, measure, names)]
+    said += _select(summary, config)
     if len(ranked) > MANY and measure.told_of(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
@@ -94,64 +56,68 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     return said + _diverged(points, names)
 
 
-def lead(best: Point, other: Point, measure: Measure) -> Lead:
-    """Returns by how much one sweep point is better than another, with a 95 % Student-t interval.
-
-    The interval is paired by seed. It is Welch's for two studies that share no data, and if no seed is common.
-    """
-    difference = best.get("difference_to_baseline") or {}
-    if measure.key == ACCURACY.key and best.get("baseline") == other["id"] and difference.get("mean") is not None:
-        return Lead(difference["mean"], difference.get("ci95"), difference.get("paired", True))
-    paired = best.get("study") == other.get("study")
-    found = statistics.difference(_by_seed(best, measure), _by_seed(other, measure), paired)
-    if found["mean"] is None:
-        return Lead(measure.sign * (measure.mean(best) - measure.mean(other)), None, False)
-    return Lead(measure.sign * found["mean"], found["ci95"], found["paired"])
-
-
-def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
-    """Returns the values of a sweep point by seed; a point that names no seeds has the same ones as the others."""
-    values = [math.nan if value is None else float(value) for value in point[measure.key].get("per_seed") or []]
-    return dict(zip(point.get("seeds") or range(len(values)), values))
-
-
-def _best(ranked: Sequence[Point], measure: Measure, names: Mapping[str, str]) -> str:
+def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Returns the sentence about the best of several sweep points."""
-    best, others = ranked[0], ranked[1:]
-    against = next((point for point in others if point["id"] == best.get("baseline")), others[0])
-    is_baseline = best["id"] in (point.get("baseline") for point in others)
-    gap = lead(best, against, measure)
+    against, gap = next(((point, of) for point, of in leads if point["id"] == best.get("baseline")), leads[0])
+    is_baseline = best["id"] in (point.get("baseline") for point, _ in leads)
     role = "the baseline" if against["id"] == best.get("baseline") else "the runner-up"
-    side = "above" if (gap.mean >= 0) == (measure.sign > 0) else "below"
+    over = f", over their {_counted(gap)}" if gap.partly else ""
     title = f"{names[best['id']]}{', the baseline,' if is_baseline else ''}"
-    clear = all(lead(best, point, measure).certain for point in others)
+    clear = all(of.certain for _, of in leads)
     claim = "is best" if clear else f"has the {'highest' if measure.sign > 0 else 'lowest'} mean"
     return (
         f"{title} {claim}: {measure.told_of(best)} {measure.words},"
-        f" {measure.told(abs(gap.mean), gap.half, measure.of_gap)} {side} {names[against['id']]}, {role};"
-        f" {_tell(best, others, measure, names)}."
+        f" {_gap(gap, measure)} {names[against['id']]}, {role}{over};"
+        f" {_tell(best, leads, measure, names)}."
     )
 
 
-def _tell(best: Point, others: Sequence[Point], measure: Measure, names: Mapping[str, str]) -> str:
+def _gap(gap: Lead, measure: Measure) -> str:
+    """Returns a lead as text: how many points above, or below."""
+    side = "above" if (gap.mean >= 0) == (measure.sign > 0) else "below"
+    return f"{measure.told(abs(gap.mean), gap.half, measure.of_gap)} {side}"
+
+
+def _counted(gap: Lead) -> str:
+    return "one common seed" if gap.pairs == 1 else f"{gap.pairs} common seeds"
+
+
+def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
     """Returns the clause that says whether the seeds can tell the best sweep point from the others."""
-    leads = [lead(best, point, measure) for point in others]
-    seeds = len(best[measure.key].get("per_seed") or ())
-    if seeds == 1:
-        return "one seed cannot tell whether this is chance"
-    these = f"these {seeds} seeds" if seeds else "these seeds"
-    kind = "paired " if all(of.paired for of in leads) else ""
-    unclear = [point for point, of in zip(others, leads) if not of.certain]
+    counts = {of.pairs for _, of in leads if of.pairs is not None}
+    if all(of.pairs is not None for _, of in leads):
+        common = "common " if any(of.partly for _, of in leads) else ""
+        kind, seeds = "paired ", f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(max(counts))
+    else:
+        count = len(best[measure.key].get("per_seed") or ())
+        common, kind, seeds = "", "", str(count) if count and not counts - {count} else ""
+    if seeds == "1":
+        return f"one {common}seed cannot tell whether this is chance"
+    these = f"these {seeds} {common}seeds" if seeds else "these seeds"
+    unclear = [point for point, of in leads if of.unclear]
+    if not unclear and any(of.contrary for _, of in leads):
+        return f"{these} contradict this order"
     if not unclear:
-        whom = names[others[0]["id"]] if len(others) == 1 else "each of the others"
-        intervals = "interval excludes 0" if len(others) == 1 else "intervals exclude 0"
+        whom = names[leads[0][0]["id"]] if len(leads) == 1 else "each of the others"
+        intervals = "interval excludes 0" if len(leads) == 1 else "intervals exclude 0"
         return f"{these} can tell it from {whom} ({kind}95 % {intervals})"
     if len(unclear) > FEW:
-        count = "any" if len(unclear) == len(others) else str(len(unclear))
-        return f"{these} cannot tell it from {count} of the other {len(others)} points ({kind}95 % intervals include 0)"
+        many = "any" if len(unclear) == len(leads) else str(len(unclear))
+        return f"{these} cannot tell it from {many} of the other {len(leads)} points ({kind}95 % intervals include 0)"
     whom = _listed([names[point["id"]] for point in unclear], "or")
     intervals = "intervals include 0" if len(unclear) > 1 else "interval includes 0"
     return f"{these} cannot tell it from {whom} ({kind}95 % {intervals})"
+
+
+def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[str]:
+    """Returns the sentence that names the points which are better than the first one over the seeds that both have."""
+    against = [(point, of) for point, of in leads if of.contrary]
+    if not against:
+        return []
+    whom = [f"{names[point['id']]} (by {measure.told(-of.mean, of.half, measure.of_gap)})" for point, of in against]
+    who = _listed(whom, "and") if len(whom) <= FEW else f"{len(whom)} points"
+    verb = "is" if len(whom) == 1 else "are"
+    return [f"The means are over different seeds: over the common ones, {who} {verb} better."]
 
 
 def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) -> str:
@@ -174,6 +140,8 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     if len(points) == 1:
         return [f"It reaches {aim} in round {soonest}."]
     first = [names[name] for name, at in reached.items() if at == soonest]
+    if len(first) == len(points):
+        return [f"All reach {aim} in round {soonest}."]
     who = _listed(first, "and") if len(first) <= FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdfl_jax.report.files import History
 from mdfl_jax.report.read import Run
+from mdfl_jax.study_files import History
+from mdfl_jax.workdir_names import STREETS
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
-STREETS = "streets.npz"  # the file of the streets in a workdir
 OWN_PLACES = ("trace", "static_trace", "contacts")  # for these mobility rules the positions determine the map's size
 
 

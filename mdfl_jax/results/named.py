@@ -47,7 +47,8 @@ class MetricInfo(NamedTuple):
 def describe(results: "Results", key: str) -> MetricInfo:
     """Returns the label, the unit and the axes of an array of history.npz."""
     values = _by_point(results, key)
-    sizes = (len(results.points), *np.max([of_point.shape for of_point in values.values()], axis=0).tolist())
+    shapes = [of_point.shape[1:] for of_point in values.values()]
+    sizes = (len(results.points), len(results.seeds), *np.max(shapes, axis=0).tolist())
     return MetricInfo(*_label_and_unit(results, key), dims_of(results, key), sizes)
 
 
@@ -91,7 +92,7 @@ def data_array(results: "Results", key: str) -> "xr.DataArray":
 
     values, dims = _by_point(results, key), dims_of(results, key)
     label, unit = _label_and_unit(results, key)
-    data = _stacked(values, len(results.points), key in FACTS)
+    data = _stacked(results, values, key in FACTS)
     coords: dict[str, Any] = {
         "point": results.points,
         "seed": results.seeds,
@@ -116,17 +117,22 @@ def _by_point(results: "Results", key: str) -> dict[int, np.ndarray]:
     return {p: values for p, values in found.items() if values is not None}
 
 
-def _stacked(values: Mapping[int, np.ndarray], count: int, is_fact: bool) -> np.ndarray:
-    """Stacks the arrays of the sweep points, [point, ...], filled up to the largest size of each axis."""
-    arrays = list(values.values())
-    if len(arrays) == count and len({of_point.shape for of_point in arrays}) == 1:
+def _stacked(results: "Results", values: Mapping[int, np.ndarray], is_fact: bool) -> np.ndarray:
+    """Stacks the arrays of the sweep points, [point, seed, ...], filled up to the largest size of each axis.
+
+    A row stands at the place of its seed in ``results.seeds``.
+    """
+    arrays, count, seeds = list(values.values()), len(results.points), results.seeds
+    same_seeds = all(results.seeds_of(p) == seeds for p in values)
+    if same_seeds and len(arrays) == count and len({of_point.shape for of_point in arrays}) == 1:
         return np.stack(arrays)
     kind = np.result_type(*arrays)
     kind = kind if is_fact else np.result_type(kind, np.float32)  # NaN needs a float: float64 holds any int32
-    sizes = np.max([of_point.shape for of_point in arrays], axis=0)
-    data = np.full((count, *sizes), 0 if is_fact else np.nan, kind)
+    sizes = np.max([of_point.shape[1:] for of_point in arrays], axis=0).astype(int)  # of one without axes as well
+    data = np.full((count, len(seeds), *sizes), 0 if is_fact else np.nan, kind)
     for p, of_point in values.items():
-        data[p][tuple(slice(size) for size in of_point.shape)] = of_point
+        rows = [seeds.index(seed) for seed in results.seeds_of(p)]
+        data[p][np.ix_(rows, *map(range, of_point.shape[1:]))] = of_point
     return data
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.report.files import History, read_json, read_lines
 from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
 from mdfl_jax.results import named, tables
 from mdfl_jax.results.saved import KeptModels
+from mdfl_jax.study_files import History, read_json, read_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +80,16 @@ class Results(KeptModels):
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds, in the order of the arrays' first axis."""
+        """The seeds of the study. A sweep point of a part of a study may have fewer (`seeds_of`)."""
         return self.manifest["seeds"]
+
+    def seeds_of(self, point: int | str) -> list[int]:
+        """Returns the seeds of a sweep point, by its index or its id, in the order of the first axis of its arrays.
+
+        Raises:
+          UserError: for an unknown sweep point; the message lists the known ones.
+        """
+        return list(self.summary["points"][self.index_of(point)].get("seeds") or self.seeds)
 
     @cached_property
     def declared(self) -> dict[str, Shown]:
@@ -131,13 +139,13 @@ class Results(KeptModels):
         The axes are point, seed, round (of the evaluations) and client, as each metric needs them. Recorded positions
         have the axis each_round (from 0, before the first round) instead of round, and records of what happens in a
         round, such as links, the axis in_round (from 1). Sweep points may differ in the number of clients and in the
-        metrics that they have. An array then has the largest size, and what a sweep point does not have is NaN; of the
-        arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
+        metrics that they have, those of a part of a study also in the seeds. What a sweep point does not have is NaN;
+        of the arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
         """
         return named.dataset(self)
 
     def array(self, metric: str, point: int | str = 0) -> np.ndarray:
-        """Returns the values of a metric of one sweep point, over seeds and evaluations.
+        """Returns the values of a metric of one sweep point, over its seeds (`seeds_of`) and evaluations.
 
         Args:
           metric: the name in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E]; or the
@@ -175,8 +183,7 @@ class Results(KeptModels):
 
         Args:
           per_client: False: a row for each sweep point, seed and evaluated round, with means over the clients, as in
-            metrics.jsonl. True: a row for each sweep point, seed, evaluated round and client, with the metrics that
-            have one number per client.
+            metrics.jsonl. True: a row for each client as well, with the metrics that have one number per client.
         """
         return tables.of_clients(self) if per_client else tables.of_runs(self)
 

@@ -19,7 +19,7 @@ class KeptModels:
 
         Args:
           point: the index or the id of the sweep point.
-          seed: the seed, one of ``results.seeds``; None: the first one.
+          seed: the seed, one of ``results.seeds_of(point)``; None: the first one.
           round: the round of the models; None: the last one that is kept.
 
         Returns:
@@ -59,9 +59,9 @@ def file_of(results: "Results", point: int | str, seed: int | None, at_round: in
     Raises:
       UserError: if the study has kept no such models; the message says which there are.
     """
-    index, seed = results.index_of(point), results.seeds[0] if seed is None else seed
-    if seed not in results.seeds:
-        raise UserError(f"the seed is {seed!r}; the study has {_listed(results.seeds)}")
+    index, seed = results.index_of(point), results.seeds_of(point)[0] if seed is None else seed
+    if seed not in results.seeds_of(point):
+        raise UserError(f"the seed is {seed!r}; the study has {_listed(results.seeds_of(point))}")
     save = results.config.get("save") or ""
     if not save:
         raise UserError("the study has kept no models: its field save is ''; with save=final it keeps the last ones")

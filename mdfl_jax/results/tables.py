@@ -52,8 +52,9 @@ def of_clients(results: "Results") -> "pd.DataFrame":
     frames = []
     for p, point in enumerate(results.points):
         mobile = results.arrays[f"{p}/is_mobile"]  # [S, N]
-        size = (len(results.seeds), len(rounds), mobile.shape[1])
-        axes = {"seed": np.array(results.seeds)[:, None, None], "round": rounds[:, None], "client": np.arange(size[2])}
+        seeds = results.seeds_of(p)
+        size = (len(seeds), len(rounds), mobile.shape[1])
+        axes = {"seed": np.array(seeds)[:, None, None], "round": rounds[:, None], "client": np.arange(size[2])}
         of_point: dict[str, Any] = {name: np.broadcast_to(values, size).ravel() for name, values in axes.items()}
         of_point["is_mobile"] = np.broadcast_to(mobile[:, None], size).ravel()
         for key in columns:

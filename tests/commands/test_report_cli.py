@@ -3,6 +3,7 @@
 All command lines run in one process of their own, since two commands that define --workdir cannot be in one process.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -47,7 +48,19 @@ MISTAKES = [
     (["run", "--baseline=dcm"], "--baseline=dcm: only a comparison of several studies takes it"),
     (["run", "half", "--baseline=dmc"], "unknown baseline 'dmc' (did you mean 'dcm'?)"),
     (["run", "--out=half"], "--out=half: it holds a study; choose another folder"),
-    (["run", "--out=run/config.json/x"], "cannot be written: Not a directory"),
+    (["run", "--out=run/config.json/x"], "--out=run/config.json/x: there is no folder 'run/config.json'"),
+    (["run", "--out=no/both"], "--out=no/both: there is no folder 'no'"),
+    (["run", "--out=no/page.html"], "--out=no/page.html: there is no folder 'no'"),
+    (["run/config.json"], "run/config.json: it is a file, not the folder of a study"),
+    (["run/config.json", "--serve"], "run/config.json: it is a file, not the folder of a study"),
+    (
+        ["run", "--figure=list", "--to=a.pdf"],
+        "--figure=list prints the names of the figures, so --to=a.pdf has no effect",
+    ),
+    (
+        ["moves", "--figure=map", "--to=a.gif", "--points=0,1,2"],
+        "--points=static; random_movement; dam: a movie has one",
+    ),
     (
         ["run", "--figure=acuracy", "--to=a.pdf"],
         "--figure=acuracy: unknown figure 'acuracy' (did you mean 'accuracy'?)",
@@ -80,6 +93,7 @@ WORKS = {
     "one": ["run", "--page_only"],
     "alias": ["--workdir=run", "--page_only", "--x=round"],
     "two": ["run", "half", "--out=both.html"],
+    "beside": ["run", "half", "--page_only"],
     "names": ["run", "--figure=list"],
     "pdf": ["run", "--figure=accuracy", "--to=a.pdf", "--width=column", "--points=static; dcm"],
     "again": ["run", "--figure=accuracy", "--to=b.pdf", "--width=column", "--points=0,3"],
@@ -93,6 +107,7 @@ def folder(tmp_path_factory):
     """A folder with a finished study, an unfinished one, and one of another schema."""
     folder = tmp_path_factory.mktemp("cli")
     write_workdir(folder / "run", positions=False)
+    write_workdir(folder / "moves", seeds=1)
     unfinish(write_workdir(folder / "half", positions=False), lambda row: row["round"] <= 20)
     old = write_workdir(folder / "old", positions=False, seeds=1) / "config.json"
     old.write_text(json.dumps(json.loads(old.read_text()) | {"schema": 0}))
@@ -132,24 +147,27 @@ def test_what_works(answers, folder):
     assert found["one"][1] == found["alias"][1] == "run/report.html\n"
     assert found["two"][1] == "both.html\n"
     assert "half: static" in (folder / "both.html").read_text()
-    assert not (folder / "runs").exists()
+    assert found["beside"][1] == "compare-run-half/report.html\n"
+    assert sorted(path.name for path in (folder / "compare-run-half").iterdir()) == ["report.html"]
     assert found["names"][1].startswith("accuracy ")
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "a.pdf").read_bytes() == (folder / "b.pdf").read_bytes()  # the same points, by name and by index
 
 
-@pytest.fixture
-def serving(folder):
-    """Starts `report half --serve=0` and returns its address; Ctrl-C must end it with status 0."""
+@contextlib.contextmanager
+def serving(folder, name):
+    """Starts `report NAME --serve=0` and returns its address; Ctrl-C must end it with status 0."""
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "mdfl_jax.commands.entry", "report", "half", "--serve=0"]
+    command = [sys.executable, "-m", "mdfl_jax.commands.entry", "report", name, "--serve=0"]
     environment = os.environ | {"PYTHONPATH": str(root)}
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     assert line.startswith("http://127.0.0.1:"), line
-    yield line.split(" ")[0]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    try:
+        yield line.split(" ")[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 def get(address):
@@ -157,20 +175,34 @@ def get(address):
         return answer.read().decode()
 
 
-def test_the_page_of_a_growing_study_is_served_and_follows_it(serving, folder):
-    page = get(serving)
-    assert "This study is unfinished" in page
-    assert "at round 20 of 40" in page
-    version = json.loads(get(f"{serving}version"))["version"]
+def changed(address, change):
+    """Changes the files of a study, and returns its page when it was made again."""
+    version = json.loads(get(f"{address}version"))["version"]
+    change()
+    for _ in range(120):
+        if json.loads(get(f"{address}version"))["version"] != version:
+            break
+        time.sleep(0.5)
+    return get(address)
+
+
+def test_the_page_of_a_growing_study_is_served_and_follows_it(folder):
     path = folder / "half" / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()[:-1]]
     grown = rows + [row | {"round": 30, "accuracy": 0.5} for row in rows if row["round"] == 20]
-    path.write_text("".join(json.dumps(row) + "\n" for row in grown))
-    for _ in range(120):
-        if json.loads(get(f"{serving}version"))["version"] != version:
-            break
-        time.sleep(0.5)
-    assert "at round 30 of 40" in get(serving)
+    with serving(folder, "half") as address:
+        page = get(address)
+        assert "This study is unfinished" in page
+        assert "at round 20 of 40" in page
+        page = changed(address, lambda: path.write_text("".join(json.dumps(row) + "\n" for row in grown)))
+        assert "at round 30 of 40" in page
+
+
+def test_the_page_waits_for_a_study_whose_folder_is_not_there_yet(folder):
+    with serving(folder, "later") as address:
+        assert "later: there is no study yet; the page waits for it" in get(address)
+        made = write_workdir(folder / "made", positions=False, title="At last")
+        assert "At last" in changed(address, lambda: made.rename(folder / "later"))
 
 
 def test_an_occupied_port_is_one_line(folder):

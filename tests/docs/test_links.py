@@ -94,7 +94,8 @@ def test_files_that_are_named_exist(page):
             assert any(f"/{span}" in end for end in ends), f"{span}: there is no such folder"
 
 
-WRITTEN = {"config.json", "summary.json", "site/", "checkpoints/", "extension/", "states/", "figures/", "my_file.py"}
+FOLDERS = {"site/", "checkpoints/", "extension/", "publishing/", "states/", "figures/"}
+WRITTEN = {"config.json", "summary.json", "my_file.py"} | FOLDERS
 """Files that a user has, and no checkout."""
 
 

@@ -111,14 +111,14 @@ def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less
 
     def move(workdir):
         """The first files are moved, and then the process is killed."""
-        result = workdir / "extension" / "result"
+        result = workdir / "publishing" / "result"
         for path in sorted(result.iterdir())[:2]:
             path.replace(workdir / path.name)
             moves.append(path.name)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mdfl_jax.experiments.run.extend.publish", move)
+        patch.setattr("mdfl_jax.experiments.results.whole.publish", move)
         with pytest.raises(KeyboardInterrupt):
             go(tiny(**MORE), less)
     assert moves == ["config.json", "history.npz"]

@@ -1,6 +1,7 @@
 """Metrics by declaration: one's own is found everywhere, and each says what it is while a run stands still."""
 
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +34,8 @@ from mdfl_jax.networks.participation import ParticipationParams, partial_partici
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.panels import curves
-from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.panels import curves, metrics
+from mdfl_jax.report.read import declared, read_workdir
 from mdfl_jax.simulation import build
 
 
@@ -94,6 +95,16 @@ def test_an_own_metric_is_in_every_file(workdir):
     assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss", "destination"]
 
 
+def test_an_unfinished_study_has_its_own_metrics(workdir, tmp_path):
+    manifest = json.loads((workdir / "config.json").read_text()) | {"status": "running"}
+    (tmp_path / "config.json").write_text(json.dumps(manifest))
+    shutil.copy(workdir / "metrics.jsonl", tmp_path)
+    finished, unfinished = read_workdir(workdir), read_workdir(tmp_path, "worst_loss")
+    assert sorted(declared(unfinished.summary)) == sorted(declared(finished.summary))
+    for one, two in zip(finished.points, unfinished.points):
+        np.testing.assert_allclose(one["worst_loss"]["per_seed"], two["worst_loss"]["per_seed"], rtol=1e-6)
+
+
 @pytest.mark.long
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     page = write_report(workdir, "worst_loss").read_text()
@@ -103,11 +114,11 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     assert "lonely" not in " ".join(header)
     assert "worst_loss" in (workdir / "tables" / "summary.csv").read_text()
     assert curves.accuracy(run).get_supxlabel() == "largest loss"
-    (axes,) = curves.metrics(run).axes
+    (axes,) = metrics.metrics(run).axes
     assert axes.get_ylabel() == "largest loss"
     values = run.curves["static"].measured["worst_loss"].mean(0) / 2
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
-    assert "Further metrics against rounds (largest loss)" in page
+    assert "Further metrics against largest loss (largest loss)" in page
     with pytest.raises(UserError, match="'lonely'; this run has rounds, messages, bits, worst_loss"):
         read_workdir(workdir, "lonely")
 

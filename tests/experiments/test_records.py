@@ -9,7 +9,7 @@ from made_study import made, record_of
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.records import difference, in_order, joined, read
-from mdfl_jax.experiments.results.summary import baselines, history_arrays, summarize
+from mdfl_jax.experiments.results.summary import baselines, history_arrays, stacked, summarize
 from mdfl_jax.experiments.results.write import lines_in_order
 from mdfl_jax.metrics.declare import Shown
 
@@ -137,3 +137,17 @@ def test_files_that_do_not_fit_together_are_told_in_a_line(tmp_path, spoil, told
 def _changed(folder, **entries):
     manifest = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(manifest | entries))
+
+
+def test_an_array_without_nan_that_some_runs_have_not_recorded_is_left_out():
+    one, other = record_of("all", 0), record_of("all", 1)
+    links = np.ones((4, 6, 6), np.uint8)
+    one.arrays.update(whole=links, only_here=np.ones(3, np.float32))
+    other.arrays.update(only_there=np.ones(3, np.float32), there_too=np.ones(3, np.float32))
+    del other.facts["reached"]
+    found = stacked([one, other])
+    assert not {"whole", "reached"} & set(found)
+    np.testing.assert_array_equal(found["only_here"], [[1, 1, 1], [np.nan] * 3])
+    np.testing.assert_array_equal(found["only_there"], [[np.nan] * 3, [1, 1, 1]])
+    other.arrays["whole"] = links
+    assert stacked([one, other])["whole"].dtype == np.uint8

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mdfl_jax.report import figures
+from mdfl_jax.report.along import of_run, traces_of
 from mdfl_jax.report.panels.step_sizes import step_lines
 from mdfl_jax.report.panels.threshold import crossings
 from mdfl_jax.report.read import read_workdir
@@ -93,6 +94,15 @@ def test_step_sizes_have_their_own_panel(tmp_path):
     assert not FIGURES["threshold"].applies(run)
     chart = FIGURES["step_sizes"].chart(run)
     assert chart.data["traces"][1]["y"] == pytest.approx([30, 40, 60])
+
+
+def test_a_label_is_no_template(tmp_path):
+    """In a template of plotly, %{x} would be replaced by a number."""
+    overrides = [{"data.name": name, "network.radius": r} for name in ("%{x}<b>", "y") for r in RADII]
+    run = study(tmp_path / "run", overrides, [0.1] * 8)
+    trace = traces_of(of_run(run)[1], "radius")[0]
+    assert trace["hovertemplate"] == "%{text} %{x}: %{customdata} %<extra></extra>"
+    assert trace["text"] == ["%{x}&lt;b&gt;<br>radius"] * 4
 
 
 def test_select_leaves_out_points_elsewhere_but_not_here(tmp_path):

@@ -11,9 +11,12 @@ from scipy import stats
 from mdfl_jax.errors import UserError
 from mdfl_jax.report.compare import names_of, read_studies
 from mdfl_jax.report.page import render, write
-from mdfl_jax.report.pairing import differing, shared, why_unpaired
+from mdfl_jax.report.pairing import differing, pairs_of, shared, why_unpaired
+from mdfl_jax.report.panels import contacts, traffic
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.studies import paired_told, same_settings, write_differences
+from mdfl_jax.report.verdict import verdict
 from tests.report.conftest import write_workdir
 from tests.report.test_partial import unfinish
 
@@ -158,6 +161,35 @@ def test_only_common_seeds_are_paired(tmp_path):
     assert run.seeds(0) == (0, 1, 2)
 
 
+def test_points_are_paired_each_by_itself(tmp_path):
+    a = write_workdir(tmp_path / "a", [{"data.alpha": 0.1}, {"data.alpha": 1.0}])
+    b = write_workdir(tmp_path / "b", [{"data.alpha": 10.0}, {"data.alpha": 0.1}])
+    run = read_studies([a, b])
+    paired = pairs_of(run)
+    ids = [point["id"] for point in run.points]
+    assert ids == ["a: 0.1", "a: 1.0", "b: 10.0", "b: 0.1"]
+    pairs = {(one, two) for one in ids[:2] for two in ids[2:] if paired(one, two) and paired(two, one)}
+    assert pairs == {("a: 0.1", "b: 0.1")}
+    assert paired(*ids[:2])  # one study
+    said = verdict(run.summary, run.config, paired)[0]
+    assert said.startswith("“a, alpha = 1” has") or said.startswith("“b, alpha = 0.1” has")
+    assert "paired" not in said  # the interval of some of them is Welch's
+    assert "(paired 95 %" in verdict(run.only([0, 3]).summary, run.config, pairs_of(run.only([0, 3])))[0]
+
+
+def test_the_meaning_of_the_numbers_is_kept_at_an_earlier_round(tmp_path):
+    a, b = write_workdir(tmp_path / "a", TWO, rounds=40), write_workdir(tmp_path / "b", TWO, rounds=60, every=20)
+    own = {"name": "mine", "key": "mine", "title": "mine", "scale": 1.0, "where": ["table"]}
+    for folder in (a, b):
+        summary = json.loads((folder / "summary.json").read_text()) | {"metrics": [own], "accuracy_is": "R^2"}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    lines = [json.loads(line) | {"mine": 0.5} for line in (b / "metrics.jsonl").read_text().splitlines()]
+    (b / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = read_studies([a, b])
+    assert run.summary["accuracy_is"] == "R^2"
+    assert run.points[3]["mine"]["mean"] == 0.5
+
+
 def test_studies_of_different_length_are_compared_at_the_last_common_round(tmp_path):
     a, b = write_workdir(tmp_path / "a", TWO, rounds=40), write_workdir(tmp_path / "b", TWO, rounds=60, every=20)
     run = read_studies([a, b])
@@ -168,6 +200,44 @@ def test_studies_of_different_length_are_compared_at_the_last_common_round(tmp_p
     assert run.points[0]["final_accuracy"]["per_seed"] == seeds_of(a, "static").tolist()
     assert run.curves["b: dcm"].rounds.tolist() == [0, 20, 40, 60]  # the curves show all
     assert "The studies end at different rounds (a at round 40, b at round 60)" in run.remarks[0]
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    """One study of 40 rounds and one of 80 with the same contacts, traffic and movement until then."""
+    folders = [write_workdir(tmp_path / f"r{rounds}", TWO, rounds=rounds, every=20) for rounds in (40, 80)]
+    for folder, evaluations in zip(folders, (3, 5)):
+        arrays, rng = dict(np.load(folder / "history.npz")), np.random.default_rng(5)
+        heard = np.packbits(rng.random((80, 3, 8, 8)) < 0.1, axis=-1).swapaxes(0, 1)[:, : 20 * (evaluations - 1)]
+        for p in range(2):
+            mobile = arrays[f"{p}/is_mobile"]
+            grown = np.arange(evaluations)[None, :, None] * np.where(mobile, 3.0, 1.0)[:, None]  # [S, E, N]
+            new = {"bits_sent": 1e6 * grown, "distance_moved": 7.0 * grown * mobile[:, None], "links": heard}
+            arrays |= {f"{p}/{key}": array for key, array in new.items()}
+        np.savez(folder / "history.npz", **arrays)
+    return folders
+
+
+def test_all_panels_of_studies_of_different_length_are_of_the_common_round(lengths):
+    run = read_studies(lengths)
+    assert [point["distance_moved_per_mobile_client"] for point in run.points[2:]] == [42.0, 42.0]
+    (block,) = traffic.blocks(run)
+    assert {name: bars.tolist() for name, bars in block.bars.items()} == {
+        "mobile clients": [6.0] * 4,
+        "other clients": [2.0] * 4,
+    }
+    assert contacts.measured(run).networks == 1  # until round 40 all networks are the same
+    assert len(contacts.measured(run).lines[0].found["windows"][0]) <= 40
+    said = {name: panel.caption(run) for name, panel in in_order().items() if panel.applies(run)}
+    assert "Highest at round 40: " in said["accuracy"]
+    assert said["final_accuracy"].startswith("Test accuracy at round 40: mean over 3 seeds")
+    assert said["traffic"].startswith("What a client has sent until round 40, by group of clients")
+    assert "Rounds after round 40 are not counted." in said["contacts"]
+    chart = in_order()["final_accuracy"].chart(run)
+    assert chart.data["layout"]["xaxis"]["title"]["text"] == "test accuracy at round 40 (%)"
+    alone = read_workdir(lengths[1])
+    assert in_order()["final_accuracy"].caption(alone).startswith("Final test accuracy: ")
+    assert traffic.blocks(alone)[0].bars["mobile clients"].tolist() == [12.0, 12.0]
 
 
 def test_without_a_common_round_each_study_has_its_own_end(tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mdfl_jax.report import contacts as of
 from mdfl_jax.report.panels import contacts as panel
+from mdfl_jax.report.playback import playback
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.conftest import write_workdir
@@ -131,9 +132,36 @@ def test_points_with_the_same_contacts_share_a_line(tmp_path):
     with np.load(folder / "history.npz") as file:
         arrays = dict(file)
     np.savez(folder / "history.npz", **arrays | {"1/links": arrays["0/links"]})
-    assert [line.label for line in panel.lines_of(read_workdir(folder))] == ["lr = 0.1 and 1 more", "lr = 0.4"]
+    assert [line.label for line in panel.measured(read_workdir(folder)).lines] == ["lr = 0.1 and 1 more", "lr = 0.4"]
     np.savez(folder / "history.npz", **arrays | {f"{p}/links": arrays["0/links"] for p in (1, 2)})
-    assert [line.label for line in panel.lines_of(read_workdir(folder))] == ["all sweep points"]
+    assert [line.label for line in panel.measured(read_workdir(folder)).lines] == ["all sweep points"]
+
+
+def test_rounds_after_the_stop_are_no_rounds_without_contacts(tmp_path):
+    """The first seed of the second point has stopped after 12 of 40 rounds; the rows after them are filled up."""
+    folder = add_records(write_workdir(tmp_path / "run", [{"algorithm.lr": lr} for lr in (0.1, 0.2)]), radius=4.0)
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    arrays["1/links"][0, 12:] = 0
+    for p, done in enumerate((40, 12)):
+        arrays[f"{p}/rounds_done"] = np.minimum(np.arange(0, 41, 10), [[done], [40], [40]]).astype(np.int32)
+    np.savez(folder / "history.npz", **arrays)
+    run = read_workdir(folder)
+    contact = of.recorded_contacts(run, 1)
+    assert (len(of.recorded_contacts(run, 0)), len(contact)) == (40, 12)
+    _, second = panel.measured(run).lines
+    np.testing.assert_allclose(second.typical["degree"], contact.sum(axis=2).mean())
+    assert second.found["components"][0].tolist() == list(range(1, 13))
+    assert "Rounds after the stop rule has ended a run are left out." in panel._caption(run)
+    assert [point["stopped"] for point in playback(run)["points"]] == [None, 12]
+
+
+def test_the_caption_tells_how_many_networks_are_left_out(tmp_path, monkeypatch):
+    folder = add_records(write_workdir(tmp_path / "run"))
+    monkeypatch.setattr(panel, "MOST_POINTS", 4)
+    assert "different networks" not in panel._caption(read_workdir(folder))  # there are exactly four
+    monkeypatch.setattr(panel, "MOST_POINTS", 3)
+    assert "Of the 4 different networks, 3 are shown." in panel._caption(read_workdir(folder))
 
 
 def test_a_label_with_markup_is_escaped(tmp_path):

@@ -161,9 +161,19 @@ def test_kinds_of_traffic_are_shown_if_they_add_up(make_workdir):
     assert block.stacked
     assert block.title == "messages by kind"
     assert {name: values.tolist() for name, values in block.bars.items()} == {"ups": [4.0] * 4, "downs": [7.0] * 4}
-    assert FIGURES["traffic"].caption(run).startswith("What a client has sent until the end of the study, by kind of")
+    assert FIGURES["traffic"].caption(run).startswith("What a client has sent until the end, by kind of")
     bars = FIGURES["traffic"].chart(run).data["traces"]
     assert [(bar["name"], bar["x"].tolist()) for bar in bars] == [("ups", [4.0] * 4), ("downs", [7.0] * 4)]
+
+
+def test_the_names_of_kinds_are_escaped_and_no_template(make_workdir):
+    folder = make_workdir(seeds=2)
+    change(folder, lambda row: row | {"<b>%{x}": 4.0, "downs": 7.0, "messages": 11.0})
+    declare(folder, described("<b>%{x}", "messages"))
+    declare(folder, described("downs", "messages"))
+    bar, _ = FIGURES["traffic"].chart(read_workdir(folder)).data["traces"]
+    assert bar["name"] == "&lt;b&gt;%{x}"
+    assert bar["hovertemplate"] == "%{text}<br>%{fullData.name}: %{x:.5~g}<extra></extra>"
 
 
 def test_numbers_that_do_not_add_up_to_the_total_are_no_kinds(make_workdir):
@@ -186,3 +196,9 @@ def test_traffic_of_mobile_and_other_clients_is_compared(make_workdir):
     np.testing.assert_allclose(block.halves["mobile clients"], 4.302653 / np.sqrt(3), rtol=1e-5)
     figure = traffic.traffic(run)
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mobile clients", "other clients"]
+    assert figure.axes[0].get_xlim()[0] == 0
+    mobile, others = FIGURES["traffic"].chart(run).data["traces"]
+    assert [bar["marker"]["color"] for bar in (mobile, others)] == ["mobile/8c", "static/8c"]  # the theme's greys
+    np.testing.assert_allclose(others["error_x"]["arrayminus"], [2.0] * 4)  # nobody sends less than nothing
+    np.testing.assert_allclose(others["error_x"]["array"], 4.302653 / np.sqrt(3), rtol=1e-5)
+    assert "8 megabits are 1 MB" in FIGURES["traffic"].caption(run)

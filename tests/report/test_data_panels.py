@@ -82,7 +82,19 @@ def test_lead_and_contacts_of_the_mobile_clients_are_those_of_the_curves(two_gro
     np.testing.assert_allclose(band["y"], [*high, *low[::-1]])
     contacts = [0.0, *(10 * np.cumsum(curve["num_neighbours_mobile"][:, 1:], axis=1).mean(0))]
     np.testing.assert_allclose(next(t for t in met if t["name"] == "dam, mobile clients")["y"], contacts)
-    assert "Shown are 3 of 4 points." in groups.caption(two_groups)
+    assert groups.caption(two_groups).endswith(" Not drawn: static (nobody moves).")
+
+
+def test_the_caption_of_the_groups_tells_why_points_are_not_drawn(make_workdir, two_groups, monkeypatch):
+    without = {"distance_moved_per_mobile_client": None}
+    run = dataclasses.replace(
+        two_groups, summary=two_groups.summary | {"points": [*two_groups.points[:3], two_groups.points[3] | without]}
+    )
+    told = " Not drawn: static (nobody moves); dcm (no distance moved is known)."
+    assert groups.caption(run).endswith(told)
+    monkeypatch.setattr(groups, "MAX_POINTS", 1)
+    monkeypatch.setattr(groups, "NAMED", 1)
+    assert groups.caption(two_groups).endswith("static (nobody moves); 2 points (no colour is left).")
 
 
 def test_the_raster_of_road_side_units_has_the_clients_with_most_slots_first(make_workdir):

@@ -115,6 +115,23 @@ def test_too_many_numbers_of_clients_leave_evaluations_out_evenly(reported, monk
     assert [of["at"].tolist() for of in packed["of"]["accuracy"]["points"]] == [[1, 4]] * 4  # the last one stays
 
 
+@pytest.mark.parametrize("many", [1, 4])
+def test_runs_without_numbers_at_the_kept_evaluations_are_left_out(make_workdir, monkeypatch, many):
+    """The first ``many`` points have diverged after the first evaluation, which is left out."""
+    monkeypatch.setattr("mdfl_jax.report.explorer.CLIENT_NUMBERS", 2 * 4 * 8 * 2)  # of 2 metrics: 2 of 5 evaluations
+
+    def diverged(arrays):
+        loss = np.ones((3, 5, 8), np.float32)
+        loss[:, 1:] = np.nan
+        return arrays | {f"{p}/loss": loss if p < many else np.ones_like(loss) for p in range(4)}
+
+    packed = explorer(read_workdir(change(make_workdir(), lambda row: row | {"loss": 1.0}, diverged)))["clients"]
+    assert set(packed["of"]) == ({"accuracy", "loss"} if many < 4 else {"accuracy"})
+    if many < 4:
+        assert [of and of["at"].tolist() for of in packed["of"]["loss"]["points"]] == [None, *[[1, 4]] * 3]
+        assert len(packed["of"]["loss"]["values"]) == 3 * 8 * 2
+
+
 def test_lowest_and_highest_clients_of_a_metric_without_such_lines(make_workdir):
     loss = np.random.default_rng(0).random((3, 5, 8))
     loss[1, 2] = np.nan

@@ -116,3 +116,23 @@ def test_a_broken_line_in_the_middle_of_a_running_study_is_a_mistake(tmp_path):
     (folder / "metrics.jsonl").write_text("{broken\n" + text)
     with pytest.raises(UserError, match=r"metrics.jsonl:1: not valid JSON"):
         read_workdir(folder)
+
+
+def test_the_baseline_is_the_one_that_summary_json_names(tmp_path):
+    values = [{"network.torus": value} for value in (False, True)]
+    folder = unfinish(write_workdir(tmp_path / "run", values))
+    manifest = json.loads((folder / "config.json").read_text())
+    manifest["config"]["baseline"] = "network.torus=True"  # as Python writes it
+    (folder / "config.json").write_text(json.dumps(manifest))
+    run = read_workdir(folder)
+    assert [point["baseline"] for point in run.points] == ["True", "True"]
+    assert run.summary["baseline"] == "True"
+
+
+def test_what_config_json_says_of_the_numbers_is_kept(tmp_path):
+    folder = unfinish(write_workdir(tmp_path / "run"))
+    own = {"name": "mine", "key": "mine", "title": "mine", "scale": 1.0, "where": ["table"]}
+    manifest = json.loads((folder / "config.json").read_text()) | {"metrics": [own], "accuracy_is": "max(R^2, 0)"}
+    (folder / "config.json").write_text(json.dumps(manifest))
+    run = read_workdir(folder)
+    assert (run.summary["metrics"], run.summary["accuracy_is"]) == ([own], "max(R^2, 0)")

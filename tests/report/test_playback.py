@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mdfl_jax.report import pack, playback, world
-from mdfl_jax.report.panels.map import _caption
+from mdfl_jax.report.panels.map import _caption, _chart
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.recorded_rounds import add_records, linked
@@ -193,6 +193,18 @@ def test_computed_links_are_told_to_be_computed(make_workdir: Maker) -> None:
     folder = make_workdir(clients=8)
     assert "computed from the places" in _caption(read_workdir(folder))
     assert "computed" not in _caption(read_workdir(add_records(folder)))
+
+
+def test_contacts_on_the_way_are_not_computed_from_some_rounds(make_workdir: Maker, monkeypatch) -> None:
+    """Between two places far apart in time lies no straight way."""
+    folder = make_workdir([{"network.contact": "swept"}, {"network.contact": "round"}], seeds=1)
+    assert playback.without_links(playback.playback(read_workdir(folder))) == []
+    monkeypatch.setattr(playback, "BUDGET", 2 * 300)
+    data = _chart(read_workdir(folder)).data
+    assert all(point["stride"] > 1 for point in data["points"])
+    assert playback.without_links(data) == [0]
+    assert "Links of swept are not drawn" in data["note"]
+    assert "not drawn" not in _chart(read_workdir(add_records(folder))).data["note"]
 
 
 def test_recorded_links_of_the_helper_are_those_of_two_loops() -> None:

@@ -1,5 +1,6 @@
 """The figures: what is drawn, in which colour, and that the files are real and repeatable."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def test_one_seed_has_no_band_and_no_error_bar(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir(seeds=1))
     assert not curves.accuracy(run).axes[0].collections
     assert len(final_accuracy.final_accuracy(run).axes[0].collections) >= 4  # the dots
+
+
+def test_captions_tell_the_seeds_of_the_points_not_those_of_the_study(make_workdir: Maker) -> None:
+    run = read_workdir(make_workdir(seeds=3))
+    assert (style.first_seed(run), style.has_intervals(run)) == ("seed 0", True)
+    own = run.curves["dcm"]
+    run.curves["dcm"] = dataclasses.replace(own, accuracy=own.accuracy[1:], seeds=own.seeds[1:])
+    assert style.first_seed(run) == "each point's first seed (0, 1)"
+    for name, curve in run.curves.items():
+        run.curves[name] = dataclasses.replace(curve, accuracy=curve.accuracy[:1], seeds=(2,))
+    assert (style.first_seed(run), style.has_intervals(run)) == ("seed 2", False)
+    assert "interval over" not in FIGURES["accuracy"].caption(run)
 
 
 def drawn(run: Run, kind: type) -> list[int]:

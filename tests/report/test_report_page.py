@@ -189,3 +189,13 @@ def test_the_report_does_not_import_jax() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] in ("jax", "flax") for name in names), path
+
+
+def test_a_page_that_cannot_be_written_leaves_the_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    page.save(path, "first")
+    with pytest.raises(UnicodeEncodeError):
+        page.save(path, "second \ud800")
+    assert path.read_text() == "first"
+    page.save(path, "third")
+    assert (path.read_text(), list(tmp_path.iterdir())) == ("third", [path])

@@ -131,3 +131,11 @@ def test_csv_holds_raw_numbers(reported: Any) -> None:
         assert float(row["megabytes_sent_per_client"]) == entry["bits_sent_per_client"] / 8e6
     assert rows[0]["difference_mean"] == rows[0]["rounds_to_target"] == ""
     assert rows[3]["rounds_to_target"] == "10"
+
+
+def test_pairs_that_do_not_share_their_data_are_told(summary: dict[str, Any]) -> None:
+    assert "not the same data" not in tables.note(summary)
+    summary["points"][1]["overrides"]["data.alpha"] = 1.0
+    assert "; pairs that differ in data.alpha share the seed, but not the same data" in tables.note(summary)
+    summary["points"][0]["overrides"]["data.alpha"] = 1.0  # the baseline has it as well
+    assert "not the same data" not in tables.note(summary)

@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib import colormaps
+from matplotlib.colors import to_rgb
 
 from mdfl_jax.report.grid import MOST_PARTS, left_out, parts, scales
 from mdfl_jax.report.panels import response
-from mdfl_jax.report.panels.heat_map import heat_map
+from mdfl_jax.report.panels.heat_map import _ink, heat_map
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 
@@ -62,19 +64,39 @@ def test_many_parts_are_thinned_evenly_and_the_caption_says_so(run_of):
 
 
 def test_a_heat_map_has_the_mean_accuracy_of_each_pair(run_of):
-    run = run_of(TWO)
+    run = run_of(sweep(network__mobility=("dcm", "random_movement"), network__radius=(3.0, 1.0, 10.0)))
     (panel,) = FIGURES["heat_map"].chart(run).data["panels"]
-    (cells,) = panel["traces"]
+    cells, numbers = panel["traces"]
     means = {(p["overrides"]["network.mobility"], p["overrides"]["network.radius"]): p for p in run.points}
-    expected = [[100 * means[m, r]["final_accuracy"]["mean"] for r in (1.0, 3.0, 10.0)] for m in ("dcm", "static")]
+    expected = [
+        [100 * means[m, r]["final_accuracy"]["mean"] for r in (1.0, 3.0, 10.0)] for m in ("dcm", "random_movement")
+    ]
     np.testing.assert_allclose(cells["z"], expected)
-    half = 100 * means["static", 1.0]["final_accuracy"]["ci95"]
-    assert cells["customdata"][1][0] == f"static, radius = 1<br>{expected[1][0]:.2f} ± {half:.2f} %"
-    assert (panel["xaxis"]["ticktext"], panel["yaxis"]["ticktext"]) == (["1", "3", "10"], ["dcm", "static"])
+    half = 100 * means["random_movement", 1.0]["final_accuracy"]["ci95"]
+    assert cells["customdata"][1][0] == f"random movement, radius = 1<br>{expected[1][0]:.2f} ± {half:.2f} %"
+    assert (panel["xaxis"]["ticktext"], panel["yaxis"]["ticktext"]) == (["1", "3", "10"], ["dcm", "random movement"])
+    np.testing.assert_array_equal(numbers["text"], [f"{value:.1f}" for row in expected for value in row])
+    np.testing.assert_array_equal(np.stack([numbers["y"], numbers["x"]], 1), list(np.ndindex(2, 3)))
+    assert (panel["xaxis"]["range"], panel["yaxis"]["range"]) == ([-0.5, 2.5], [1.5, -0.5])
     figure = heat_map(run)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["dcm", "random movement"]
     np.testing.assert_allclose(figure.axes[0].images[0].get_array(), expected)
     written = [text.get_text() for text in figure.axes[0].texts]
     assert written == [f"{value:.1f}" for row in expected for value in row]
+
+
+def test_numbers_are_legible_on_every_colour_of_a_heat_map():
+    def luminance(colour):
+        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    inks = set()
+    for share in np.linspace(0, 1, 101):
+        ink = _ink(share)
+        low, high = sorted((luminance(ink), luminance(colormaps["viridis"](share)[:3])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5  # the contrast of WCAG 2
+        inks.add(ink)
+    assert inks == {"#000000", "#ffffff"}
 
 
 def test_a_missing_pair_is_an_empty_cell_and_a_list_of_points_is_no_grid(run_of):

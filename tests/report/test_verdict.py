@@ -1,5 +1,6 @@
 """The verdict against hand-made summaries: who is best, by how much, and whether the seeds can tell."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.report.verdict import ACCURACY, OBJECTIVE, lead, verdict
+from mdfl_jax.report.leads import ACCURACY, OBJECTIVE, lead
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.verdict import verdict
 
 
 def statistic(values: list[float]) -> dict[str, Any]:
@@ -94,6 +97,8 @@ def test_the_target_is_told_with_the_first_that_reaches_it():
     assert told(*points, config=aim)[-1] == "2 of 3 reach the target of 45 %, first dcm in round 20."
     points[0]["rounds_to_target"] = 20
     assert told(*points, config=aim)[-1] == "All reach the target of 45 %, first static and dcm in round 20."
+    points[1]["rounds_to_target"] = 20
+    assert told(*points, config=aim)[-1] == "All reach the target of 45 % in round 20."
     assert told(point("dcm", DCM, rounds_to_target=20), config=aim)[-1] == "It reaches the target of 45 % in round 20."
     assert len(told(*points)) == 1  # no target, nothing said of it
 
@@ -145,12 +150,13 @@ def test_a_sweep_with_select_is_told_by_its_chosen_points():
 
 
 def test_studies_that_share_no_data_are_compared_without_pairs():
-    a, b = point("a", STATIC, study="one"), point("b", DCM, study="two")
-    found = lead(b, a, ACCURACY)
+    a, b = point("a", STATIC), point("b", DCM)
+    found = lead(b, a, ACCURACY, lambda *_: False)
     welch = stats.ttest_ind(DCM, STATIC, equal_var=False).confidence_interval(0.95)
-    assert not found.paired
+    assert found.pairs is None
     np.testing.assert_allclose([found.mean, found.half], [0.2, (welch.high - welch.low) / 2])
-    assert "(95 % interval excludes 0)" in told(a, b)[0]
+    (said,) = verdict({"baseline": "", "points": [a, b]}, {}, lambda *_: False)
+    assert said.endswith("these 3 seeds can tell it from a (95 % interval excludes 0).")
 
 
 def test_only_common_seeds_are_paired():
@@ -158,6 +164,48 @@ def test_only_common_seeds_are_paired():
     found = lead(b, a, ACCURACY)
     low, high = stats.t.interval(0.95, 1, *(f([0.60 - 0.44, 0.65 - 0.42]) for f in (np.mean, stats.sem)))
     np.testing.assert_allclose([found.mean, found.half], [(low + high) / 2, (high - low) / 2])
+    assert (found.pairs, found.partly) == (2, True)
+    (said,) = told(a, b)
+    assert "points above a, the runner-up, over their 2 common seeds; these 2 common seeds can" in said
+
+
+def test_common_seeds_that_contradict_the_order_of_the_means_are_told():
+    a = point("a", [0.90, 0.90, 0.90, 0.50, 0.51, 0.52], seeds=[0, 1, 2, 3, 4, 5])
+    b = point("b", [0.60, 0.61, 0.62], seeds=[3, 4, 5])
+    first, more = told(a, b)
+    assert first.startswith("a has the highest mean: ")
+    assert "10.00 ± 0.00 points below b, the runner-up, over their 3 common seeds;" in first
+    assert first.endswith("these 3 common seeds contradict this order.")
+    assert more == "The means are over different seeds: over the common ones, b (by 10.00 ± 0.00 points) is better."
+    assert not lead(a, b, ACCURACY).certain
+    c = point("c", [0.40, 0.01, 0.00, 0.03], seeds=[2, 3, 4, 5])
+    assert "these 3 to 4 common seeds contradict this order" in told(a, b, c)[0]
+
+
+def test_a_point_without_own_seeds_has_those_of_the_study(make_workdir):
+    folder = make_workdir([{"network.mobility": "static"}, {"network.mobility": "dcm"}])
+    files = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("config", "summary")}
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [line | {"seed": line["seed"] + 1} for line in lines if (line["point"], line["seed"]) != ("dcm", 2)]
+    files["config"] |= {"seeds": [1, 2, 3]}
+    for of in files.values():  # as in a part of a study whose last run is missing
+        of["points"][1]["seeds"] = [1, 2]
+    files["summary"]["points"][1]["final_accuracy"] = statistic([0.7, 0.8])
+    for name, of in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(of))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arrays = dict(np.load(folder / "history.npz"))
+    np.savez(folder / "history.npz", **{key: of[:2] if key.startswith("1/") else of for key, of in arrays.items()})
+    static, dcm = read_workdir(folder).points
+    found = lead(dcm, static, ACCURACY)
+    assert static["seeds"] == [1, 2, 3]
+    assert found.mean == pytest.approx(0.75 - np.mean(static["final_accuracy"]["per_seed"][:2]))
+    assert found.pairs == 2
+
+
+def test_one_common_seed_cannot_tell():
+    a, b = point("a", STATIC, seeds=[0, 1, 2]), point("b", DCM, seeds=[2, 3, 4])
+    assert told(a, b)[0].endswith("one common seed cannot tell whether this is chance.")
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9))
@@ -168,7 +216,8 @@ def test_the_lead_is_certain_exactly_if_a_paired_t_test_rejects(pairs):
     assert found.mean == pytest.approx(differences.mean(), abs=1e-12)
     if np.ptp(differences) > 1e-9:
         chance = stats.ttest_rel(a, b).pvalue
-        assert found.certain == (chance < 0.05) or abs(chance - 0.05) < 1e-6
+        assert found.unclear == (chance > 0.05) or abs(chance - 0.05) < 1e-6
+        assert found.certain == (not found.unclear and found.mean > 0)
 
 
 def test_less_is_better_for_an_objective():

@@ -108,6 +108,26 @@ def test_axes_of_older_files_are_those_of_the_sizes():
         assert results[name].dims[2:] == tuple(guessed.get(dim, dim) for dim in dims)
 
 
+def test_rows_of_a_part_of_a_study_stand_at_their_seeds():
+    """The first point has the seeds 3 to 5, the second one only 5 and 4, in this order."""
+    whole = make([4, 4], [["of_clients", "scalar"]] * 2, seeds=3)
+    arrays = {name: of[[2, 1]] if name.startswith("1/") else of for name, of in whole.arrays.items()}
+    points = [whole.summary["points"][0], whole.summary["points"][1] | {"seeds": [5, 4]}]
+    part = Results(whole.manifest, whole.summary | {"points": points}, [], arrays, None)
+    assert (part.seeds_of(0), part.seeds_of("point 1")) == ([3, 4, 5], [5, 4])
+    assert part.metrics == whole.metrics
+    for name in ("of_clients", "scalar", "is_mobile"):
+        expected = whole[name].astype(part[name].dtype)
+        expected[1, 0] = np.nan if part[name].dtype.kind == "f" else 0
+        np.testing.assert_array_equal(part[name], expected)
+    frames = [of.to_dataframe(per_client=True).set_index(["point", "seed", "round", "client"]) for of in (whole, part)]
+    assert sorted(set(frames[1].index.droplevel(["round", "client"]))) == [
+        *(("point 0", seed) for seed in (3, 4, 5)),
+        *(("point 1", seed) for seed in (4, 5)),
+    ]
+    np.testing.assert_array_equal(frames[0].loc[frames[1].index].of_clients, frames[1].of_clients)
+
+
 def test_a_mistake_is_one_line():
     results = make([4], [["scalar"]])
     with pytest.raises(UserError, match=r"unknown metric 'scalr' \(did you mean 'scalar'\?\); known: is_mobile"):

@@ -5,20 +5,7 @@ from typing import Any
 
 import numpy as np
 
-
-def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
-    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does.
-
-    Args:
-      values: [E] the value at each evaluation.
-      accuracy: [E] the accuracy at each evaluation.
-      target: the accuracy to reach.
-
-    >>> at_first(np.array([0, 20, 40]), np.array([0.1, 0.6, 0.9]), target=0.5)
-    20.0
-    """
-    reached = np.flatnonzero(accuracy >= target)
-    return float(values[reached[0]]) if len(reached) else None
+from mdfl_jax.outcomes import at_first
 
 
 def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int | None:

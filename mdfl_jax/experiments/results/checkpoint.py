@@ -9,7 +9,7 @@ import json
 import shutil
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,20 +60,21 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     np.savez(path, **arrays, **{_DTYPES: np.array(dtypes)})  # type: ignore[arg-type]
 
 
-def read_arrays(path: Path, broken: str) -> Arrays:
+def read_arrays(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
     """Reads the arrays of a file that `write_arrays` has written.
 
     Args:
       path: The file.
       broken: What to tell the user if it is absent or damaged.
+      only: The names of the arrays to read; None: all.
 
     Raises:
-      UserError: If it is.
+      UserError: If it is absent or damaged, or if one of these arrays is not there.
     """
     try:
         with np.load(path) as stored:
             dtypes = json.loads(str(stored[_DTYPES]))
-            return {key: stored[key].view(jnp.dtype(dtype)) for key, dtype in dtypes.items()}
+            return {key: stored[key].view(jnp.dtype(dtypes[key])) for key in (dtypes if only is None else only)}
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path}: {broken}") from error
 

@@ -14,8 +14,10 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.outcomes import by_run
 from mdfl_jax.parts import RunFacts
-from mdfl_jax.report.files import History, read_json, read_lines, require
+from mdfl_jax.study_files import History, read_json, read_lines, require
+from mdfl_jax.workdir_names import check_whole
 
 
 class Record(NamedTuple):
@@ -69,10 +71,8 @@ def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
 
 def lines_of_runs(lines: Sequence[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
     """Groups the lines of metrics.jsonl by run, (id of the sweep point, seed), each sorted by the round."""
-    found: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}
-    for line in lines:
-        found.setdefault((line["point"], line["seed"]), {})[line["round"]] = line
-    return {run: [of_run[r] for r in sorted(of_run)] for run, of_run in found.items()}
+    runs = ((point, seed, of) for point, seeds in by_run(lines).items() for seed, of in seeds.items())
+    return {(point, seed): [dict(of[r]) for r in sorted(of)] for point, seed, of in runs}
 
 
 def from_devices(
@@ -106,6 +106,7 @@ def read(workdir: Path) -> Stored:
     Raises:
       UserError: If the folder holds no finished study, or if its files do not fit together.
     """
+    check_whole(workdir)
     manifest = read_json(workdir / "config.json", ("config", "points", "seeds", "status"))
     if manifest["status"] != "finished":
         raise UserError(f"{workdir}: the study there is not finished")
@@ -168,7 +169,15 @@ def joined(earlier: Record, later: Record) -> Record:
 
     Returns:
       The whole run. A metric that only one of them has is left out: a record of the rounds whose size is bounded.
+
+    Raises:
+      UserError: If the further rounds do not begin where the earlier ones end.
     """
+    if earlier.rounds[-1] != later.rounds[0]:
+        raise UserError(
+            f"the further rounds of seed {earlier.seed} begin at round {later.rounds[0]}, and the earlier ones end at "
+            f"round {earlier.rounds[-1]}; they cannot be joined"
+        )
     both = [key for key in earlier.arrays if key in later.arrays]
     return Record(
         earlier.seed,

@@ -1,14 +1,13 @@
 """Makes the content of summary.json and history.npz from the records of a study.
 
-Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model.
+Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model,
+except for what the sweep itself changes, such as the partition.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from mdfl_jax.experiments.results.at_target import to_target
 from mdfl_jax.experiments.results.files import accuracy_of, unmeasured
@@ -17,50 +16,26 @@ from mdfl_jax.experiments.results.records import Record, Stored, seeds_of
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
-
-
-def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
-
-    >>> interval([0.5])
-    {'mean': 0.5, 'std': None, 'ci95': None}
-    """
-    values = np.asarray(values, np.float64)
-    mean = float(values.mean())
-    if len(values) < 2:
-        return {"mean": mean, "std": None, "ci95": None}
-    with np.errstate(invalid="ignore"):  # values of diverged runs are not finite
-        std = float(values.std(ddof=1))
-    return {"mean": mean, "std": std, "ci95": float(stats.t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))}
-
-
-def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns the `interval` of values [S] over the seeds, and the values themselves as 'per_seed'."""
-    return interval(values) | {"per_seed": [float(v) for v in values]}
-
-
-def number(value: Any) -> float:
-    """Returns a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
-
-    >>> [number(0.5), number(None), number("-inf")]
-    [0.5, nan, -inf]
-    """
-    return math.nan if value is None else float(value)
+from mdfl_jax.outcomes import baselines, interval, number, with_seeds
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
     """Stacks the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
 
-    If only some runs have measured a metric, it is NaN in the others.
+    If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
+    a fact is left out then.
     """
     most = max(records, key=lambda record: len(record.arrays))
+    known = {key: values for record in (most, *records) for key, values in record.arrays.items()}
     arrays = {
         key: np.stack([record.arrays.get(key, np.full_like(values, np.nan)) for record in records])
         if any(key not in record.arrays for record in records)
         else np.stack([record.arrays[key] for record in records])
-        for key, values in most.arrays.items()
+        for key, values in known.items()
+        if np.issubdtype(values.dtype, np.inexact) or all(key in record.arrays for record in records)
     }
-    return arrays | {name: np.stack([record.facts[name] for record in records]) for name in most.facts}
+    facts = [name for name in records[0].facts if all(name in record.facts for record in records)]
+    return arrays | {name: np.stack([record.facts[name] for record in records]) for name in facts}
 
 
 def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
@@ -130,37 +105,6 @@ def summarize_point(
         "compile_seconds": sum(record.compile_seconds for record in records),
         "run_seconds": sum(record.run_seconds for record in records),
     }
-
-
-def _is_text_of(value: Any, text: str) -> bool:
-    """Tells whether a value of config.json is the one that a text on the command line means."""
-    if isinstance(value, bool | str):
-        try:
-            return str(value).lower() == text.lower() or (isinstance(value, str) and float(value) == float(text))
-        except ValueError:
-            return False
-    if isinstance(value, list | tuple):
-        return "x".join(map(str, value)) == text
-    try:
-        return value is not None and float(value) == float(text)
-    except ValueError:
-        return False
-
-
-def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
-    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
-
-    Args:
-      manifest: The content of config.json.
-    """
-    path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
-    points = [point["overrides"] for point in manifest["points"]]
-    others = [{name: value for name, value in point.items() if name != path} for point in points]
-    found: list[int | None] = []
-    for point, rest in zip(points, others):
-        same = [q for q, there in enumerate(points) if others[q] == rest and _is_text_of(there.get(path), text)]
-        found.append(same[0] if same and path in point else None)
-    return found
 
 
 def _difference(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> Any:

@@ -11,10 +11,8 @@ from mdfl_jax import model_files
 from mdfl_jax.experiments.results.files import dumps
 from mdfl_jax.experiments.results.identity import point_digests
 from mdfl_jax.experiments.results.records import Record, Stored, in_order, seeds_of
-from mdfl_jax.experiments.results.workdir import STREETS
 from mdfl_jax.experiments.results.write import write_results
-
-EXTENSION, RESULT, STATES = "extension", "result", "states"  # folders of a workdir, the second one in the first one
+from mdfl_jax.workdir_names import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
 
 
 class Source(NamedTuple):
@@ -78,11 +76,33 @@ def gathered(
     return Stored(manifest, of_points, in_order(known, of_points), "; ".join(meanings))
 
 
+def replace_study(workdir: Path, stored: Stored, sources: Sequence[Source], extended: bool = False) -> dict[str, Any]:
+    """Writes a study in place of the one that a workdir holds.
+
+    Args:
+      workdir: The workdir.
+      stored: The study.
+      sources: As in `write_whole`.
+      extended: Whether the extension in the workdir has led to this study. It is removed then; otherwise an unfinished
+        extension stays.
+
+    Returns:
+      The content of summary.json.
+    """
+    folder = workdir / (EXTENSION if extended else PUBLISHING)
+    summary = write_whole(folder / RESULT, stored, sources)
+    if extended:
+        folder.replace(workdir / PUBLISHING)  # from here on, the extension is done
+    publish(workdir)
+    return summary
+
+
 def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict[str, Any]:
     """Writes the files of a study with the models and the last states of its parts.
 
     Args:
-      folder: The folder, which must not exist. It appears when it is complete.
+      folder: The folder. It appears when it is complete, in place of an earlier one. It has empty folders of models
+        and of last states if there are none.
       stored: The whole study.
       sources: The workdirs of its parts. If two have a file of the same run, the one of the later workdir is taken.
 
@@ -91,7 +111,8 @@ def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict
     """
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
+    for name in (MODELS, STATES):
+        (making / name).mkdir(parents=True)
     for source in sources:
         _take_models(making, stored.manifest, source)
         _take_states(making, stored.manifest, source)
@@ -99,27 +120,33 @@ def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict
             shutil.copy(source.workdir / STREETS, making)
     wanted = sum(len(of_point) for of_point in stored.records)
     if len(list((making / STATES).glob("*.npz"))) < wanted:  # rounds can be added to all runs or to none
-        shutil.rmtree(making / STATES, ignore_errors=True)
+        shutil.rmtree(making / STATES)
+        (making / STATES).mkdir()
     summary = write_results(making, stored)
+    shutil.rmtree(folder, ignore_errors=True)
     making.replace(folder)
     return summary
 
 
 def publish(workdir: Path) -> None:
-    """Moves the files of `extension/result` to the workdir, in place of earlier ones, and removes `extension`.
+    """Moves the files of `publishing/result` to the workdir, in place of earlier ones, and removes `publishing`.
 
-    If this is interrupted, the next call goes on. Without such a folder nothing is done.
+    An empty folder there removes the earlier one. The report of the earlier files is removed. If this is interrupted,
+    the next call goes on. Without such a folder nothing is done.
     """
-    extension = workdir / EXTENSION
-    if not (extension / RESULT).is_dir():
-        return
-    for new in sorted((extension / RESULT).iterdir()):
+    publishing = workdir / PUBLISHING
+    if (publishing / RESULT).is_dir():
+        (workdir / "report.html").unlink(missing_ok=True)
+    for new in sorted((publishing / RESULT).glob("*")):
         old = workdir / new.name
         if old.is_dir():
-            shutil.rmtree(extension / "old", ignore_errors=True)
-            old.replace(extension / "old")
-        new.replace(old)
-    shutil.rmtree(extension)
+            shutil.rmtree(publishing / "old", ignore_errors=True)
+            old.replace(publishing / "old")
+        if new.is_dir() and not any(new.iterdir()):
+            new.rmdir()
+        else:
+            new.replace(old)
+    shutil.rmtree(publishing, ignore_errors=True)
 
 
 def _places(manifest: Mapping[str, Any]) -> dict[str, tuple[int, set[int]]]:
@@ -136,22 +163,26 @@ def _take_models(folder: Path, manifest: Mapping[str, Any], source: Source) -> N
         if name not in places:
             continue
         p, seeds = places[name]
-        for path in sorted((source.workdir / model_files.FOLDER / str(there)).glob("*.safetensors")):
+        for path in sorted((source.workdir / MODELS / str(there)).glob("*.safetensors")):
             header, _ = model_files.read_header(path)
             if header.seed in seeds:
                 point = manifest["points"][p]["id"]
                 of_study = header._replace(study=study, name=manifest["name"], point=point, point_index=p)
-                model_files.write(folder / model_files.FOLDER / str(p) / path.name, of_study, model_files.read(path))
+                model_files.write(folder / MODELS / str(p) / path.name, of_study, model_files.read(path))
 
 
 def _take_states(folder: Path, manifest: Mapping[str, Any], source: Source) -> None:
-    """Takes over the last states of the runs of a study, as links where the file system has them."""
+    """Takes over the last states of the runs of a study, as links where the file system has them.
+
+    The states of a study of fewer rounds are not the last ones.
+    """
+    if source.stored.manifest["config"].get("rounds") != manifest["config"].get("rounds"):
+        return
     for name, (_, seeds) in _places(manifest).items():
         for seed in seeds:
             path = source.workdir / STATES / f"{name}-{seed}.npz"
             if path.is_file():
                 new = folder / STATES / path.name
-                new.parent.mkdir(exist_ok=True)
                 new.unlink(missing_ok=True)
                 try:
                     os.link(path, new)

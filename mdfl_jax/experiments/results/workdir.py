@@ -9,23 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.identity import Comparison, compare
-
-STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
-WRITTEN = (
-    "config.json",
-    "metrics.jsonl",
-    "history.npz",
-    STREETS,
-    "summary.json",
-    "tables",
-    "figures",
-    "report.html",
-    "models",
-    "loggers",
-    "states",
-    "checkpoints",
-    "extension",
-)
+from mdfl_jax.workdir_names import CHECKPOINTS, WRITTEN
 
 
 def read_manifest(workdir: Path) -> dict[str, Any] | None:
@@ -99,6 +83,8 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
     said = str(compared)
     changed = said if said.endswith("has begun") else f"it holds another study ({held.get('name')}): {said}"
     ways = "choose another, add --extend to run only what is missing" if compared.grows else "choose another"
+    if extend:
+        ways = f"--extend only adds runs and rounds; {ways}"
     raise UserError(f"--workdir={workdir}: {changed}; {ways}, or add --overwrite")
 
 
@@ -123,7 +109,7 @@ def check(workdir: Path, wanted: Mapping[str, Any], overwrite: bool) -> bool:
       UserError: As `look`.
     """
     held = look(workdir, wanted, overwrite).manifest
-    return bool(held and held.get("status") == "running" and (workdir / "checkpoints").is_dir())
+    return bool(held and held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
 
 
 def batch_sizes(workdir: Path) -> list[int]:

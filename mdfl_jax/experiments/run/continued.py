@@ -18,6 +18,7 @@ from mdfl_jax.experiments.run.batch import batches_of
 from mdfl_jax.experiments.run.manifest import manifest_of
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.simulation import Simulation
+from mdfl_jax.workdir_names import CHECKPOINTS
 
 
 def _text(simulation: Simulation, hparams: Any) -> str:
@@ -39,7 +40,8 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
         return False
     for mine, other in zip(group.hparams, numbers):
         here, there = (jax.tree.flatten(tree) for tree in (mine, other))
-        if str(here[1]) != str(there[1]) or not all(np.array_equal(x, y) for x, y in zip(here[0], there[0])):
+        equal = (np.array_equal(x, y, equal_nan=True) for x, y in zip(here[0], there[0]))
+        if str(here[1]) != str(there[1]) or not all(equal):
             return False
     return _text(simulation, numbers[0]) == _text(group.simulation, group.hparams[0])
 
@@ -57,7 +59,7 @@ def check(study: Study, workdir: Path, rounds: int) -> None:
         rounds would be others in a study of more rounds.
     """
     words = f"rounds is {rounds} there and {study.experiment.rounds} here"
-    if absent := states.missing(workdir, study, study.to_do()):
+    if absent := states.missing(workdir, study, study.to_do(), rounds):
         point, seed = study.points[absent[0].point].id, absent[0].seed
         raise UserError(
             f"--workdir={workdir}: {words}, and the last state of point {point!r}, seed {seed}, was not kept "
@@ -73,7 +75,7 @@ def check(study: Study, workdir: Path, rounds: int) -> None:
 
 
 def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
-    """Makes the folder of an unfinished study whose batches wait for their further rounds.
+    """Checks that runs can go on, and makes the folder of an unfinished study whose batches wait for further rounds.
 
     Args:
       study: As in `check`.
@@ -82,16 +84,17 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
       rounds: The rounds that the runs have done.
 
     Raises:
-      UserError: If a last state cannot be read.
+      UserError: As `check`, or if a last state cannot be read or does not fit the program.
     """
+    check(study, workdir, rounds)
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    checkpoints, names = Checkpoints(making / "checkpoints"), states.names(study)
+    checkpoints, names = Checkpoints(making / CHECKPOINTS), states.names(study)
     done = rounds // study.experiment.eval_every
     waiting: dict[int, tuple[int, Arrays | None]] = {}
     for batch in batches_of(study):
-        arrays = states.read_batch(workdir, names, batch.group, batch.runs)
+        arrays = states.read_batch(workdir, study, names, batch, rounds)
         checkpoints.save({}, waiting | {batch.number: (done, arrays)})
         waiting[batch.number] = (done, None)
     write_json(making / "config.json", manifest_of(study))

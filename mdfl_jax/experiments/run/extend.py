@@ -2,8 +2,9 @@
 
 The missing runs, and the further rounds of those that are there, are run as parts of the wanted study in folders of
 their own, in `extension` of the workdir. Until they have ended, the files of the workdir stay as they are. Then the
-whole is written to `extension/result`, and its files take the place of the earlier ones. A kill at any instant loses
-nothing: the same command goes on.
+whole is written to `extension/result`, the folder gets the name `publishing`, and the files take the place of the
+earlier ones; until they all have, the workdir is not read. A kill at any instant loses nothing: the same command goes
+on. An extension to another study is refused meanwhile.
 """
 
 import json
@@ -12,23 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import plain, write_json
-from mdfl_jax.experiments.results.identity import Comparison
+from mdfl_jax.experiments.results.identity import Comparison, compare
 from mdfl_jax.experiments.results.provenance import merged_provenance
 from mdfl_jax.experiments.results.records import joined, read
-from mdfl_jax.experiments.results.whole import (
-    EXTENSION,
-    RESULT,
-    Source,
-    by_run,
-    gathered,
-    have_numbers,
-    publish,
-    write_whole,
-)
+from mdfl_jax.experiments.results.whole import Source, by_run, gathered, have_numbers, replace_study
 from mdfl_jax.experiments.run import continued
 from mdfl_jax.experiments.run.manifest import manifest_of, places
 from mdfl_jax.experiments.run.study import Run, Study
+from mdfl_jax.workdir_names import EXTENSION
 
 RunPart = Callable[[Study, Path, bool], Any]
 _PLAN, _ROUNDS, _RUNS = "plan.json", "rounds", "runs"  # in the folder of the extension
@@ -51,7 +45,8 @@ def extend(
       The content of summary.json.
 
     Raises:
-      UserError: If rounds are to be added and cannot be, or if a file cannot be read.
+      UserError: If rounds are to be added and cannot be, if an extension to another study is unfinished, or if a file
+        cannot be read.
       Interrupted: As ``run_part``. What was done is saved.
     """
     in_study = list(places(study))
@@ -60,28 +55,27 @@ def extend(
     folder, sources = workdir / EXTENSION, [Source(workdir, read(workdir))]
     before, after = compared.rounds
     if after > before:
-        _begin(study, workdir, log, lambda: continued.check(study.part(there), workdir, before))
-        if not (folder / _ROUNDS).is_dir():
-            continued.prepare(study.part(there), workdir, folder / _ROUNDS, before)
+        _begin(study, workdir, lambda: continued.prepare(study.part(there), workdir, folder / _ROUNDS, before))
         log(f"{_count(there)} in {workdir} {'go' if len(there) > 1 else 'goes'} on from round {before} to {after}")
         run_part(study.part(there), folder / _ROUNDS, bool(missing))
         sources.append(Source(folder / _ROUNDS, read(folder / _ROUNDS)))
     else:
-        _begin(study, workdir, log, lambda: None)
+        _begin(study, workdir, lambda: None)
     if missing:
         log(f"{_count(missing)} {'are' if len(missing) > 1 else 'is'} added to the {len(there)} in {workdir}")
         run_part(study.part(missing), folder / _RUNS, False)
         sources.append(Source(folder / _RUNS, read(folder / _RUNS)))
-    return put_together(study, workdir, sources)
+    return put_together(study, workdir, sources, extended=True)
 
 
-def put_together(study: Study, workdir: Path, sources: list[Source]) -> dict[str, Any]:
+def put_together(study: Study, workdir: Path, sources: list[Source], extended: bool = False) -> dict[str, Any]:
     """Writes a whole study from workdirs with its runs, in place of what a workdir holds, and returns the summary.
 
     Args:
       study: The whole study.
       workdir: The folder.
       sources: The workdirs. The records of a run that is in several of them are joined in their order.
+      extended: As in `replace_study`.
     """
     manifest = plain(manifest_of(study))
     numbers = have_numbers([manifest, *(source.stored.manifest for source in sources)])
@@ -93,37 +87,43 @@ def put_together(study: Study, workdir: Path, sources: list[Source]) -> dict[str
         manifest |= merged_provenance([source.stored.manifest for source in sources])
     else:  # nothing was run
         there = sources[0].stored.manifest
-        manifest |= {
-            name: there[name] for name in ("command", "commit", "versions", "devices", "parts") if name in there
-        }
-    summary = write_whole(workdir / EXTENSION / RESULT, gathered(manifest, records, sources, numbers), sources)
-    publish(workdir)
-    return summary
+        manifest |= {name: there[name] for name in ("commit", "versions", "devices", "parts") if name in there}
+    return replace_study(workdir, gathered(manifest, records, sources, numbers), sources, extended)
 
 
 def _count(runs: Any) -> str:
     return f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
 
 
-def _begin(study: Study, workdir: Path, log: Callable[[str], None], check: Callable[[], None]) -> None:
-    """Begins an extension, or checks that the one under way is to the same study; if it is to another, it is dropped.
+def _begin(study: Study, workdir: Path, prepare: Callable[[], None]) -> None:
+    """Begins an extension, or checks that the one under way has the same runs and rounds.
 
     Args:
       study: The wanted study.
       workdir: The folder of the study that is extended.
-      log: A function that takes lines for the user.
-      check: A function that raises an error if the study cannot be extended; nothing is written then.
+      prepare: A function that makes the parts of the extension that begin with saved states. If it raises an error,
+        since the study cannot be extended, nothing stays written.
+
+    Raises:
+      UserError: As ``prepare``, or if an extension to another study is under way.
     """
     folder, manifest = workdir / EXTENSION, plain(manifest_of(study))
-    plan = {name: manifest[name] for name in ("config", "points", "seeds")}
+    if not (folder / _PLAN).exists():
+        shutil.rmtree(folder, ignore_errors=True)  # nothing is run without a plan
+        folder.mkdir()
+        try:
+            prepare()
+        except UserError:
+            shutil.rmtree(folder)
+            raise
+        write_json(folder / _PLAN, {name: manifest[name] for name in ("config", "points", "seeds")})
+        return
     try:
-        if json.loads((folder / _PLAN).read_text()) == plan:
-            return
-    except (OSError, ValueError):
-        pass
-    check()
-    if folder.exists():
-        log(f"{folder} holds an unfinished extension to another study, which is dropped")
-        shutil.rmtree(folder)
-    folder.mkdir()
-    write_json(folder / _PLAN, plan)
+        compared = compare(json.loads((folder / _PLAN).read_text()), manifest)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / _PLAN}: it cannot be read; remove {folder} to begin the extension anew") from error
+    if not compared.is_same:
+        raise UserError(
+            f"{folder} holds an unfinished extension to another study: {compared}; finish it with its own command, or "
+            f"remove {folder} to drop it"
+        )

@@ -18,16 +18,14 @@ from mdfl_jax.experiments.run.batch import BatchResult
 from mdfl_jax.experiments.run.callback import Callback, OnEvaluation
 from mdfl_jax.experiments.run.events import Sink
 from mdfl_jax.experiments.run.loggers import loggers_of
-from mdfl_jax.experiments.run.manifest import manifest_of, places
-from mdfl_jax.experiments.run.plan import accuracy_is
+from mdfl_jax.experiments.run.manifest import accuracy_is, manifest_of, own_metrics, places
 from mdfl_jax.experiments.run.progress import Progress
 from mdfl_jax.experiments.run.runner import Interrupted, Runner
 from mdfl_jax.experiments.run.sinks import MetricsFile, ModelFiles, Notes
 from mdfl_jax.experiments.run.states import StateFiles
 from mdfl_jax.experiments.run.study import Run, Study, set_precision
-from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.report.files import read_lines
+from mdfl_jax.study_files import read_lines
+from mdfl_jax.workdir_names import CHECKPOINTS, STREETS
 
 __all__ = ["Interrupted", "run_study"]
 
@@ -43,13 +41,6 @@ def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchRe
             of_run = lines[study.points[point].id, seed]
             found[point][seed] = from_devices(seed, metrics, facts, of_run, compiling, seconds)
     return [[of_point[seed] for seed in sorted(of_point)] for of_point in found.values()]
-
-
-def _own_metrics(study: Study) -> list[Shown]:
-    """Returns the descriptions of the metrics that are not built in."""
-    groups = [group for group in study.groups if study.to_do(group)]
-    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
-    return [metric.described for metric in metrics.values() if metric not in BUILT_IN]
 
 
 @contextlib.contextmanager
@@ -111,7 +102,7 @@ def run_study(
     workdirs.prepare(workdir, resume)
     set_precision(study.experiment)
     manifest = manifest_of(study)
-    checkpoints = Checkpoints(workdir / "checkpoints")
+    checkpoints = Checkpoints(workdir / CHECKPOINTS)
     sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
     sinks.append(StateFiles(study, workdir))
     sinks += [*loggers_of(study, workdir, log), Progress(study, log, progress), Notes(study, log)]
@@ -121,13 +112,13 @@ def run_study(
     finished = runner.read_back()
     write_json(workdir / "config.json", manifest)
     if study.streets is not None:
-        write_arrays(workdir / workdirs.STREETS, {"streets": study.streets})
+        write_arrays(workdir / STREETS, {"streets": study.streets})
     with _signals(runner, log), contextlib.ExitStack() as stack:
         for sink in sinks:
             stack.enter_context(sink)
         batches = runner.run(finished)
     records = _records(study, workdir, batches)
-    stored = Stored(manifest, records, in_order(_own_metrics(study), records), accuracy_is(study))
+    stored = Stored(manifest, records, in_order(own_metrics(study), records), accuracy_is(study))
     summary = write_results(workdir, stored, with_lines=False)
     checkpoints.remove()
     if more_follows and runner.stopping:

@@ -10,7 +10,9 @@ from mdfl_jax.experiments.results.identity import digest, flat, of_runs
 from mdfl_jax.experiments.results.provenance import provenance
 from mdfl_jax.experiments.results.whole import restricted
 from mdfl_jax.experiments.run.study import Study
-from mdfl_jax.metrics.declare import SCHEMA
+from mdfl_jax.losses import LOSSES, loss_named
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.declare import SCHEMA, Shown
 
 
 def places(study: Study) -> dict[int, int]:
@@ -35,9 +37,26 @@ def wanted(study: Study) -> dict[str, Any]:
     return restricted(found, [(run.point, run.seed) for run in study.to_do()])
 
 
+def own_metrics(study: Study) -> list[Shown]:
+    """Returns the descriptions of the metrics that are not built in."""
+    groups = [group for group in study.groups if study.to_do(group)]
+    metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
+    return [metric.described for metric in metrics.values() if metric not in BUILT_IN]
+
+
+def accuracy_is(study: Study) -> str:
+    """Returns what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
+    found = []
+    for group in study.groups:
+        if group.dataset is not None:
+            asked = study.points[group.points[0]].experiment.model.loss
+            found.append(LOSSES[loss_named(asked, group.dataset.targets)].accuracy_is)
+    return "; ".join(filter(None, dict.fromkeys(found)))
+
+
 def manifest_of(study: Study) -> dict[str, Any]:
     """Returns the content of config.json for a running study."""
-    found = wanted(study)
+    found, own, meaning = wanted(study), own_metrics(study), accuracy_is(study)
     return {
         "schema": SCHEMA,
         "name": study.experiment.name,
@@ -48,6 +67,8 @@ def manifest_of(study: Study) -> dict[str, Any]:
         "seeds": found.pop("seeds"),
         **({"shard": study.shard} if study.shard else {}),
         **found,
+        **({"metrics": [metric._asdict() for metric in own]} if own else {}),
+        **({"accuracy_is": meaning} if meaning else {}),
         "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
         **provenance(),

@@ -24,18 +24,16 @@ from mdfl_jax.experiments.results.identity import (
 from mdfl_jax.experiments.results.provenance import merged_provenance
 from mdfl_jax.experiments.results.records import Record, difference, read
 from mdfl_jax.experiments.results.whole import (
-    EXTENSION,
-    RESULT,
     Source,
     by_run,
     gathered,
     publish,
+    replace_study,
     restricted,
-    write_whole,
 )
-from mdfl_jax.experiments.results.workdir import WRITTEN
 from mdfl_jax.experiments.run.study import runs_per_batch
 from mdfl_jax.metrics.declare import SCHEMA
+from mdfl_jax.workdir_names import WRITTEN
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 MOST_NAMED = 8  # the points with missing runs that one line for the user names
@@ -86,11 +84,9 @@ def merge(
     manifest["runs_per_batch"] = _batch_sizes(manifest)
     stored = gathered(manifest, records, sources, with_numbers=False)
     try:
-        summary = write_whole(out / EXTENSION / RESULT, stored, sources)
-        publish(out)
+        return replace_study(out, stored, sources)
     except OSError as error:
         raise UserError(f"--workdir={out}: {error.strerror or error}") from error
-    return summary
 
 
 def _check_alike(first: Source, other: Source) -> None:

@@ -100,16 +100,6 @@ def _targets(study: Study) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def accuracy_is(study: Study) -> str:
-    """Returns what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
-    found = []
-    for group in study.groups:
-        if group.dataset is not None:
-            asked = study.points[group.points[0]].experiment.model.loss
-            found.append(LOSSES[loss_named(asked, group.dataset.targets)].accuracy_is)
-    return "; ".join(filter(None, dict.fromkeys(found)))
-
-
 def _beyond_the_data(study: Study) -> list[str]:
     """Returns a line for each limit of a data set that is larger than the data set."""
     lines = []

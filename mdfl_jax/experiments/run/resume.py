@@ -12,6 +12,7 @@ from mdfl_jax.experiments.config.resolve import all_fields
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words
+from mdfl_jax.experiments.results.provenance import started
 from mdfl_jax.experiments.results.records import read, seeds_of
 from mdfl_jax.experiments.results.whole import Source, publish
 from mdfl_jax.experiments.results.workdir import Held
@@ -22,6 +23,7 @@ from mdfl_jax.experiments.run.extend import put_together
 from mdfl_jax.experiments.run.into_workdir import run_study
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
+from mdfl_jax.workdir_names import CHECKPOINTS
 
 
 def to_stderr(line: str) -> None:
@@ -59,7 +61,7 @@ def run_or_resume(
       UserError: If the workdir holds something else, or cannot be written.
     """
     if not overwrite:
-        publish(workdir)  # an extension was killed while its files took the place of the earlier ones
+        publish(workdir)  # a command was killed while its files took the place of the earlier ones
     held = workdirs.look(workdir, wanted(study), overwrite, extend)
 
     def run_part(part: Study, folder: Path, more_follows: bool) -> None:
@@ -72,11 +74,13 @@ def run_or_resume(
             run_part(_study_there(held), workdir, True)
             held = workdirs.look(workdir, wanted(study), overwrite, extend)
         assert held.compared is not None
+        if held.compared.others:
+            log(f"{workdir}: {in_words(held.compared.others)}; the results are written with what is here")
         begins(study, False)
         return extend_study(memory.fit(study, log), workdir, held.compared, log, run_part), False
     if held.is_finished:
         return _as_wanted(study, workdir, held, log), True
-    resume = held.manifest is not None and (workdir / "checkpoints").is_dir()
+    resume = held.manifest is not None and (workdir / CHECKPOINTS).is_dir()
     if resume:
         _check_order(study, workdir, held)
         sizes = workdirs.batch_sizes(workdir)
@@ -112,7 +116,7 @@ def _as_wanted(study: Study, workdir: Path, held: Held, log: Callable[[str], Non
     source = Source(workdir, read(workdir))
     if not _is_in_order(study, held):
         return put_together(study, workdir, [source])
-    names = {"name": study.experiment.name, "title": study.experiment.title}
+    names = {"name": study.experiment.name, "title": study.experiment.title, "command": started()}
     return rewrite(workdir, source.stored, plain(wanted(study) | names))
 
 

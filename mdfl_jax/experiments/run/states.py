@@ -7,7 +7,7 @@ configuration and its seed, so that it stays the same if a study gets further sw
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -17,16 +17,16 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.checkpoint import Arrays, read_arrays, write_arrays
 from mdfl_jax.experiments.results.identity import point_digests
+from mdfl_jax.experiments.run.batch import Batch
 from mdfl_jax.experiments.run.events import Ended, Event
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Group, Run, Study
+from mdfl_jax.workdir_names import STATES
 
-FOLDER = "states"
-_SECONDS, _LEAF, _ROUND = (
-    "wall/seconds",
-    "carry/",
-    "carry/0000",
-)  # the round is the first field of a state (`mdfl_jax.parts.Carry`)
+_SECONDS, _LEAF = "wall/seconds", "carry/"
+_ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.parts.Carry`)
+_UNREADABLE = "the last state of the run cannot be read, so that no rounds can be added to it"
+_AT, _RULE = ".round", ".rules["  # in the names of leaves: the round itself, and those of a mobility rule
 MIB = 2**20
 
 
@@ -76,7 +76,7 @@ def names(study: Study) -> list[str]:
 
 def path_of(workdir: Path, name: str, seed: int) -> Path:
     """Returns the file of a run."""
-    return workdir / FOLDER / f"{name}-{seed}.npz"
+    return workdir / STATES / f"{name}-{seed}.npz"
 
 
 class StateFiles:
@@ -115,27 +115,46 @@ class StateFiles:
         pass
 
 
-def read_batch(workdir: Path, study_names: Sequence[str], group: Group, runs: Sequence[Run]) -> Arrays:
+def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule: str) -> str:
+    """Names the first leaf of a state that does not fit a program, or returns '' if all fit.
+
+    Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone.
+    """
+    stored = {name.removeprefix(_LEAF): leaf for name, leaf in found.items() if name.startswith(_LEAF)}
+    for name in dict.fromkeys([*leaves, *stored]):
+        here, there = leaves.get(name), stored.get(name)
+        if here is None or there is None:
+            if _RULE not in name or f"{_RULE}{own_rule}]" in name:
+                return name
+        elif (here.shape, here.dtype) != (there.shape, there.dtype):
+            return name
+    return ""
+
+
+def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: Batch, rounds: int) -> Arrays:
     """Reads the last states of runs as the arrays of a checkpoint, from which their batch goes on.
 
     Args:
       workdir: The folder of the study.
+      study: The study.
       study_names: As `names` returns them.
-      group: The group of the runs. Its program may have mobility rules that the earlier one did not have.
-      runs: The runs of the batch.
+      batch: The batch. Its program may have mobility rules that the earlier one did not have.
+      rounds: The rounds that the runs have done.
 
     Raises:
-      UserError: If a file is absent or damaged, or if a state does not fit the program.
+      UserError: If a file is absent or damaged, or if a state is of another round or does not fit the program.
     """
-    each, leaves = [], leaf_names(group)
-    for run in runs:
+    each, leaves = [], leaf_names(batch.group)
+    for run in batch.runs:
         path = path_of(workdir, study_names[run.point], run.seed)
-        found = read_arrays(path, "the last state of the run cannot be read, so that no rounds can be added to it")
-        if wrong := [name for name, leaf in leaves.items() if found.get(_LEAF + name, leaf).shape != leaf.shape]:
+        found = read_arrays(path, _UNREADABLE)
+        if wrong := _misfit(found, leaves, study.points[run.point].experiment.network.mobility):
             raise UserError(
-                f"{path}: the last state does not fit the program with the other sweep points ({wrong[0]}); add the "
-                "rounds first, and then the sweep points"
+                f"{path}: the last state does not fit the program ({wrong}), which is that of other sweep points or of "
+                "another version; if sweep points are added too, add the rounds first, and then these"
             )
+        if found[_LEAF + _AT] != rounds:
+            raise UserError(f"{path}: the last state is that of round {found[_LEAF + _AT]}, not of {rounds}")
         each.append(found)
     shared = [name for name in each[0] if not name.startswith(_LEAF)]
     arrays = {name: np.stack([of_run[name] for of_run in each]) for name in shared}
@@ -146,7 +165,13 @@ def read_batch(workdir: Path, study_names: Sequence[str], group: Group, runs: Se
     return arrays | {_SECONDS: np.zeros(2)}
 
 
-def missing(workdir: Path, study: Study, runs: Iterable[Run]) -> list[Run]:
-    """Returns the runs whose last state is not there."""
+def missing(workdir: Path, study: Study, runs: Iterable[Run], rounds: int) -> list[Run]:
+    """Returns the runs whose state after so many rounds is not there.
+
+    Raises:
+      UserError: If a file is damaged.
+    """
     found = names(study)
-    return [run for run in runs if not path_of(workdir, found[run.point], run.seed).is_file()]
+    paths = {run: path_of(workdir, found[run.point], run.seed) for run in runs}
+    at = _LEAF + _AT
+    return [r for r, path in paths.items() if not path.is_file() or read_arrays(path, _UNREADABLE, [at])[at] != rounds]

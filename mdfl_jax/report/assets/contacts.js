@@ -18,7 +18,7 @@ mdfl.register("contacts", (element, { views }) => {
       marker: { color: colour },
       hovertemplate: `%{y:.3~g}<extra>%{fullData.name}</extra>`,
     }));
-    const scale = (title, logarithmic) => ({ title: { text: title }, type: logarithmic ? "log" : "linear", ...(logarithmic ? { dtick: 1 } : {}) });
+    const scale = (title, logarithmic) => ({ title: { text: title }, type: logarithmic ? "log" : "linear" });
     const layout = {
       height: 420,
       hovermode: "x unified",
@@ -29,13 +29,11 @@ mdfl.register("contacts", (element, { views }) => {
     return mdfl.plot(box, traces, layout);
   };
 
-  const options = views.map(({ label }, i) => mdfl.make("option", { value: i, text: label }));
-  const change = (event) => {
-    chosen = Number(event.target.value);
+  const choose = (i) => {
+    chosen = i;
     draw();
   };
-  const select = mdfl.make("select", { id: "contacts-view", onchange: change }, ...options);
-  element.append(mdfl.make("div", { class: "find" }, mdfl.make("label", { for: "contacts-view", text: "Show" }), select), about, box);
+  element.append(mdfl.choice("contacts-view", "Show", views.map(({ label }) => label), choose), about, box);
   draw();
   return draw;
 });

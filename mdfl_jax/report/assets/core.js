@@ -38,6 +38,13 @@ const mdfl = {
     return element;
   },
 
+  // Makes a labelled choice between names; onchoice gets the index of the chosen one.
+  choice(id, label, names, onchoice) {
+    const options = names.map((text, value) => mdfl.make("option", { value, text }));
+    const select = mdfl.make("select", { id, onchange: () => onchoice(Number(select.value)) }, ...options);
+    return mdfl.make("div", { class: "find" }, mdfl.make("label", { for: id, text: label }), select);
+  },
+
   // Returns a tree whose unpacked arrays are nested lists, as plotly takes them, with null for what is missing.
   plain(tree) {
     if (Array.isArray(tree)) return tree.map(mdfl.plain);
@@ -64,23 +71,40 @@ const mdfl = {
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
   },
 
-  // Returns a colour, given as #rrggbb, so light that it can be seen on the paper of the dark theme (contrast of 3 at least);
-  // in the light theme and on prints it stays as it is, as in the figures for papers.
-  visible(colour) {
-    const parse = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  // Returns red, green and blue of a colour #rrggbb, from 0 to 255.
+  parse: (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)),
+
+  // Returns the relative luminance of a colour (WCAG 2), from 0 to 1.
+  luminance(parts) {
     const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-    const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b); // WCAG 2
-    const { paper } = mdfl.colours();
+    const [r, g, b] = parts.map(linear);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  },
+
+  // Returns black or white, whichever is read better on a colour; the contrast is 4.5 at least.
+  inkOn: (parts) => (mdfl.luminance(parts) > 0.179 ? "#000000" : "#ffffff"),
+
+  // Returns a colour, given as #rrggbb, so light that it can be seen on the paper of the dark theme (contrast of 3 at least);
+  // in the light theme and on prints it stays as it is, as in the figures for papers. A colour given by its name in the
+  // style sheet is the theme's own; it may have an opacity in hexadecimal, as in mobile/8c.
+  visible(colour) {
+    const theme = mdfl.colours();
+    const [name, opacity = ""] = colour.split("/");
+    if (Object.hasOwn(theme, name)) return theme[name] + opacity;
+    const { paper } = theme;
     if (!/^#[0-9a-f]{6}$/i.test(colour) || !/^#[0-9a-f]{6}$/i.test(paper)) return colour;
-    const ground = luminance(parse(paper));
-    let parts = parse(colour);
-    while (mdfl.isDark() && (luminance(parts) + 0.05) / (ground + 0.05) < 3) parts = parts.map((part) => part + (255 - part) / 8);
+    const ground = mdfl.luminance(mdfl.parse(paper));
+    let parts = mdfl.parse(colour);
+    while (mdfl.isDark() && (mdfl.luminance(parts) + 0.05) / (ground + 0.05) < 3) parts = parts.map((part) => part + (255 - part) / 8);
     return "#" + parts.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("");
   },
 
   // Draws traces with plotly in the colours of the page. Call it again to change what is drawn.
   plot(element, traces, layout = {}) {
     const { ink, soft, rule } = mdfl.colours();
+    // Plotly's own labels of a logarithmic axis have digits alone, such as 5 for 0.5, and prefixes, such as 100µ. With few
+    // ticks they are at 1, 2 and 5 of each decade.
+    const labels = (of) => (of?.type === "log" ? { tickformat: "~g", nticks: 4 } : {});
     const axis = { gridcolor: rule, zerolinecolor: rule, linecolor: soft, tickcolor: soft, automargin: true };
     const whole = {
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
@@ -92,7 +116,7 @@ const mdfl = {
       ...layout,
     };
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis/.test(key))]))
-      whole[name] = { ...axis, ...layout[name] };
+      whole[name] = { ...axis, ...labels(layout[name]), ...layout[name] };
     const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
     return Plotly.react(element, traces.map(mdfl.seen), whole, options);
   },

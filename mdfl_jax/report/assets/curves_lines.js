@@ -6,10 +6,15 @@
   const POINTS = 12000; // about so many points are then drawn in all
   const MOST_LINES = 600;
 
+  // The places of a line's values without its first one, if this is a rounding error on a logarithmic axis: models that are
+  // equal at the start have such a distance, and a line from there would be all that one sees.
+  const clear = (places, y, logarithmic) => (logarithmic && y[places[0]] < 1e-3 * y[places[1]] ? places.slice(1) : places);
+
   // One line: x and y without what is unknown, and a text for each of its points.
   const line = (x, y, style, hover, { most, low, ...scale }) => {
     const every = Math.max(1, Math.ceil(y.length / most));
-    const all = Array.from(y, (_, e) => e).filter((e) => Number.isFinite(x[e]) && Number.isFinite(y[e]) && x[e] > low.x && y[e] > low.y);
+    const places = Array.from(y, (_, e) => e).filter((e) => Number.isFinite(x[e]) && Number.isFinite(y[e]) && x[e] > low.x && y[e] > low.y);
+    const all = clear(places, y, low.y === 0);
     const known = all.filter((_, i) => (all.length - 1 - i) % every === 0);
     return {
       type: "scatter",
@@ -106,7 +111,8 @@
 
   // The interval as an area. It ends at the bounds that the numbers themselves cannot cross.
   const band = (x, mean, half, metric, scale, logarithmic) => {
-    const known = mean.map((_, e) => e).filter((e) => Number.isFinite(mean[e] + half[e] + x[e]));
+    const places = mean.map((_, e) => e).filter((e) => Number.isFinite(mean[e] + half[e] + x[e]));
+    const known = clear(places, mean, logarithmic);
     const tiny = Math.min(...known.map((e) => mean[e]).filter((m) => m > 0)) / 10;
     const floor = logarithmic ? tiny : metric.positive ? 0 : -Infinity;
     const low = known.map((e) => Math.max(mean[e] - half[e], Math.min(floor, mean[e])) / scale.y);
@@ -142,10 +148,8 @@
     };
     const target = data.target?.key === state.metric && state.target ? data.target.value / metric.scale : null;
     const bounds = [metric.positive ? 0 : -Infinity, metric.share ? 100 : Infinity];
-    // Models that are equal at the start have a distance of rounding errors, which would fill a logarithmic axis.
-    const from = (y) => (state.logy && y[0] < 1e-3 * y[1] ? 1 : 0);
-    const ys = traces.filter((trace) => !state.logy || trace.fill === undefined).flatMap((trace) => trace.y.slice(from(trace.y)));
-    const side = (title, logarithmic, found) => ({ title: { text: mdfl.curves.escape(title) }, type: logarithmic ? "log" : "linear", ...(found && { range: found }), ...(logarithmic && found && found[1] - found[0] < 3 && { dtick: "D2" }) });
+    const ys = traces.filter((trace) => !state.logy || trace.fill === undefined).flatMap((trace) => trace.y);
+    const side = (title, logarithmic, found) => ({ title: { text: mdfl.curves.escape(title) }, type: logarithmic ? "log" : "linear", ...(found && { range: found }) });
     layout.yaxis = side(metric.title, state.logy, range(target === null ? ys : [...ys, target], state.logy, bounds, 0.05));
     layout.xaxis = side(axis?.title ?? "round", state.logx, range(traces.flatMap((trace) => trace.x), state.logx, [-Infinity, Infinity], 0.012));
     if (target !== null) {
@@ -173,7 +177,8 @@
     const told = ({ label, mean, half }) => `${label}: ${number(metric, mean[last], half?.[last])}`;
     const some = known.length > 5 ? [...known.slice(0, 3).map(told), "…", told(known.at(-1))] : known.map(told);
     const title = metric.title[0].toUpperCase() + metric.title.slice(1).replace(" (%)", "");
-    return `${title} at round ${data.rounds.values[last]}: ${some.join("; ")}.`;
+    const bits = [metric, numbers.byKey[state.x]].some((of) => of?.title.startsWith("megabits")) ? " 8 megabits are 1 MB." : "";
+    return `${title} at round ${data.rounds.values[last]}: ${some.join("; ")}.${bits}`;
   };
 
   mdfl.curveLines = { MANY, picture, summary };

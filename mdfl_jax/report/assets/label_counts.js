@@ -16,6 +16,22 @@ mdfl.register("label_counts", (element, { divisions }) => {
     const dark = mdfl.isDark();
     const { ink, paper, static: grey, mobile: strong } = mdfl.colours();
     const roomy = (box.clientWidth - 80) / clients >= 24 && classes <= 30; // else the numbers are in the hover text only
+    // From a shade beside the paper to the strongest contrast to it, the blues of the figures for papers.
+    const ends = dark ? ["#1b3a57", "#a9d3f5"] : ["#d9e8f5", "#08306b"];
+    const [low, high] = [Math.log10(0.5), Math.log10(Math.max(1, ...counts.values))];
+    const [from, to] = ends.map(mdfl.parse);
+    const inkOf = (count) => mdfl.inkOn(from.map((part, k) => part + ((Math.log10(count) - low) / (high - low)) * (to[k] - part)));
+    const filled = roomy ? rows.flatMap((row, c) => all.filter((i) => row[i] > 0).map((i) => [i, c, row[i]])) : [];
+    const numbers = {
+      type: "scatter",
+      mode: "text",
+      x: filled.map(([i]) => i),
+      y: filled.map(([, c]) => c),
+      text: filled.map(([, , count]) => String(count)),
+      textfont: { size: 11, color: filled.map(([, , count]) => inkOf(count)) },
+      hoverinfo: "skip",
+      showlegend: false,
+    };
     const kind = (i) => (mobile.values[i] ? "mobile" : "static");
     const bars = (of, name, color) => ({
       type: "bar",
@@ -32,12 +48,9 @@ mdfl.register("label_counts", (element, { divisions }) => {
       y: rows.map((_, c) => c),
       z: rows.map((row) => row.map((count) => (count > 0 ? Math.log10(count) : null))),
       customdata: rows.map((row) => row.map((count, i) => [count, kind(i)])),
-      text: rows.map((row) => row.map((count) => (count > 0 ? String(count) : ""))),
-      texttemplate: roomy ? "%{text}" : "",
-      textfont: { size: 11 },
-      // From a shade beside the paper to the strongest contrast to it, the blues of the figures for papers.
-      colorscale: dark ? [[0, "#1b3a57"], [1, "#a9d3f5"]] : [[0, "#d9e8f5"], [1, "#08306b"]],
-      zmin: Math.log10(0.5),
+      colorscale: ends.map((colour, k) => [k, colour]),
+      zmin: low,
+      zmax: high,
       showscale: !roomy,
       colorbar: { title: { text: "samples" }, tickvals: [0, 1, 2, 3, 4, 5], ticktext: ["1", "10", "100", "1000", "10,000", "100,000"], thickness: 12 },
       hovertemplate: "client %{x} (%{customdata[1]}), class %{y}: %{customdata[0]} samples<extra></extra>",
@@ -50,25 +63,21 @@ mdfl.register("label_counts", (element, { divisions }) => {
       barmode: "overlay",
       bargap: 0.15,
       showlegend: some,
-      xaxis: { title: { text: "client" }, anchor: "y", showgrid: false, zeroline: false, dtick: clients <= 25 && roomy ? 1 : undefined },
-      yaxis: { title: { text: "class" }, domain: [0, 0.72], autorange: "reversed", showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
+      xaxis: { title: { text: "client" }, anchor: "y", range: [-0.5, clients - 0.5], showgrid: false, zeroline: false, dtick: clients <= 25 && roomy ? 1 : undefined },
+      yaxis: { title: { text: "class" }, domain: [0, 0.72], range: [classes - 0.5, -0.5], showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
       yaxis2: { title: { text: "samples" }, domain: [0.77, 1] },
       plot_bgcolor: paper,
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
     };
     told.textContent = divisions.length > 1 ? words : "";
-    return mdfl.plot(box, [cells, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
+    return mdfl.plot(box, [cells, numbers, bars(0, "static client", grey), ...(some ? [bars(1, "mobile client", strong)] : [])], layout);
   };
 
-  if (divisions.length > 1) {
-    const options = divisions.map(({ name }, i) => mdfl.make("option", { value: i, text: name }));
-    const change = (event) => {
-      chosen = Number(event.target.value);
-      draw();
-    };
-    const select = mdfl.make("select", { id: "division", onchange: change }, ...options);
-    element.append(mdfl.make("div", { class: "find" }, mdfl.make("label", { for: "division", text: "Data of" }), select));
-  }
+  const choose = (i) => {
+    chosen = i;
+    draw();
+  };
+  if (divisions.length > 1) element.append(mdfl.choice("division", "Data of", divisions.map(({ name }) => name), choose));
   element.append(box, told);
   draw();
   return draw;

@@ -87,7 +87,7 @@ mdfl.map.isPresent = (point, frame, i) => !point.present || mdfl.map.bit(point.p
 mdfl.map.linksAt = (point, frame) => {
   if (point.cache.has(frame)) return point.cache.get(frame);
   const found = { pairs: [], oneWay: [], degree: new Uint16Array(point.clients), components: 0, over: false };
-  found.over = point.frames.values[frame] >= point.rounds;
+  found.over = point.frames.values[frame] >= (point.stopped ?? point.rounds);
   if (!found.over) (point.links ? mdfl.map.recorded : mdfl.map.computed)(point, frame, found);
   for (let e = 0; e < found.pairs.length; e++) found.degree[found.pairs[e]]++;
   for (let e = 0; e < found.oneWay.length; e += 2) found.degree[found.oneWay[e]]++;
@@ -124,7 +124,7 @@ mdfl.map.recorded = (point, frame, { pairs, oneWay }) => {
 // Computes the links from places and radius, for studies that have not recorded them.
 mdfl.map.computed = (point, frame, { pairs }) => {
   const { radius, swept, kind } = point.world, n = point.clients, now = mdfl.map.places(point, point.frames.values[frame]);
-  if (kind === "circle" || radius === null || (swept && frame === 0)) return;
+  if (!mdfl.map.knowsLinks(point) || (swept && frame === 0)) return;
   const before = swept ? mdfl.map.places(point, point.frames.values[frame - 1]) : now;
   const least = (radius * (1 + 1e-6) + (kind === "grid" ? 0 : 1e-4)) ** 2; // the places are rounded
   for (let i = 0; i < n; i++)
@@ -137,8 +137,9 @@ mdfl.map.computed = (point, frame, { pairs }) => {
     }
 };
 
-// Whether the page knows the links of a sweep point at all.
-mdfl.map.knowsLinks = (point) => Boolean(point.links) || (point.world.kind !== "circle" && point.world.radius !== null);
+// Whether the page knows the links of a sweep point at all. Contacts on the way need the places of every round.
+mdfl.map.knowsLinks = ({ links, stride, world }) =>
+  Boolean(links) || (world.kind !== "circle" && world.radius !== null && !(world.swept && stride > 1));
 
 // Returns the number of groups of present clients that links of either direction connect.
 mdfl.map.components = (point, frame, { pairs, oneWay }) => {

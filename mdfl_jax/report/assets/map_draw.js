@@ -11,12 +11,12 @@ mdfl.map.VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9
 mdfl.map.classColour = (c, classes) =>
   c < mdfl.map.CLASSES.length ? mdfl.map.CLASSES[c] : `hsl(${Math.round((360 * c * 7) / classes) % 360} 55% ${40 + (20 * c) % 37}%)`;
 
-// Returns the colour of a share in [0, 1] on the scale viridis, and whether dark text is readable on it.
+// Returns the colour of a share in [0, 1] on the scale viridis, and the colour of a text on it.
 mdfl.map.shade = (share) => {
   const stops = mdfl.map.VIRIDIS, at = Math.min(1, Math.max(0, share)) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(at));
   const part = (stop, p) => parseInt(stop.slice(1 + 2 * p, 3 + 2 * p), 16);
   const rgb = [0, 1, 2].map((p) => Math.round(part(stops[k], p) + (at - k) * (part(stops[k + 1], p) - part(stops[k], p))));
-  return { fill: `rgb(${rgb})`, dark: 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] > 140 };
+  return { fill: `rgb(${rgb})`, ink: mdfl.inkOn(rgb) };
 };
 
 // Returns the function from places of the world to pixels; y points upwards in the world.
@@ -313,26 +313,31 @@ mdfl.map.clients = ({ view, c, theme, frame, shown, pen, colour }) => {
       continue;
     }
     const value = mdfl.map.measured(point, colour, row, i), known = !Number.isNaN(value);
-    const tone = known ? mdfl.map.shade((value - colour.from) / (colour.to - colour.from || 1)) : { fill: theme.shade, dark: null };
+    const tone = known ? mdfl.map.shade((value - colour.from) / (colour.to - colour.from || 1)) : { fill: theme.shade, ink: theme.ink };
+    c.globalAlpha = 1;
+    if (labels) {
+      c.save();
+      outline(i, r + 4.5);
+      c.clip();
+      mdfl.map.pie(c, labels, i, X(i), Y(i), 2 * (r + 4.5));
+      c.restore();
+    }
     outline(i, r);
     c.fillStyle = tone.fill;
-    c.globalAlpha = 1;
     c.fill();
-    if (labels) mdfl.map.pie(c, labels, i, X(i), Y(i), r + 3.5, r * 0.62, theme);
-    pen(theme.ink, point.clients > 120 ? 0.7 : 1.2, 0.9);
-    if (!labels) c.stroke();
+    pen(labels ? theme.paper : theme.ink, point.clients > 120 ? 0.7 : 1.2, 0.9);
+    c.stroke();
     if (i === shown.focus) {
-      outline(i, r + 4);
+      outline(i, r + (labels ? 6 : 4));
       pen(theme.accent, 2.6);
       c.stroke();
     }
-    const ink = tone.dark === null ? theme.ink : tone.dark ? "#10131a" : "#ffffff";
-    if (numbered && shown.numbers && !labels) mdfl.map.text(c, String(i), X(i), Y(i) + 0.5, ink, "center", "middle", null, Math.round(r * 1.15));
+    if (numbered && shown.numbers) mdfl.map.text(c, String(i), X(i), Y(i) + 0.5, tone.ink, "center", "middle", null, Math.round(r * 1.15));
   }
 };
 
-// The labels of a client's samples as a ring of shares.
-mdfl.map.pie = (c, labels, i, x, y, outer, inner, theme) => {
+// The labels of a client's samples as a pie of shares; its mark covers the middle, and a ring in the form of the mark is left.
+mdfl.map.pie = (c, labels, i, x, y, radius) => {
   const classes = labels.shape[1], counts = labels.values.subarray(i * classes, (i + 1) * classes);
   const total = counts.reduce((sum, count) => sum + count, 0);
   let angle = -Math.PI / 2;
@@ -340,16 +345,10 @@ mdfl.map.pie = (c, labels, i, x, y, outer, inner, theme) => {
     if (!counts[k]) continue;
     const next = angle + (2 * Math.PI * counts[k]) / total;
     c.beginPath();
-    c.arc(x, y, outer, angle, next);
-    c.arc(x, y, inner, next, angle, true);
-    c.closePath();
+    c.moveTo(x, y);
+    c.arc(x, y, radius, angle, next);
     c.fillStyle = mdfl.map.classColour(k, classes);
     c.fill();
     angle = next;
   }
-  c.beginPath();
-  c.arc(x, y, outer, 0, 2 * Math.PI);
-  [c.strokeStyle, c.lineWidth] = [theme.paper, 1];
-  c.setLineDash([]);
-  c.stroke();
 };

@@ -63,7 +63,7 @@ mdfl.map.lineOf = ({ point, frame, links, row }, shown, colour) => {
     const value = mdfl.map.measured(point, colour, row, i);
     if (!Number.isNaN(value)) [sum, known] = [sum + value, known + 1];
   }
-  if (links.over) parts.push("the end");
+  if (links.over) parts.push(point.stopped === null ? "the end" : `stopped at round ${point.stopped}`);
   else if (mdfl.map.knowsLinks(point)) parts.push(many(links.count, "link"), `${many(links.components, "component")}`);
   if (there < point.clients) parts.push(`${there} of ${point.clients} clients present`);
   if (point.met_server && !links.over) parts.push(`${met} meet${met === 1 ? "s" : ""} the server`);

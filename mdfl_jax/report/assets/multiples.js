@@ -14,7 +14,9 @@ mdfl.register("multiples", (element, { panels, height = 250, width = 300 }) => {
     const [aside, below] = [75 / room, 90 / whole]; // between the panels, for titles and labels
     const wide = (1 - (columns - 1) * aside) / columns;
     const high = (1 - (rows - 1) * below) / rows;
-    const layout = { height: whole + 90, annotations: [], hovermode: "closest" };
+    const named = given.some(({ traces }) => traces.some(({ name, showlegend }) => name && showlegend !== false));
+    const above = named ? 90 : 34; // the legend and a title, or the title alone
+    const layout = { height: whole + above, annotations: [], hovermode: "closest" };
     const traces = given.flatMap((panel, k) => {
       const [left, top] = [(k % columns) * (wide + aside), 1 - Math.floor(k / columns) * (high + below)];
       const n = k ? String(k + 1) : "";
@@ -25,7 +27,7 @@ mdfl.register("multiples", (element, { panels, height = 250, width = 300 }) => {
       return panel.traces.map((trace) => ({ ...trace, xaxis: `x${n}`, yaxis: `y${n}` }));
     });
     layout.legend = { orientation: "h", x: 0, y: 1 + 30 / whole, yanchor: "bottom" };
-    layout.margin = { l: 50, r: 12, t: 90, b: 45 };
+    layout.margin = { l: 50, r: 12, t: above, b: 45 };
     return mdfl.plot(element, traces, layout);
   };
 

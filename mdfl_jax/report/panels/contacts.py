@@ -9,8 +9,9 @@ from matplotlib.ticker import NullFormatter
 
 from mdfl_jax.report import contacts as of
 from mdfl_jax.report.read import Run
+from mdfl_jax.report.recorded import kept_for_latest
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import DASHES, first_seed, looks, make_panels
+from mdfl_jax.report.style import DASHES, end_told, first_seed, looks, make_panels
 
 MOST_POINTS = 12  # sweep points in the panel; others would hide each other
 MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a distribution
@@ -90,23 +91,24 @@ class Lines(NamedTuple):
     typical: dict[str, float | None]
 
 
-def lines_of(run: Run) -> list[Lines]:
-    """Measures the contacts of the sweep points that differ in them, at most `MOST_POINTS`.
+class Measured(NamedTuple):
+    """What was measured of a study: the shown lines, the number of different networks, and whether a run stopped."""
 
-    Caption, chart and figure need them, and they take seconds for many clients, so the study keeps them.
-    """
-    kept = vars(run)
-    if "_contacts" not in kept:
-        kept["_contacts"] = _lines_of(run)
-    return kept["_contacts"]
+    lines: list[Lines]
+    networks: int
+    stopped: bool
 
 
-def _lines_of(run: Run) -> list[Lines]:
-    styles, groups = looks(run), dict[bytes, list[int]]()
+@kept_for_latest  # caption, chart and figure need them, and they take seconds for many clients
+def measured(run: Run) -> Measured:
+    """Measures the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
+    styles, groups, stopped = looks(run), dict[bytes, list[int]](), False
     for p in range(len(run.points)):
         links = run.history(p, "links")
         if links is not None and links[0].size:
-            groups.setdefault(links[0].tobytes(), []).append(p)
+            seen, done = links[0, : of.rounds_counted(run, p)], of.rounds_done(run, p)
+            groups.setdefault(seen.tobytes(), []).append(p)
+            stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
     if len(chosen) > MOST_POINTS:
         chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, MOST_POINTS).round().astype(int)]
@@ -116,11 +118,11 @@ def _lines_of(run: Run) -> list[Lines]:
         if contact is not None:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
-            found.append(Lines(first, label, *_measured(run, first, contact)))
-    return found
+            found.append(Lines(first, label, *_statistics(run, first, contact)))
+    return Measured(found, len(groups), stopped)
 
 
-def _measured(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
+def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
     windows = of.shortest_windows(contact)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
     groups, degree, spells = of.components(contact), of.degrees(contact), of.spells(contact)
@@ -133,8 +135,9 @@ def _measured(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], di
     }
     eigenvalue = run.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
-        known = np.isfinite(eigenvalue[0])
-        found["lambda_2"] = run.curves[run.points[p]["id"]].rounds[known], eigenvalue[0][known].astype(float)
+        rounds = run.curves[run.points[p]["id"]].rounds
+        known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
+        found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
     typical = {
         "groups": float(groups.mean()),
         "degree": float(degree.mean()),
@@ -164,19 +167,21 @@ def _applies(run: Run) -> bool:
 
 
 def _caption(run: Run) -> str:
-    lines = lines_of(run)
+    lines, networks, stopped = measured(run)
     told = [
         f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
         f" separate groups in a round; {_connects(of_point.typical['window'])}."
         for of_point in lines[:4]
     ]
-    some = [f"Of the different networks, {len(lines)} are shown."] if len(lines) == MOST_POINTS else []
+    some = [f"Of the {networks} different networks, {len(lines)} are shown."] if networks > len(lines) else []
+    some += ["Rounds after the stop rule has ended a run are left out."] if stopped else []
     general = (
         f"Contacts of {first_seed(run)}: two clients are in contact in a round if at least one of them hears the other."
         " A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's analysis"
         " assumes that every window of some length does."
     )
-    return " ".join([general, *some, *told])
+    until = [f"Rounds after {end_told(run)} are not counted."] if "round" in run.summary else []
+    return " ".join([general, *until, *some, *told])
 
 
 def _connects(window: float | None) -> str:
@@ -187,7 +192,7 @@ def _connects(window: float | None) -> str:
 
 def _chart(run: Run) -> Chart:
     """Returns the views with their lines, for assets/contacts.js."""
-    lines, styles = lines_of(run), looks(run)
+    lines, styles = measured(run).lines, looks(run)
     views = []
     for view in _views(lines):
         shown = [
@@ -208,7 +213,7 @@ def _chart(run: Run) -> Chart:
 @figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
 def contacts(run: Run) -> Figure:
     """Draws the statistics of the contacts of the first seed, a line for each sweep point."""
-    lines, styles = lines_of(run), looks(run)
+    lines, styles = measured(run).lines, looks(run)
     shown = _views(lines)
     drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)
     handles: dict[str, Any] = {}

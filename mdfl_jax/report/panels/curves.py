@@ -14,7 +14,7 @@ from mdfl_jax.report.explorer import explorer
 from mdfl_jax.report.read import ROUNDS, Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import point_labels
-from mdfl_jax.report.style import looks, main_axis, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import end_told, has_intervals, looks, main_axis, make_panels, seeds_told, spaced
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
@@ -28,12 +28,12 @@ def against(run: Run) -> str:
 
 
 def _caption(run: Run) -> str:
-    seeds, labels = len(run.manifest["seeds"]), [look.label for look in looks(run)]
+    labels = [look.label for look in looks(run)]
     means = [point["final_accuracy"].get("mean") for point in run.points]
     ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
-    highest = f" Highest at the end: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
+    highest = f" Highest at {end_told(run)}: {ranked[-1][1]}, {100 * ranked[-1][0]:.2f} %." if len(ranked) > 1 else ""
     whose = "of the global model" if run.config.get("judged") == "global" else "averaged over the clients"
-    banded = seeds > 1 and not _is_crowded(run)
+    banded = has_intervals(run) and not _is_crowded(run)
     said = f"Test accuracy, {whose}, against {against(run)}: {seeds_told(run)}"
     band = "; band" if len(run.points) <= MANY else "; band, where it is drawn"
     said += f"{band}: 95 % Student-t interval over the seeds." if banded else "."

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import looks, make_panels, seeds_told
+from mdfl_jax.report.style import accuracy_told, has_intervals, looks, make_panels, seeds_told
 
 MANY = 40  # of more points the rows are low, and the figure for files has several columns
 IN_A_COLUMN = 50
@@ -22,8 +22,8 @@ def is_known(run: Run) -> bool:
 
 
 def _caption(run: Run) -> str:
-    said = f"Test accuracy at the end: {seeds_told(run)}"
-    many = len(run.manifest["seeds"]) > 1
+    said = f"{accuracy_told(run).capitalize()}: {seeds_told(run)}"
+    many = has_intervals(run)
     return said + (" (large dot) with its 95 % Student-t interval; small dots: the seeds." if many else ".")
 
 
@@ -103,7 +103,7 @@ def _chart(run: Run) -> Chart:
         "showlegend": False,
         "height": 90 + height,
         "margin": {"l": 20, "r": 14, "t": 10, "b": 50},
-        "xaxis": {"title": {"text": "final test accuracy (%)"}, "range": limits(means, parts, seeds)},
+        "xaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": limits(means, parts, seeds)},
         "yaxis": axis,
     }
     return Chart("plotly", {"traces": [dots, means_drawn], "layout": layout})
@@ -132,6 +132,6 @@ def final_accuracy(run: Run) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel("final test accuracy (%)")
+        axes.set_xlabel(f"{accuracy_told(run)} (%)")
     panels[0].set_xlim(*limits(means, parts, seeds))
     return drawn

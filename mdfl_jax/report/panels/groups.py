@@ -10,9 +10,10 @@ from scipy.special import stdtrit
 
 from mdfl_jax.report.read import Curve, Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import looks, main_axis, make_panels
+from mdfl_jax.report.style import has_intervals, looks, main_axis, make_panels
 
 MAX_POINTS = 7  # the number of colours of the palette
+NAMED = 4  # of more sweep points that are left out for one reason, their number is told
 INK, KEY = "#333333", "#808080"  # the page shows the grey in both of its themes
 OTHERS_DASHES = (0, (4, 1.8))
 
@@ -23,15 +24,37 @@ def shown_points(run: Run) -> list[int]:
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
     one (the mobility, if it varies, else the first) differs between them; all others are as in the first sweep point.
     """
+    return [p for p, why in enumerate(_why_left_out(run)) if not why]
+
+
+def _why_left_out(run: Run) -> list[str]:
+    """Returns for each sweep point why it is not drawn; an empty text for those that are drawn."""
     main = main_axis(run)
     others = [axis for axis in run.axes if axis != main]
-    return [
-        p
-        for p, point in enumerate(run.points)
-        if all(axis.texts[p] == axis.texts[0] for axis in others)
-        and point.get("distance_moved_per_mobile_client")
-        and np.isfinite(_of(run, p, "accuracy_mobile") - _of(run, p, "accuracy_other")).any()
-    ][:MAX_POINTS]
+    found: list[str] = []
+    for p, point in enumerate(run.points):
+        distance = point.get("distance_moved_per_mobile_client")
+        if not np.isfinite(_of(run, p, "accuracy_mobile") - _of(run, p, "accuracy_other")).any():
+            found.append("without accuracies of both groups")
+        elif distance is None:
+            found.append("no distance moved is known")
+        elif not distance:
+            found.append("nobody moves")
+        elif any(axis.texts[p] != axis.texts[0] for axis in others):
+            found.append("other settings than the first point")
+        else:
+            found.append("" if found.count("") < MAX_POINTS else "no colour is left")
+    return found
+
+
+def _left_out(run: Run) -> str:
+    """Returns the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
+    names: dict[str, list[str]] = {}
+    for look, why in zip(looks(run), _why_left_out(run)):
+        names.setdefault(why, []).append(look.label)
+    names.pop("", None)
+    told = [f"{', '.join(of) if len(of) <= NAMED else f'{len(of)} points'} ({why})" for why, of in names.items()]
+    return f" Not drawn: {'; '.join(told)}." if told else ""
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
@@ -52,7 +75,6 @@ def caption(run: Run) -> str:
     shown = shown_points(run)
     fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
-    some = f" Shown are {len(shown)} of {len(run.points)} points." if len(shown) < len(run.points) else ""
     styles, leads = looks(run), []
     for p in shown:
         lead = run.points[p].get("group_gap", {}).get("mean", {})
@@ -60,10 +82,10 @@ def caption(run: Run) -> str:
             half = "" if lead.get("ci95") is None else f" ± {100 * lead['ci95']:.2f}"
             leads.append(f"{styles[p].label}: {100 * lead['mean']:+.2f}{half}")
     means = f" Mean lead through the run, in points: {'; '.join(leads)}." if leads else ""
-    band = " (band: 95 % Student-t interval)" if len(run.manifest["seeds"]) > 1 else ""
+    band = " (band: 95 % Student-t interval)" if has_intervals(run) else ""
     return (
         f"{who} clients: their test accuracy, the mobile ones' lead{band}, and how many neighbours a client has met"
-        f" since the start, those met again counted again; means over the seeds.{means}{some}"
+        f" since the start, those met again counted again; means over the seeds.{means}{_left_out(run)}"
     )
 
 

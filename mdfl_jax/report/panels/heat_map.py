@@ -11,7 +11,7 @@ from mdfl_jax.report.grid import Scale, left_out, parts, scales
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import looks, make_panels, seeds_told
+from mdfl_jax.report.style import accuracy_told, has_intervals, looks, make_panels, seeds_told, spaced
 
 COLOURS = "viridis"
 MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
@@ -46,8 +46,8 @@ def _caption(run: Run) -> str:
     assert axes is not None
     x, y, others = axes
     each = ", one for each combination of the other settings" if others else ""
-    interval = "; on the page a cell tells its 95 % interval" if len(run.manifest["seeds"]) > 1 else ""
-    said = f"Final test accuracy in per cent by {x.name} and {y.name}{each}: {seeds_told(run)}{interval}."
+    interval = "; on the page a cell tells its 95 % interval" if has_intervals(run) else ""
+    said = f"{accuracy_told(run).capitalize()} in per cent by {x.name} and {y.name}{each}: {seeds_told(run)}{interval}."
     return said + left_out(run, others)
 
 
@@ -81,14 +81,13 @@ def _chart(run: Run) -> Chart:
             "xgap": 1,
             "ygap": 1,
         }
-        trace |= {"texttemplate": "%{z:.1f}"} if written else {}
         drawn.append(
             {
                 "title": html.escape(title),
                 "x": html.escape(x.name),
-                "traces": [trace],
-                "xaxis": _ticks(x) | {"showgrid": False},
-                "yaxis": _ticks(y) | _downwards(y) | {"showgrid": False, "title": {"text": html.escape(y.name)}},
+                "traces": [trace, *([_numbers(trace["z"], trace["zmin"], trace["zmax"])] if written else [])],
+                "xaxis": _ticks(x) | {"showgrid": False, "range": [-0.5, len(x.texts) - 0.5]},
+                "yaxis": _ticks(y) | {"range": _rows(y)} | {"showgrid": False, "title": {"text": html.escape(y.name)}},
             }
         )
     wide = 44 * len(x.texts) + 140 if written else 420
@@ -98,12 +97,36 @@ def _chart(run: Run) -> Chart:
 def _ticks(scale: Scale) -> dict[str, Any]:
     every = -(-len(scale.texts) // 20)  # so many labels are legible
     places = list(range(0, len(scale.texts), every))
-    return {"tickvals": places, "ticktext": [html.escape(scale.texts[i]) for i in places], "zeroline": False}
+    return {"tickvals": places, "ticktext": [html.escape(spaced(scale.texts[i])) for i in places], "zeroline": False}
 
 
-def _downwards(scale: Scale) -> dict[str, Any]:
-    """Returns the direction of the rows: numbers grow upwards, and other values are listed from the top."""
-    return {} if scale.numbers else {"autorange": "reversed"}
+def _rows(scale: Scale) -> list[float]:
+    """Returns the range of the rows: numbers grow upwards, and other values are listed from the top."""
+    low, high = -0.5, len(scale.texts) - 0.5
+    return [low, high] if scale.numbers else [high, low]
+
+
+def _numbers(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
+    """Returns plotly's trace of the numbers in the cells, in the colours that are read well on those of the cells."""
+    places = np.argwhere(np.isfinite(cells))
+    values = [cells[row, column] for row, column in places]
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": places[:, 1],
+        "y": places[:, 0],
+        "text": [f"{value:.1f}" for value in values],
+        "textfont": {"color": [_ink((value - low) / max(high - low, 1e-9)) for value in values]},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _ink(share: float) -> str:
+    """Returns black or white, whichever has the higher contrast (WCAG 2) to the colour at a share of the scale."""
+    parts = np.array(colormaps[COLOURS](float(share))[:3])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"
 
 
 @figure(
@@ -135,12 +158,11 @@ def heat_map(run: Run) -> Figure:
         panel.grid(visible=False)
         for scale, axis in ((x, panel.xaxis), (y, panel.yaxis)):
             ticks = _ticks(scale)
-            axis.set_ticks(ticks["tickvals"], [scale.texts[i] for i in ticks["tickvals"]])
+            axis.set_ticks(ticks["tickvals"], [spaced(scale.texts[i]) for i in ticks["tickvals"]])
             axis.set_label_text(scale.name)
         written = width / len(x.texts) > 0.42
         for row, column in np.argwhere(np.isfinite(cells)) if written else ():
-            red, green, blue, _ = colormaps[COLOURS]((cells[row, column] - low) / max(high - low, 1e-9))
-            ink = "black" if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else "white"
+            ink = _ink((cells[row, column] - low) / max(high - low, 1e-9))
             panel.text(column, row, f"{cells[row, column]:.1f}", ha="center", va="center", fontsize=6.5, color=ink)
     if image is not None:
         drawn.colorbar(image, ax=panels, label="test accuracy (%)", aspect=30)

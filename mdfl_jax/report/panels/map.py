@@ -8,7 +8,7 @@ from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.playback import RELAYS, clients_of, coloured_by, playback, shown_points, strides
+from mdfl_jax.report.playback import RELAYS, clients_of, coloured_by, playback, shown_points, strides, without_links
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, first_seed, looks, main_axis, make_panels, spaced
@@ -61,6 +61,9 @@ def _chart(run: Run) -> Chart:
     data = playback(run)
     stride = strides(data)
     note = "" if stride == 1 else f"To keep this page small, it has one of {stride} rounds of the longest sweep points."
+    if lacking := without_links(data):
+        names = ", ".join(looks(run)[p].label for p in lacking)
+        note += f" Links of {names} are not drawn: contacts on the way are only known from the places of all rounds."
     return Chart("map", data | {"note": note})
 
 

@@ -10,7 +10,7 @@ from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.panels.curves import MANY, against, draw_mean, explain, naming
 from mdfl_jax.report.read import Run, declared
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import looks, make_panels, seeds_told
+from mdfl_jax.report.style import has_intervals, looks, make_panels, seeds_told
 
 
 def _drawn(run: Run) -> list[Shown]:
@@ -21,7 +21,7 @@ def _drawn(run: Run) -> list[Shown]:
 
 def _caption(run: Run) -> str:
     titles = ", ".join(metric.title for metric in _drawn(run))
-    banded = len(run.manifest["seeds"]) > 1 and len(run.points) <= MANY
+    banded = has_intervals(run) and len(run.points) <= MANY
     band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
     return f"Further metrics against {against(run)} ({titles}): {seeds_told(run)}{band}."
 

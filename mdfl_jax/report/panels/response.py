@@ -11,7 +11,7 @@ from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, limits, statistics
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import PALETTE, colours_of, main_axis, make_panels, seeds_told
+from mdfl_jax.report.style import PALETTE, accuracy_told, colours_of, has_intervals, main_axis, make_panels, seeds_told
 
 LEAST_VALUES = 3  # two values are no curve
 
@@ -86,8 +86,8 @@ def _caption(run: Run) -> str:
         lines = f" a line for each {of.name}" if of else ""
         each = f"{' and' if of else ''} a panel for each {', '.join(scale.name for scale in others)}" if others else ""
         said += f" By {x.name}:{lines}{each}.{left_out(run, others)}" if lines or each else ""
-    bars = "; bars: 95 % Student-t intervals over the seeds" if len(run.manifest["seeds"]) > 1 else ""
-    return f"Final test accuracy against {', and against '.join(names)}: {seeds_told(run)}{bars}.{said}"
+    bars = "; bars: 95 % Student-t intervals over the seeds" if has_intervals(run) else ""
+    return f"{accuracy_told(run).capitalize()} against {', and against '.join(names)}: {seeds_told(run)}{bars}.{said}"
 
 
 def _chart(run: Run) -> Chart:
@@ -126,7 +126,7 @@ def _chart(run: Run) -> Chart:
             named.add(name)
         axis: dict[str, Any] = {"tickvals": part.x.places, "ticktext": [html.escape(text) for text in part.x.texts]}
         axis |= {"type": "log"} if part.x.is_logarithmic else {}
-        yaxis = {"title": {"text": "final test accuracy (%)"}}
+        yaxis = {"title": {"text": f"{accuracy_told(run)} (%)"}}
         panel = {"title": html.escape(part.title), "x": html.escape(part.x.name), "traces": traces, "range": span}
         panels.append(panel | {"xaxis": axis, "yaxis": yaxis})
     return Chart("multiples", {"panels": panels, "width": 340})
@@ -137,14 +137,7 @@ def _applies(run: Run) -> bool:
     return is_known(run) and any(not scale.axis.path.endswith(STEP_SIZE) for scale in _numbers(run))
 
 
-@figure(
-    "response",
-    caption=_caption,
-    applies=_applies,
-    place=15,
-    title="Accuracy by setting",
-    chart=_chart,
-)
+@figure("response", caption=_caption, applies=_applies, place=15, title="Accuracy by setting", chart=_chart)
 def response(run: Run) -> Figure:
     """Draws the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
     shown, (means, bars, seeds) = panels_of(run), statistics(run)
@@ -163,6 +156,6 @@ def response(run: Run) -> Figure:
         axes.set_xlabel(part.x.name)
         axes.set_title(part.title)
     panels[0].set_ylim(*limits(means, bars, seeds))
-    drawn.supylabel("final test accuracy (%)", fontsize=9.5)
+    drawn.supylabel(f"{accuracy_told(run)} (%)", fontsize=9.5)
     explain(drawn, handles, run, beside=single)
     return drawn

@@ -86,12 +86,7 @@ def _chart(run: Run) -> Chart:
 
 
 @figure(
-    "roadside",
-    caption=_caption,
-    applies=_applies,
-    place=50,
-    title="Road-side units and their meetings",
-    chart=_chart,
+    "roadside", caption=_caption, applies=_applies, place=50, title="Road-side units and their meetings", chart=_chart
 )
 def roadside(run: Run) -> Figure:
     """Draws a map of the units with some routes, and a raster of each client's slots in the range of a unit.

@@ -5,6 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from mdfl_jax.outcomes import by_run, number
 from mdfl_jax.report import partial
 from mdfl_jax.report.along import (
     STEP_SIZE,
@@ -21,7 +22,7 @@ from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, sweep_axes
 from mdfl_jax.report.statistics import with_seeds
-from mdfl_jax.report.style import make_panels, spaced
+from mdfl_jax.report.style import accuracy_told, make_panels, spaced
 
 STAR = "D"
 
@@ -45,20 +46,12 @@ def _all_points(run: Run) -> list[dict[str, Any]]:
     """Returns all sweep points of a study, those too that `select` has not chosen, with their final accuracies."""
     if not run.summary.get("selected"):
         return list(run.points)
-    key, last = partial.judged_key(run.config), dict[str, dict[int, tuple[int, Any]]]()
-    for line in run.lines:
-        seeds = last.setdefault(line["point"], {})
-        if line["round"] >= seeds.get(line["seed"], (0, None))[0]:
-            seeds[line["seed"]] = (line["round"], line[key])
+    key, runs = partial.judged_key(run.config), by_run(run.lines)
     return [
-        {**point, "final_accuracy": with_seeds([_number(value) for _, value in last[point["id"]].values()])}
+        {**point, "final_accuracy": with_seeds([number(of[max(of)][key]) for of in runs[point["id"]].values()])}
         for point in run.manifest.get("points", ())
-        if point["id"] in last
+        if point["id"] in runs
     ]
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _best(line: Line) -> Any:
@@ -81,8 +74,8 @@ def _caption(run: Run) -> str:
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
     gone = f" Left out for want of a finite accuracy: {lost} of the points." if lost else ""
     return (
-        f"Final test accuracy against {spaced(axis.name)}, with 95 % intervals over the seeds; diamonds: the highest"
-        f" mean of a line. Highest at {'; '.join(best)}{more}.{edge}{gone}"
+        f"{accuracy_told(run).capitalize()} against {spaced(axis.name)}, with 95 % intervals over the seeds; diamonds:"
+        f" the highest mean of a line. Highest at {'; '.join(best)}{more}.{edge}{gone}"
     )
 
 
@@ -100,7 +93,7 @@ def _chart(run: Run) -> Chart:
     layout = {
         "height": 430,
         "xaxis": {"title": {"text": spaced(axis.name)}, "type": "log"} | ticks_of(lines),
-        "yaxis": {"title": {"text": "final test accuracy (%)"}, "range": limits(lines)},
+        "yaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": limits(lines)},
         "showlegend": len(lines) > 1,
         "legend": {"orientation": "h", "y": -0.2},
     }
@@ -126,7 +119,7 @@ def step_sizes(run: Run) -> Figure:
     axes.set_xticks(sorted({float(value) for value in axis.values}), minor=False)
     axes.xaxis.set_major_formatter(lambda value, _: plain(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.set(xlabel=spaced(axis.name), ylabel="final test accuracy (%)", ylim=limits(lines))
+    axes.set(xlabel=spaced(axis.name), ylabel=f"{accuracy_told(run)} (%)", ylim=limits(lines))
     if len(handles) > 1:
         drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(len(handles), 4))
     return drawn

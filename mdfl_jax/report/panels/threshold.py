@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.along import Line, Spot, draw_lines, is_wide, limits, of_run, plain, ticks_of, traces_of
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import make_panels, spaced
+from mdfl_jax.report.style import accuracy_told, make_panels, spaced
 
 SHARE = 0.9
 BEST = "the best point"  # if all lines have this reference, the panel says no more than the one of responses
@@ -96,8 +96,9 @@ def _caption(run: Run) -> str:
     ]
     more = f"; {len(found) - NAMED} more lines" if len(found) > NAMED else ""
     return (
-        f"Final test accuracy against {name}, with 95 % intervals over the seeds. Dotted: {100 * SHARE:g} % of the"
-        f" accuracy of {whose}. The mean reaches it {'; '.join(told)}{more}. Between two values it is interpolated."
+        f"{accuracy_told(run).capitalize()} against {name}, with 95 % intervals over the seeds. Dotted:"
+        f" {100 * SHARE:g} % of the accuracy of {whose}. The mean reaches it {'; '.join(told)}{more}."
+        " Between two values it is interpolated."
     )
 
 
@@ -126,7 +127,7 @@ def _chart(run: Run) -> Chart:
     layout = {
         "height": 430,
         "xaxis": {"title": {"text": name}} | ({"type": "log"} if is_wide(lines) else {}) | ticks_of(lines),
-        "yaxis": {"title": {"text": "final test accuracy (%)"}, "range": limits(lines, list(levels))},
+        "yaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": limits(lines, list(levels))},
         "shapes": shapes,
         "showlegend": len(lines) > 1,
         "legend": {"orientation": "h", "y": -0.2},
@@ -152,7 +153,7 @@ def threshold(run: Run) -> Figure:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: plain(value))
         axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.set(xlabel=name, ylabel="final test accuracy (%)", ylim=limits(lines, list(levels)))
+    axes.set(xlabel=name, ylabel=f"{accuracy_told(run)} (%)", ylim=limits(lines, list(levels)))
     if len(handles) > 1:
         drawn.legend(
             list(handles.values()), list(handles), loc="outside upper center", ncols=max(1, min(len(handles), 4))

@@ -13,7 +13,7 @@ from mdfl_jax.report.read import Run, declared
 from mdfl_jax.report.recorded import recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import interval
-from mdfl_jax.report.style import MOBILE, STATIC, looks, make_panels
+from mdfl_jax.report.style import MOBILE, STATIC, end_told, has_intervals, looks, make_panels
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
@@ -44,7 +44,8 @@ def blocks(run: Run) -> list[Block]:
 def _by_kind(run: Run) -> list[Block]:
     """Returns the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
     found, made = recorded(run), []
-    ends = {key: _ends(array) for key, array in found.values.items()}  # [P, S]
+    counted = found.rounds <= run.summary.get("round", np.inf)
+    ends = {key: _ends(array[..., counted]) for key, array in found.values.items()}  # [P, S]
     for key, (title, unit) in _TOTALS.items():
         own = [m for m in declared(run.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
         total = ends.get(key)
@@ -67,7 +68,7 @@ def _by_group(run: Run) -> list[Block]:
         sent, mobile = run.history(p, "bits_sent"), run.history(p, "is_mobile")
         for name, chosen in zip(bars, (True, False)):
             rows: list[Any] = (
-                [] if sent is None or mobile is None else [*zip(sent[:, -1], np.asarray(mobile) == chosen)]
+                [] if sent is None or mobile is None else [*zip(sent[:, run.end(p)], np.asarray(mobile) == chosen)]
             )
             found = interval([row[of].mean() / 1e6 for row, of in rows if of.any()])
             bars[name].append(np.nan if found["mean"] is None else found["mean"])
@@ -94,18 +95,27 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.nan_to_num(values).sum(1) / np.maximum(counts, 1)
 
 
-def _colours(block: Block) -> list[str]:
-    """Returns colours that no sweep point has: greys for the groups, pairs of light and dark for kinds."""
+def _whiskers(lengths: np.ndarray, halves: np.ndarray) -> np.ndarray:
+    """Returns the parts of the intervals below and above the bars, [2, P]; nobody sends less than nothing."""
+    return np.stack([np.fmin(halves, lengths), halves])
+
+
+def _colours(block: Block, on_page: bool = False) -> list[str]:
+    """Returns colours that no sweep point has: greys for the groups, pairs of light and dark for kinds.
+
+    On the page the greys are those of the theme, by their names, and clear enough to see the whiskers on them.
+    """
     if not block.stacked:
-        return [MOBILE, STATIC]
+        return ["mobile/8c", "static/8c"] if on_page else [MOBILE, STATIC]
     return [to_hex(colormaps["Paired"](i % 12)) for i in range(len(block.bars))]
 
 
 def _caption(run: Run) -> str:
     stacked = {block.stacked for block in blocks(run)}
     by = " and ".join(text for text, of in (("kind of message", True), ("group of clients", False)) if of in stacked)
-    said = f"What a client has sent until the end of the study, by {by}: means over the clients and the seeds."
-    with_intervals = False in stacked and len(run.manifest["seeds"]) > 1
+    said = f"What a client has sent until {end_told(run)}, by {by}: means over the clients and the seeds."
+    said += " 8 megabits are 1 MB." * any(block.title.startswith("megabits") for block in blocks(run))
+    with_intervals = False in stacked and has_intervals(run)
     return said + " Whiskers: 95 % Student-t intervals over the seeds." * with_intervals
 
 
@@ -125,25 +135,27 @@ def _chart(run: Run) -> Chart:
         layout[f"yaxis{number}"] = axis | {"domain": [bottom, top], "anchor": f"x{number}"}
         legend = {"orientation": "h", "x": 0, "y": top, "yanchor": "bottom", "traceorder": "normal"}
         layout[f"legend{number}"] = legend
-        for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
+        for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block, on_page=True))):
             beside = 0.0 if block.stacked else (k - 0.5) * 0.36
             trace: dict[str, Any] = {
                 "type": "bar",
                 "orientation": "h",
-                "name": name,
+                "name": html.escape(name),
                 "x": lengths,
                 "y": np.arange(len(names)) + beside,
                 "width": 0.6 if block.stacked else 0.34,
                 "text": [html.escape(label) for label in names],
                 "textposition": "none",
-                "hovertemplate": f"%{{text}}<br>{name}: %{{x:.5~g}}<extra></extra>",
+                "hovertemplate": "%{text}<br>%{fullData.name}: %{x:.5~g}<extra></extra>",
                 "marker": {"color": colour},
                 "legend": f"legend{number}",
                 "xaxis": f"x{number}",
                 "yaxis": f"y{number}",
             }
             if name in block.halves:
-                trace["error_x"] = {"array": block.halves[name], "thickness": 1.4, "width": 3, "color": "#888888"}
+                below, beyond = _whiskers(lengths, block.halves[name])
+                error = {"array": beyond, "arrayminus": below, "symmetric": False}
+                trace["error_x"] = error | {"thickness": 1.4, "width": 3, "color": "ink"}
             traces.append(trace)
     return Chart("plotly", {"traces": traces, "layout": layout})
 
@@ -159,12 +171,15 @@ def traffic(run: Run) -> Figure:
         left = np.zeros(len(names))
         for k, ((name, lengths), colour) in enumerate(zip(block.bars.items(), _colours(block))):
             place = np.arange(len(names)) + (0.0 if block.stacked else (k - 0.5) * 0.36)
-            whiskers = {"xerr": block.halves[name], "error_kw": {"elinewidth": 1}} if name in block.halves else {}
+            whiskers = {}
+            if name in block.halves:
+                whiskers = {"xerr": _whiskers(lengths, block.halves[name]), "error_kw": {"elinewidth": 1}}
             thick = 0.6 if block.stacked else 0.34
             axes.barh(place, lengths, thick, left, color=colour, label=name, **whiskers)
             left = left + lengths if block.stacked else left
         axes.set_yticks(range(len(names)), names, fontsize=6 if many else 9)
         axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_xlim(left=0)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(block.title)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4)

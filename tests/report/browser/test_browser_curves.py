@@ -91,9 +91,26 @@ def test_metric_axis_and_logarithms_change_what_is_drawn(folder, curves):
     types = "of => [of.layout.xaxis.type, of.layout.yaxis.type, of.layout.xaxis.title.text, of.layout.yaxis.title.text]"
     told = panel.locator(".js-plotly-plot").evaluate(types)
     assert told == ["log", "log", "megabits sent by a client", "test loss"]
+    assert panel.locator(".told").inner_text().endswith(" 8 megabits are 1 MB.")  # the table has MB
     panel.get_by_role("button", name="Reset", exact=True).click()
     assert panel.locator(".js-plotly-plot").evaluate(types)[0] == "linear"
     assert "accuracy." not in page.evaluate("location.hash")
+
+
+@pytest.mark.parametrize(
+    ("ends", "few"), [((0.31, 0.92), 3), ((3.2, 4.4), 3), ((0.0000012, 0.004), 3), ((0.07, 3.6), 5)]
+)
+def test_labels_of_a_logarithmic_axis_are_whole_numbers(curves, ends, few):
+    _, panel, _ = curves()
+    panel.get_by_label("Metric").select_option("consensus_distance")
+    panel.get_by_label("log y").check()
+    plot = panel.locator(".js-plotly-plot")
+    plot.evaluate("(of, ends) => Plotly.relayout(of, {'yaxis.range': ends.map(Math.log10)})", list(ends))
+    texts = panel.locator(".yaxislayer-above .ytick text").all_text_contents()
+    labels = [float(text.replace("\u2212", "-")) for text in texts]  # plotly writes a minus sign
+    assert len(labels) >= few
+    assert all(ends[0] <= label <= ends[1] for label in labels)
+    assert labels == sorted(labels)
 
 
 def test_points_seeds_and_clients_are_picked(folder, curves):
@@ -197,10 +214,11 @@ def test_a_sweep_of_three_settings_is_drawn_as_multiples(tmp_path, open_report, 
     page = open_report(workdir, 360)
     kinds = "of => [...new Set(of.data.map(({type}) => type))].concat(of.data.length)"
     plots = {name: show_panel(page, name).locator(".js-plotly-plot") for name in ("heat_map", "response")}
-    assert plots["heat_map"].evaluate(kinds) == ["heatmap", 2]
+    assert plots["heat_map"].evaluate(kinds) == ["heatmap", "scatter", 4]  # the numbers are texts of their own
+    assert plots["heat_map"].evaluate("of => of.layout.margin.t") < 40  # no room for a legend that is not there
     assert plots["response"].evaluate(kinds) == ["scatter", 2 * 6]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     summary = json.loads((workdir / "summary.json").read_text())
-    drawn = plots["heat_map"].evaluate("of => of.data.flatMap(({z}) => z.flatMap((row) => Array.from(row)))")
+    drawn = plots["heat_map"].evaluate("of => of.data.flatMap(({z = []}) => z.flatMap((row) => Array.from(row)))")
     expected = [100 * point["final_accuracy"]["mean"] for point in summary["points"]]
     np.testing.assert_allclose(sorted(drawn), sorted(expected), rtol=1e-5)

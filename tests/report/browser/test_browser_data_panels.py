@@ -10,7 +10,8 @@ from mdfl_jax.report.read import read_workdir
 
 pytestmark = pytest.mark.long
 SWEEP = [{"data.alpha": 0.1}, {"data.alpha": 9.0}]
-CELLS = "[...document.querySelector('#label_counts .js-plotly-plot').data[0].text].map((row) => [...row])"
+DRAWN = "document.querySelector('#label_counts .js-plotly-plot').data"
+CELLS = f"{DRAWN}[0].customdata.map((row) => row.map(([count]) => count ? String(count) : ''))"
 
 
 @pytest.fixture
@@ -34,17 +35,37 @@ def test_the_counts_are_drawn_and_another_division_can_be_chosen(opened, show_pa
     expected = [[str(count) if count else "" for count in row] for row in np.arange(80).reshape(8, 10).T.tolist()]
     assert page.evaluate(CELLS) == expected
     assert "45.0" not in panel.inner_text()
+    written = page.evaluate(f"{DRAWN}[1].x.map((i, k) => [i, {DRAWN}[1].y[k], {DRAWN}[1].text[k]])")
+    assert sorted(written) == [[i, c, str(10 * i + c)] for i in range(8) for c in range(10) if i + c]
     panel.get_by_label("Data of").select_option(label="alpha = 9")
-    page.wait_for_function(f"({CELLS})[0][0] === '3'")
+    page.wait_for_function(f"() => ({CELLS})[0][0] === '3'")
     assert page.evaluate(CELLS) == [["3"] * 8] * 10
     assert "Every client has 30 samples." in panel.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_are_legible_on_their_cells(opened, show_panel, scheme):
+    page = opened(1200)
+    page.emulate_media(color_scheme=scheme)
+    show_panel(page, "label_counts")
+    worst = """() => {
+      const plot = document.querySelector('#label_counts .js-plotly-plot');
+      const [{ colorscale, zmin, zmax }, { text, textfont }] = plot.data;
+      const [from, to] = colorscale.map(([, colour]) => mdfl.parse(colour));
+      return Math.min(...text.map((count, k) => {
+        const share = (Math.log10(count) - zmin) / (zmax - zmin);
+        const cell = mdfl.luminance(from.map((part, at) => part + share * (to[at] - part)));
+        const [low, high] = [cell, mdfl.luminance(mdfl.parse(textfont.color[k]))].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+      }));
+    }"""
+    assert page.evaluate(worst) >= 4.5
 
 
 def test_on_a_phone_the_numbers_are_in_the_colour_bar_and_nothing_is_wider_than_the_screen(opened, show_panel):
     page = opened(360, first=np.arange(800).reshape(80, 10))
     show_panel(page, "label_counts")
-    drawn = "document.querySelector('#label_counts .js-plotly-plot').data[0]"
-    assert page.evaluate(f"[{drawn}.texttemplate, {drawn}.showscale]") == ["", True]
+    assert page.evaluate(f"[{DRAWN}[1].text.length, {DRAWN}[0].showscale]") == [0, True]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -61,5 +82,5 @@ def test_small_multiples_stand_beside_each_other_where_there_is_room(make_workdi
     lefts = f"new Set({axes}.map((axis) => axis.domain[0])).size"
     assert page.evaluate(lefts) == 3
     page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_function(f"{lefts} === 1")
+    page.wait_for_function(f"() => {lefts} === 1")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -50,7 +50,7 @@ def test_it_plays_pauses_and_scrubs(open_map):
     assert line.inner_text().startswith(f"Round 0 of {ROUNDS}")
     before = pixels(page)
     section.get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_function("element.map.time > 0.5")
+    page.wait_for_function("() => element.map.time > 0.5")
     assert state(page, "playing")
     assert line.get_attribute("aria-live") == "off"
     section.get_by_role("button", name="Pause").click()
@@ -62,6 +62,37 @@ def test_it_plays_pauses_and_scrubs(open_map):
     section.get_by_role("slider", name="Round").fill("25")
     assert state(page, "round") == 25
     assert line.inner_text().startswith(f"Round 25 of {ROUNDS}")
+
+
+@pytest.mark.long
+def test_rings_of_labels_have_the_form_of_the_marks_and_leave_the_numbers(open_map, recorded):
+    page, section = open_map()
+    for name in ("Links", "Ranges", "Paths", "Destinations", "Meetings"):
+        box = section.get_by_label(name, exact=True)
+        if box.count():
+            box.uncheck()
+    section.get_by_label("Labels as rings").check()
+    section.get_by_label("Left").select_option(label="dcm")  # whose mobile clients move
+    with np.load(recorded / "history.npz") as history:
+        counts, mobile = history["3/label_counts"][0], history["3/is_mobile"][0]
+    places = np.array([page.evaluate(f"element.map.where(0, {i})") for i in range(CLIENTS)])
+    apart = np.linalg.norm(places[:, None] - places, axis=2) + 99 * np.eye(CLIENTS)
+    clients = [i for i in range(CLIENTS) if apart[i].min() > 40 and counts[i].sum()]
+    assert {bool(mobile[i]) for i in clients} == {False, True}
+    assert page.evaluate("mdfl.map.markerSize({point: element.map.views[0].point, width: 500})") == 9.5
+    corners = [(places[i] + 0.9 * (9.5 + 2.5)).round().tolist() for i in clients]  # at the lower right of the rings
+    script = """corners => {
+      const { data, width } = ((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height))(
+        document.querySelector("#map canvas"));
+      return corners.map(([x, y]) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)]);
+    }"""
+    for i, colour in zip(clients, page.evaluate(script, corners)):  # the shares begin at the top
+        label = int(np.searchsorted(counts[i].cumsum() / counts[i].sum(), 0.375))
+        expected = [*page.evaluate(f"mdfl.parse(mdfl.map.classColour({label}, 10))"), 255]
+        assert (colour == expected) is not bool(mobile[i]), (i, colour, expected)  # a circle has no corner
+    before = pixels(page)
+    section.get_by_label("Numbers").uncheck()
+    assert pixels(page) != before
 
 
 @pytest.mark.long
@@ -122,6 +153,34 @@ def test_links_that_were_not_recorded_are_computed_like_recorded_ones(open_repor
 
 
 @pytest.mark.long
+def test_a_stopped_run_says_so_and_contacts_on_the_way_need_all_rounds(open_report, show_panel, tmp_path, monkeypatch):
+    """The first point stops after 12 of 40 rounds; the second one has swept contacts and some of its rounds."""
+    from mdfl_jax.report import page, playback
+    from mdfl_jax.report.read import read_workdir
+
+    folder = write_workdir(tmp_path / "run", [{"network.contact": contact} for contact in ("round", "swept")], seeds=1)
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    arrays["0/rounds_done"] = np.array([[0, 10, 12, 12, 12]], np.int32)
+    np.savez(folder / "history.npz", **arrays)
+    monkeypatch.setattr(playback, "BUDGET", 2 * 300)
+    (folder / "report.html").write_text(page.render(read_workdir(folder)), encoding="utf-8")
+    opened = open_report(folder)
+    section = show_panel(opened, "map")
+    assert "Links of swept are not drawn" in section.inner_text()
+    opened.evaluate("window.element = document.querySelector('#map .chart')")
+    texts = {}
+    for at in (8, 20):
+        opened.evaluate(f"element.map.goTo({at})")
+        texts[at] = section.locator(".map-view .map-line").all_inner_texts()
+        assert state(opened, "views[1].links.count") == 0
+        assert "link" not in texts[at][1]
+    assert "links" in texts[8][0]
+    assert "stopped at round 12" in texts[20][0]
+    assert state(opened, "views[0].links.count") == 0
+
+
+@pytest.mark.long
 def test_between_rounds_clients_glide_or_step(open_map, recorded):
     page, section = open_map()
     section.get_by_label("Right").select_option("3")
@@ -163,7 +222,7 @@ def test_keys(open_map):
     assert state(page, "round") == 1
     page.keyboard.press("End")
     page.keyboard.press("Space")  # at the end, it starts again
-    page.wait_for_function("element.map.time < 20")
+    page.wait_for_function("() => element.map.time < 20")
 
 
 @pytest.mark.long

@@ -40,6 +40,26 @@ KINDS = {
 }
 
 
+def test_the_browser_refuses_what_the_page_does_not_hold(browser, synthetic):
+    page = browser.new_page()
+    page.goto(synthetic.as_uri())
+    refused = page.evaluate(
+        """async () => {
+          const found = [];
+          document.addEventListener("securitypolicyviolation", (event) => found.push(event.effectiveDirective));
+          for (const tag of ["img", "script"])
+            document.body.append(Object.assign(document.createElement(tag), { src: "https://example.org/x" }));
+          await fetch("https://example.org/").catch(() => null);
+          await new Promise((then) => setTimeout(then, 100));
+          return found.sort();
+        }"""
+    )
+    picture = page.evaluate("Plotly.toImage({ data: [{ y: [1, 2] }], layout: {} }, { format: 'png' })")
+    page.close()
+    assert refused == ["connect-src", "img-src", "script-src-elem"]
+    assert picture.startswith("data:image/png")  # what the page makes itself is allowed
+
+
 @long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_study_opens_on_a_phone(make_workdir, open_report, show_panel, kind):
@@ -112,12 +132,12 @@ def test_the_theme_button_changes_the_colours_of_page_and_charts(open_report, sh
       document.querySelector('#final_accuracy .chart').layout.font.color]"""
     light = page.evaluate(colours)
     page.locator("#theme").press("Enter")
-    page.wait_for_function("document.querySelector('#final_accuracy .chart').layout.font.color === '#e6e9ed'")
+    page.wait_for_function("() => document.querySelector('#final_accuracy .chart').layout.font.color === '#e6e9ed'")
     dark = page.evaluate(colours)
     assert light == ["rgb(255, 255, 255)", "#1d2126"]
     assert dark == ["rgb(21, 24, 28)", "#e6e9ed"]
     page.emulate_media(media="print")  # prints have the light colours, whatever the reader has chosen
-    page.wait_for_function("document.querySelector('#final_accuracy .chart').layout.font.color === '#1d2126'")
+    page.wait_for_function("() => document.querySelector('#final_accuracy .chart').layout.font.color === '#1d2126'")
     assert page.evaluate(colours) == light
     assert page.locator("nav").is_hidden()
 
@@ -135,6 +155,6 @@ def test_a_colour_is_lightened_until_it_can_be_seen_in_the_dark(open_report, syn
 def test_the_command_is_copied(open_report, synthetic):
     page = open_report(synthetic, permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the command").click()
-    page.wait_for_function("document.querySelector('dd.copied button').textContent === 'Copied'")
+    page.wait_for_function("() => document.querySelector('dd.copied button').textContent === 'Copied'")
     manifest = json.loads((synthetic.parent / "config.json").read_text())
     assert page.evaluate("navigator.clipboard.readText()") == manifest["command"]

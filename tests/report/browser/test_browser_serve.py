@@ -48,7 +48,7 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(browser, serve
     page.goto(address)
     page.wait_for_selector("#live:has-text('This page follows the study')")
     page.locator("section#map").scroll_into_view_if_needed()
-    page.wait_for_function("document.getElementById('map').dataset.state === 'drawn'")
+    page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")
     choice, rounds = page.locator("#map select").nth(1), page.locator("#map input[type=range]")
     values = choice.locator("option").evaluate_all("options => options.map((option) => option.value)")
     choice.select_option(values[1])
@@ -62,7 +62,7 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(browser, serve
 
     manifest = json.loads((workdir / "config.json").read_text())
     (workdir / "config.json").write_text(json.dumps(manifest | {"title": "One seed more"}))
-    page.wait_for_function("!window.before && document.querySelector('h1')?.textContent === 'One seed more'")
+    page.wait_for_function("() => !window.before && document.querySelector('h1')?.textContent === 'One seed more'")
     page.wait_for_function(
         "value => document.querySelectorAll('#map select')[1]?.value === value"
         " && document.querySelector('#map input[type=range]').value === '12'"

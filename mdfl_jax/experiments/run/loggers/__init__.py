@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.registry import Registry
+from mdfl_jax.workdir_names import EXTENSION
+from mdfl_jax.workdir_names import LOGGERS as FOLDER
 
 if TYPE_CHECKING:
     from mdfl_jax.experiments.run.loggers.line_logger import LineLogger
     from mdfl_jax.experiments.run.study import Study
 
-EXTENSION = "extension"  # a folder of a workdir, for the parts by which its study is extended
-FOLDER = "loggers"  # of a workdir; each logger has a folder of its name there
 LOGGERS: "Registry[type[LineLogger]]" = Registry("logger")
 
 

@@ -1,0 +1,95 @@
+"""What summary.json and the report both work out of the numbers of a study, one way for both. It does not use JAX."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+Line = Mapping[str, Any]  # a line of metrics.jsonl
+Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
+
+
+def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
+    """Returns lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
+    found: dict[str, Runs] = {}
+    for line in lines:
+        found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
+    return found
+
+
+def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Returns mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
+
+    >>> interval([0.5])
+    {'mean': 0.5, 'std': None, 'ci95': None}
+    """
+    values = np.asarray(values, np.float64)
+    with np.errstate(invalid="ignore"):  # values of diverged runs are not finite
+        mean = float(values.mean())
+        if len(values) < 2:
+            return {"mean": mean, "std": None, "ci95": None}
+        std = float(values.std(ddof=1))
+    half = float(stdtrit(len(values) - 1, 0.975)) * std / math.sqrt(len(values))
+    return {"mean": mean, "std": std, "ci95": half}
+
+
+def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Returns the `interval` of values [S] over the seeds, and the values themselves as 'per_seed'."""
+    return interval(values) | {"per_seed": [float(v) for v in values]}
+
+
+def number(value: Any) -> float:
+    """Returns a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
+
+    >>> [number(0.5), number(None), number("-inf")]
+    [0.5, nan, -inf]
+    """
+    return math.nan if value is None else float(value)
+
+
+def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
+    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does.
+
+    Args:
+      values: [E] the value at each evaluation.
+      accuracy: [E] the accuracy at each evaluation.
+      target: the accuracy to reach.
+
+    >>> at_first(np.array([0, 20, 40]), np.array([0.1, 0.6, 0.9]), target=0.5)
+    20.0
+    """
+    reached = np.flatnonzero(accuracy >= target)
+    return float(values[reached[0]]) if len(reached) else None
+
+
+def _is_text_of(value: Any, text: str) -> bool:
+    """Tells whether a value of config.json is the one that a text on the command line means."""
+    if isinstance(value, bool | str):
+        try:
+            return str(value).lower() == text.lower() or (isinstance(value, str) and float(value) == float(text))
+        except ValueError:
+            return False
+    if isinstance(value, list | tuple):
+        return "x".join(map(str, value)) == text
+    try:
+        return value is not None and float(value) == float(text)
+    except ValueError:
+        return False
+
+
+def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
+    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
+
+    Args:
+      manifest: The content of config.json.
+    """
+    path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
+    points = [point["overrides"] for point in manifest["points"]]
+    others = [{name: value for name, value in point.items() if name != path} for point in points]
+    found: list[int | None] = []
+    for point, rest in zip(points, others):
+        same = [q for q, there in enumerate(points) if others[q] == rest and _is_text_of(there.get(path), text)]
+        found.append(same[0] if same and path in point else None)
+    return found
