@@ -15,7 +15,7 @@ mdfl.register("multiples", (element, { panels, height = 250, width = 300 }) => {
     const wide = (1 - (columns - 1) * aside) / columns;
     const high = (1 - (rows - 1) * below) / rows;
     const named = given.some(({ traces }) => traces.some(({ name, showlegend }) => name && showlegend !== false));
-    const above = named ? 90 : 34; // the legend and a title, or the title alone
+    const above = named ? 90 : given.some(({ title }) => title) ? 54 : 34; // the buttons, titles, and the legend
     const layout = { height: whole + above, annotations: [], hovermode: "closest" };
     const traces = given.flatMap((panel, k) => {
       const [left, top] = [(k % columns) * (wide + aside), 1 - Math.floor(k / columns) * (high + below)];
