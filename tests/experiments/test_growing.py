@@ -172,9 +172,13 @@ def test_points_in_another_order_are_put_in_order_without_a_run(tiny, finished, 
         (
             {"network.radius": 2.0, "data.alpha": 0.3},
             True,
-            r"data\.alpha is None there and 0\.3 here, network\.radius is 3\.0 there and 2\.0 here; choose a",
+            r"data\.alpha is None there and 0\.3 here, network\.radius is 3\.0 there and 2\.0 here; --extend only",
         ),
-        ({"seeds": 4}, True, r"seeds is 18 there and 4 here.*; choose another, or add --overwrite$"),
+        (
+            {"seeds": 4},
+            True,
+            r"seeds is 18 there and 4 here.*; --extend only adds runs and rounds; choose another, or add --overwrite$",
+        ),
         ({"algorithm.lr_schedule": "cosine"}, True, "algorithm.lr_schedule is 'constant' there and 'cosine' here"),
     ],
 )

@@ -58,7 +58,8 @@ def test_every_metric_with_named_axes_equals_history_npz(results):
             own = found[key].isel(point=int(p))
             np.testing.assert_array_equal(own.isel({d: slice(s) for d, s in zip(own.dims, values.shape)}), values)
             if own.dtype != values.dtype:
-                assert (key, values.dtype, own.dtype) == ("messages", np.int32, np.float64)  # beside NaN
+                beside_nan = {"messages": (np.int32, np.float64), "links": (np.uint8, np.float32)}
+                assert (values.dtype, own.dtype) == beside_nan[key]
     np.testing.assert_array_equal(found["round"], arrays["rounds"])
     assert list(found["point"]) == results.points
     assert list(found["seed"]) == results.seeds == [0, 1]
@@ -114,7 +115,8 @@ def test_infinity_in_a_table_is_a_number(results):
 
 def test_every_figure_that_applies_is_drawn(results, alone):
     names = list(alone.plot)
-    assert names == ["curves", "accuracy", "final_accuracy", "groups", "label_counts", "map"]
+    own = ["map", "groups", "label_counts", "contacts", "consensus", "traffic"]
+    assert names == ["curves", "accuracy", "final_accuracy", *own]
     assert dir(alone.plot) == sorted(names)
     for name in names:
         assert isinstance(getattr(alone.plot, name)(), Figure)

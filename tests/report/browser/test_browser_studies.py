@@ -1,0 +1,73 @@
+"""Reports of the shipped studies, each run for some rounds, in a browser: they open, draw, and say what the files say."""
+
+import json
+import re
+
+import pytest
+
+import mdfl_jax
+from mdfl_jax.commands import shipped
+from mdfl_jax.report.compare import read_studies
+from mdfl_jax.report.page import write, write_report
+from mdfl_jax.study import as_config
+
+pytestmark = pytest.mark.long
+LENGTH = {"rounds": 4, "eval_every": 2, "seeds": 2, "engine.runs_per_batch": 0}
+SMALL = {"sweep": "algorithm.transmission=0.2,0.6", "network.num_clients": 8, "data.dimension": 20}
+AXES = {"sweep": "network.mobility=static,dcm; network.radius=2,3,4"}
+STUDIES = {
+    "demo": ("digits", {}, {"map", "contacts", "groups", "consensus"}),
+    "two axes": ("digits", AXES, {"heat_map", "response", "map"}),
+    "trace": ("trace_digits", {}, {"map", "contacts"}),
+    "fedmobile": ("fedmobile_synthetic", {"sweep": "algorithm.name=async_fl,fedmobile"}, {"map", "traffic"}),
+    "pame": ("pame_linear", SMALL, {"accuracy", "final_accuracy"}),
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    """Returns folder_of(name): the workdir of a study with its report. Each study is run once."""
+    made = {}
+
+    def folder(name):
+        if name not in made:
+            config, changes, _ = STUDIES[name]
+            wanted = as_config(shipped.find(config))
+            wanted.update_from_flattened_dict(LENGTH | changes)
+            made[name] = tmp_path_factory.mktemp("studies") / name.replace(" ", "_")
+            mdfl_jax.run(wanted, made[name], progress=False)
+            write_report(made[name])
+        return made[name]
+
+    return folder
+
+
+def check(page, show_panel, needed):
+    """Checks that all panels can be drawn, and that nothing is wider than the screen."""
+    names = page.locator("section.panel[data-kind]").evaluate_all("found => found.map((panel) => panel.id)")
+    assert needed <= set(names)
+    for name in names:
+        show_panel(page, name)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_report_of_a_shipped_study_opens_and_has_its_numbers(open_report, show_panel, folder_of, name):
+    folder = folder_of(name)
+    page = open_report(folder, 800)
+    check(page, show_panel, STUDIES[name][2])
+    best = max(point["final_accuracy"]["mean"] for point in json.loads((folder / "summary.json").read_text())["points"])
+    shown = [float(x) for x in re.findall(r"(-?\d+\.\d+) ±", page.locator("table").first.inner_text())]
+    assert any(value == pytest.approx(100 * best, abs=0.0051) for value in shown)
+
+
+def test_the_map_of_a_real_study_plays(open_report, show_panel, folder_of):
+    page = open_report(folder_of("demo"))
+    section = show_panel(page, "map")
+    section.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => document.querySelector('#map .chart').map.round >= 4")
+
+
+def test_a_comparison_of_two_real_studies_opens(open_report, show_panel, folder_of, tmp_path):
+    path = write(read_studies([folder_of("demo"), folder_of("trace")], tmp_path))
+    check(open_report(path, 800, "dark"), show_panel, {"final_accuracy", "accuracy"})
