@@ -1,4 +1,4 @@
-"""Reports of the shipped studies, each run for some rounds, in a browser: they open, draw, and have the right numbers."""
+"""Reports of shipped studies, each run for some rounds, in a browser: they open, draw, and have the right numbers."""
 
 import json
 import re
