@@ -9,7 +9,8 @@ from mdfl_jax import model_files
 from mdfl_jax.errors import UserError
 
 CHECKPOINTS = "checkpoints"  # the saved states of an unfinished study
-EXTENSION = "extension"  # the parts by which a finished study is extended
+EXTENSION = "extension"  # the parts by which a finished study is extended:
+FURTHER_ROUNDS, FURTHER_RUNS = "rounds", "runs"  # these folders are there, each like a workdir
 LOGGERS = "loggers"  # each logger has a folder of its name there
 MODELS = model_files.FOLDER
 PUBLISHING = "publishing"  # what takes the place of the earlier files, in the folder `RESULT` of it

@@ -20,6 +20,7 @@ from mdfl_jax.commands import common, words
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.report import page, paper, studies
 from mdfl_jax.report.compare import read_studies
+from mdfl_jax.report.missing import extension_lines
 from mdfl_jax.report.partial import NotYetError
 from mdfl_jax.report.read import ROUNDS, Run
 
@@ -224,7 +225,9 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
             print(error, file=sys.stderr, flush=True)
             return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
 
-    serve.serve(make, lambda: [path / name for path in dirs for name in names], port)
+    watched = [path / name for path in dirs for name in names]
+    watched += [file for path in dirs for file in extension_lines(path)]
+    serve.serve(make, lambda: watched, port)
     return 0
 
 

@@ -1,7 +1,12 @@
-"""Says which runs of a whole study are not there: a shard has some of them, and so has one merged with `--partial`."""
+"""Says which runs of a study are not there: of a shard, after a merge with `--partial`, and while it is extended."""
 
+import contextlib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from mdfl_jax.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 
 MOST = 6  # so many sweep points are named in a sentence
 
@@ -27,3 +32,23 @@ def missing_told(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
     said = f"This is {what}: {count} of its {total} runs are missing: {'; '.join(told[:MOST])}{more}."
     return (said,) if missing else ()
+
+
+def extension_lines(workdir: Path) -> list[Path]:
+    """Returns the paths of the metrics.jsonl of the parts by which a study is extended; they need not exist."""
+    return [workdir / EXTENSION / part / "metrics.jsonl" for part in (FURTHER_ROUNDS, FURTHER_RUNS)]
+
+
+def extension_told(workdir: Path) -> tuple[str, ...]:
+    """Returns a sentence for the top of the page of a study that is being extended; none for any other study."""
+    if not (workdir / EXTENSION).is_dir():
+        return ()
+    newest = ""
+    for path in extension_lines(workdir):
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):  # absent, or half a line at the end
+            line = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+            newest = (
+                f" The newest evaluation is that of {line['point']}, seed {line['seed']}, at round {line['round']}."
+            )
+    said = "This study is being extended, or a command that extends it was stopped. Its further runs are shown when all"
+    return (f"{said} have ended.{newest}",)

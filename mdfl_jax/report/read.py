@@ -13,7 +13,7 @@ from mdfl_jax.metrics import AXIS, BUILT_IN, CURVE
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report import partial
 from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
-from mdfl_jax.report.missing import missing_told
+from mdfl_jax.report.missing import extension_told, missing_told
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 from mdfl_jax.study_files import History, read_json, read_lines, require
 from mdfl_jax.workdir_names import check_whole
@@ -161,7 +161,8 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
         require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     lines, arrays = read_lines(workdir / "metrics.jsonl"), History(workdir / "history.npz")
     _check_alike(workdir, manifest, summary, arrays)
-    return make_run(workdir, manifest, summary, lines, arrays, x_axis, missing_told(manifest))
+    remarks = (*missing_told(manifest), *extension_told(workdir))
+    return make_run(workdir, manifest, summary, lines, arrays, x_axis, remarks)
 
 
 def _check_alike(

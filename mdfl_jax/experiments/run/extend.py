@@ -22,10 +22,10 @@ from mdfl_jax.experiments.results.whole import Source, by_run, gathered, have_nu
 from mdfl_jax.experiments.run import continued
 from mdfl_jax.experiments.run.manifest import manifest_of, places
 from mdfl_jax.experiments.run.study import Run, Study
-from mdfl_jax.workdir_names import EXTENSION
+from mdfl_jax.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 
 RunPart = Callable[[Study, Path, bool], Any]
-_PLAN, _ROUNDS, _RUNS = "plan.json", "rounds", "runs"  # in the folder of the extension
+_PLAN = "plan.json"  # in the folder of the extension: the wanted study
 
 
 def extend(
@@ -55,16 +55,16 @@ def extend(
     folder, sources = workdir / EXTENSION, [Source(workdir, read(workdir))]
     before, after = compared.rounds
     if after > before:
-        _begin(study, workdir, lambda: continued.prepare(study.part(there), workdir, folder / _ROUNDS, before))
+        _begin(study, workdir, lambda: continued.prepare(study.part(there), workdir, folder / FURTHER_ROUNDS, before))
         log(f"{_count(there)} in {workdir} {'go' if len(there) > 1 else 'goes'} on from round {before} to {after}")
-        run_part(study.part(there), folder / _ROUNDS, bool(missing))
-        sources.append(Source(folder / _ROUNDS, read(folder / _ROUNDS)))
+        run_part(study.part(there), folder / FURTHER_ROUNDS, bool(missing))
+        sources.append(Source(folder / FURTHER_ROUNDS, read(folder / FURTHER_ROUNDS)))
     else:
         _begin(study, workdir, lambda: None)
     if missing:
         log(f"{_count(missing)} {'are' if len(missing) > 1 else 'is'} added to the {len(there)} in {workdir}")
-        run_part(study.part(missing), folder / _RUNS, False)
-        sources.append(Source(folder / _RUNS, read(folder / _RUNS)))
+        run_part(study.part(missing), folder / FURTHER_RUNS, False)
+        sources.append(Source(folder / FURTHER_RUNS, read(folder / FURTHER_RUNS)))
     return put_together(study, workdir, sources, extended=True)
 
 
