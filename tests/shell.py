@@ -1,6 +1,10 @@
 """Commands in processes of their own: what of their output does not depend on how busy the machine is."""
 
+import re
+
+_PROGRESS = re.compile(r"mdfl_jax: |compiling program |\d+ %: ")
+
 
 def without_stages(text: str) -> str:
-    """A text of standard error without the lines that name a stage of more than a second."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("mdfl_jax: "))
+    """A text of standard error without the lines that tell how far a command is."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _PROGRESS.match(line))

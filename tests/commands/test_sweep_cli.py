@@ -289,7 +289,7 @@ def test_a_study_from_the_shell_and_its_report_made_again(tiny, tmp_path, cache)
     assert (workdir / "tables" / "summary.csv").is_file()
     status, out, err = ended(launch("report", f"--workdir={tmp_path}"))
     assert (status, out) == (2, "")
-    assert err == f"error: {tmp_path / 'config.json'}: no such file; is the run finished?\n"
+    assert err == f"error: {tmp_path}: it holds no study: there is no config.json\n"
 
 
 @pytest.mark.long
