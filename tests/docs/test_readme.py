@@ -17,5 +17,4 @@ def test_the_study_of_the_readme_runs(tmp_path, monkeypatch):
     names: dict = {}
     exec(example.replace('"rounds": 40', '"rounds": 20'), names)
     assert names["results"].array("accuracy", "dcm").shape == (3, 2, 20)
-    assert len(names["frame"]) == 2 * 3 * 2
     assert (tmp_path / "runs" / "two" / "summary.json").is_file()
