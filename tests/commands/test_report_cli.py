@@ -4,7 +4,6 @@ All command lines run in one process of their own, since two commands that defin
 """
 
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from shell import heed_interrupts
 
 from tests.report.conftest import write_workdir
 from tests.report.test_partial import unfinish
@@ -161,10 +161,9 @@ def serving(folder, name):
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "mdfl_jax.commands.entry", "report", name, "--serve=0"]
     environment = os.environ | {"PYTHONPATH": str(root)}
-    # In the background of a script the shell makes the tests ignore Ctrl-C, and so would the command.
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    out = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, text=True, preexec_fn=heed)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
     line = process.stdout.readline()
     assert line.startswith("http://127.0.0.1:"), line
     try:

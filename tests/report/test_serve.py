@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import threading
 import time
 
 import pytest
+from shell import heed_interrupts
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.report import serve as serving
@@ -195,7 +195,9 @@ print("ended")
 
 def test_it_prints_its_address_follows_the_file_and_ends_with_status_0(pages):
     command = [sys.executable, "-c", PROGRAM, str(pages.path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
     try:
         address = process.stdout.readline().split()[0]
         port = int(address.removeprefix("http://127.0.0.1:").rstrip("/"))
