@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.exchange.message_bits import Bits, add_bits, count_bits, no_bits, total_bits, words
 from mdfl_jax.exchange.relay import Relays
-from mdfl_jax.metrics.declare import CLIENTS, HOLDS, ROUNDS, Metric
+from mdfl_jax.metrics.declare import CLIENTS, HOLDS, Metric, record
 
 
 class Traffic(NamedTuple):
@@ -103,11 +103,6 @@ TRAFFIC_METRICS = (
 """The fields of `Traffic`, counted since the start, as metrics of an algorithm whose state has a field ``traffic``."""
 
 
-def _by_round(at: Any, name: str) -> jax.Array:
-    """Return [rounds since the last evaluation, N] int16, a record of the relays."""
-    return at.by_round(name)
-
-
 def _upload_carrier(view: Any) -> jax.Array:
     """Return [N] int16, the relay that took each client's update in a round; -1 where none did."""
     relays: Relays = view.stats.details
@@ -120,14 +115,8 @@ def _download_carrier(view: Any) -> jax.Array:
     return jnp.where(relays.takes, relays.source, -1)
 
 
-_OF_RELAYS: dict[str, Any] = {"shape": (ROUNDS, CLIENTS), "dtype": "int16", "record": True, "summary": False}
-
-RELAYED_UPLOAD = Metric(
-    "relay_upload", partial(_by_round, name="relay_upload"), -1, each_round=_upload_carrier, **_OF_RELAYS
-)
+RELAYED_UPLOAD = record("relay_upload", _upload_carrier, -1, dtype="int16")
 """The record of the relayed updates, of an algorithm whose `RoundStats.details` are `Relays`."""
 
-RELAYED_DOWNLOAD = Metric(
-    "relay_download", partial(_by_round, name="relay_download"), -1, each_round=_download_carrier, **_OF_RELAYS
-)
+RELAYED_DOWNLOAD = record("relay_download", _download_carrier, -1, dtype="int16")
 """The record of the relayed models."""

@@ -158,3 +158,16 @@ class Metric:
     def number(self, values: np.ndarray) -> Any:
         """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number."""
         return self.over_clients(values) if self.shape else values
+
+
+def record(name: str, each_round: Callable[[Any], Any], still: float, **declared: Any) -> Metric:
+    """Declare a record of the rounds: a metric whose measured value is its rows (`Metric.record`).
+
+    Args:
+      name: the name of the metric.
+      each_round: (RoundView) -> the value of one round.
+      still: the value in the place of a round that the stop rule left out.
+      **declared: other fields of `Metric`. The shape is [rounds, N] if none is given.
+    """
+    fields = {"shape": (ROUNDS, CLIENTS), "record": True, "summary": False, **declared}
+    return Metric(name, lambda at: at.by_round(name), still, each_round=each_round, **fields)

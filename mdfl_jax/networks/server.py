@@ -1,11 +1,9 @@
 """Functions that the networks with a server share: expected meetings and pairs of clients (FedMobile 3)."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.metrics.declare import CLIENTS, NOTHING, ROUNDS, Metric
+from mdfl_jax.metrics.declare import NOTHING, record
 from mdfl_jax.types import BEFORE, NEVER, Links
 
 
@@ -82,19 +80,5 @@ def pair_links(partner: jax.Array, at_server: jax.Array, last: jax.Array, follow
     return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)
 
 
-def _met_server(at: Any) -> jax.Array:
-    """Return [rounds since the last evaluation, N] bool, whether each client met the server in each round."""
-    return at.by_round("met_server")
-
-
-MET_SERVER = Metric(
-    "met_server",
-    _met_server,
-    NOTHING,
-    shape=(ROUNDS, CLIENTS),
-    each_round=lambda view: view.links.at_server,
-    dtype="bool",
-    record=True,
-    summary=False,
-)
-"""The record of the meetings with the server, of a network that has one."""
+MET_SERVER = record("met_server", lambda view: view.links.at_server, NOTHING, dtype="bool")
+"""The record of who met the server in each round, of a network that has one."""

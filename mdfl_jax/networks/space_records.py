@@ -7,15 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.metrics.declare import CLIENTS, ROUNDS, UNKNOWN, Metric
+from mdfl_jax.metrics.declare import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.mobility.rule import Mobility
-
-_OF_PLACES: dict[str, Any] = {"shape": (ROUNDS, CLIENTS, 2), "record": True, "optional": True, "summary": False}
-
-
-def _by_round(at: Any, name: str) -> jax.Array:
-    """Return [rounds since the last evaluation, N, ...], a record of the rounds."""
-    return at.by_round(name)
 
 
 def _of_rule(view: Any, rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any], name: str) -> jax.Array:
@@ -29,16 +22,7 @@ def _of_rule(view: Any, rules: Sequence[Mobility], seen: Callable[[Any, Any, int
     return jax.lax.switch(view.params.mobility, [use(k) for k in range(len(rules))], state.rules)
 
 
-PRESENT = Metric(
-    "present",
-    partial(_by_round, name="present"),
-    1.0,
-    shape=(ROUNDS, CLIENTS),
-    each_round=lambda view: view.before.there,
-    dtype="bool",
-    record=True,
-    summary=False,
-)
+PRESENT = record("present", lambda view: view.before.there, 1.0, dtype="bool")
 """The record of who could be in contact in each round."""
 
 
@@ -57,5 +41,5 @@ def space_records(rules: Sequence[Mobility], seen: Callable[[Any, Any, int], Any
     for name, told in (("destination", "destination"), ("centre", "centres")):
         if any(getattr(rule, told) for rule in rules):
             each = partial(_of_rule, rules=rules, seen=seen, name=told)
-            found.append(Metric(name, partial(_by_round, name=name), UNKNOWN, each_round=each, **_OF_PLACES))
+            found.append(record(name, each, UNKNOWN, shape=(ROUNDS, CLIENTS, 2), optional=True))
     return (*found, PRESENT) if any(rule.presence for rule in rules) else tuple(found)

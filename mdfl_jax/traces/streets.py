@@ -1,45 +1,33 @@
 """The streets of a SUMO network (.net.xml), as straight pieces for maps."""
 
 from pathlib import Path
-from xml.parsers import expat
 
 import numpy as np
 
-from mdfl_jax.traces.reading import number, opened, wrong
+from mdfl_jax.traces.reading import number, wrong
+from mdfl_jax.traces.sumo_xml import SumoReader
 from mdfl_jax.traces.types import Trace
 
 TOLERANCE = 1.0  # metres by which a simplified street may differ from that of the file
 MOST_PIECES = 20_000  # of a larger network the streets are simplified further, until no more are left
-CHUNK = 1 << 18
 
 
-class _Reader:
-    """The expat handlers for one file: the shape of the first lane of each edge that is no part of a junction."""
+class _Reader(SumoReader):
+    """The streets of one file: the shape of the first lane of each edge that is no part of a junction."""
+
+    kind, root_tag = "a network", "net"
 
     def __init__(self, path: str | Path):
-        self.path, self.streets, self.wanted = path, list[np.ndarray](), False
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self.root
-        self.parser.StartDoctypeDeclHandler = self.refuse
+        super().__init__(path)
+        self.streets, self.wanted = list[np.ndarray](), False
 
-    def refuse(self, *_: object) -> None:
-        wrong(self.path, "a document type (DOCTYPE, entities) is refused; networks of SUMO have none", self.line)
-
-    @property
-    def line(self) -> int:
-        return self.parser.CurrentLineNumber
-
-    def root(self, tag: str, _: dict[str, str]) -> None:
-        if tag != "net":
-            wrong(self.path, f"the root element is <{tag}>; a network of SUMO has <net>", self.line)
-        self.parser.StartElementHandler = self.element
-
-    def element(self, tag: str, attributes: dict[str, str]) -> None:
+    def element(self, tag: str, attributes: list[str]) -> None:
+        given = dict(zip(attributes[::2], attributes[1::2]))
         if tag == "edge":
-            self.wanted = attributes.get("function", "normal") == "normal"
-        elif tag == "lane" and self.wanted and "shape" in attributes:
+            self.wanted = given.get("function", "normal") == "normal"
+        elif tag == "lane" and self.wanted and "shape" in given:
             self.wanted = False
-            points = [self.point(text) for text in attributes["shape"].split()]
+            points = [self.point(text) for text in given["shape"].split()]
             if len(points) > 1:
                 self.streets.append(np.array(points))
 
@@ -65,13 +53,7 @@ def read_streets(path: str | Path) -> list[np.ndarray]:
       UserError: for a file that cannot be read, that is no network of SUMO, or that has no street.
     """
     reader = _Reader(path)
-    with opened(path) as stream:
-        try:
-            while block := stream.read(CHUNK):
-                reader.parser.Parse(block)
-            reader.parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            wrong(path, f"it is not valid XML: {expat.errors.messages[error.code]}", error.lineno)
+    reader.read()
     if not reader.streets:
         wrong(path, "the network has no edge with a lane")
     return reader.streets

@@ -2,51 +2,33 @@
 
 from array import array
 from pathlib import Path
-from xml.parsers import expat
 
 import numpy as np
 
-from mdfl_jax.traces.reading import number, opened, origin_near, settled, wrong
+from mdfl_jax.traces.reading import number, origin_near, settled, wrong
+from mdfl_jax.traces.sumo_xml import SumoReader
 from mdfl_jax.traces.types import Trace
 
-CHUNK = 1 << 18
 MOVING = ("vehicle", "person", "container")
 KNOWN = ("fcd-export", "timestep", *MOVING)
 
 _METRES = ("x", "y")
 
 
-class _Reader:
-    """The expat handlers for one file. Vehicles, persons and containers all become nodes.
+class _Reader(SumoReader):
+    """The nodes of one file: vehicles, persons and containers. Only the columns are kept, not the document."""
 
-    expat calls a handler once per element. The attributes come as a list, which is a quarter faster than a dict. Only
-    the columns are kept, not the document.
-    """
+    kind, root_tag = "FCD output", "fcd-export"
 
     def __init__(self, path: str | Path, geographic: bool):
-        self.path, self.geographic, self.axes = path, geographic, _METRES
+        super().__init__(path)
+        self.geographic, self.axes = geographic, _METRES
         self.ids: dict[str, int] = {}
         self.last: list[int] = []  # each node's last instant, to find a second sample in one instant
         self.times, self.offsets = array("d"), array("q")
         self.node, self.x, self.y = array("i"), array("f"), array("f")
         self.origin = (0.0, 0.0)
         self.instant = -1
-        self.parser = expat.ParserCreate()
-        self.parser.ordered_attributes = True
-        self.parser.StartElementHandler = self.root
-        self.parser.StartDoctypeDeclHandler = self.refuse
-
-    def refuse(self, *_: object) -> None:
-        wrong(self.path, "a document type (DOCTYPE, entities) is refused; FCD files have none", self.line)
-
-    @property
-    def line(self) -> int:
-        return self.parser.CurrentLineNumber
-
-    def root(self, tag: str, _: list[str]) -> None:
-        if tag != "fcd-export":
-            wrong(self.path, f"the root element is <{tag}>; FCD output of SUMO has <fcd-export>", self.line)
-        self.parser.StartElementHandler = self.element
 
     def element(self, tag: str, attributes: list[str]) -> None:
         if tag == "timestep":
@@ -124,17 +106,7 @@ def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
         type, has times that do not grow, or has an id twice in one time step.
     """
     reader = _Reader(path, geographic)
-    final = False
-    try:
-        with opened(path) as stream:
-            while chunk := stream.read(CHUNK):
-                reader.parser.Parse(chunk, False)
-        final = True
-        reader.parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        if final:
-            wrong(path, "the file is cut off: it ends within an element", error.lineno)
-        wrong(path, f"it is not XML ({expat.ErrorString(error.code)})", error.lineno)
+    reader.read()
     reader.offsets.append(len(reader.node))
     trace = Trace(
         ids=tuple(reader.ids),

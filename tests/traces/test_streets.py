@@ -84,7 +84,7 @@ def test_every_point_that_is_left_out_is_near(points, tolerance):
         ("<net></net>", "the network has no edge with a lane"),
         ("<net><edge id='a'><lane shape='0,0 1'/></edge></net>", "the point '1'; it must be x,y or x,y,z"),
         ("<net><edge id='a'><lane shape='0,0 1,x'/></edge></net>", "a coordinate of a lane's shape is 'x'; it must be"),
-        ("<net>", "it is not valid XML: no element found"),
+        ("<net>", "the file is cut off"),
         ("", "the file is empty"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><net/>', r"a document type \(DOCTYPE, entities\) is refused"),
     ],
