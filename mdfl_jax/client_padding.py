@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.sharding import everywhere
 from mdfl_jax.types import BEFORE, NEVER, Clients, Links
 
@@ -60,29 +61,45 @@ def pad_links(links: Links, rows: int) -> Links:
     if rows == num_clients:
         return links
     others = jnp.arange(rows) >= num_clients
-    mix = fill(links.mix, rows, 0, axes=2) + jnp.diag(others.astype(links.mix.dtype))
+    axes, senders = 2 if links.senders.ids is None else 1, pad_senders(links.senders, rows)
+    mix = fill(links.mix, rows, 0, axes) + senders.on_own(others.astype(links.mix.dtype))
     optional = lambda x, value: None if x is None else fill(x, rows, value)  # noqa: E731
     partner = optional(links.partner, 0)
     return Links(
-        adjacency=fill(links.adjacency, rows, False, axes=2),
+        adjacency=fill(links.adjacency, rows, False, axes),
         mix=mix,
         at_server=optional(links.at_server, False),
         last_server=optional(links.last_server, BEFORE),
         next_server=optional(links.next_server, NEVER),
         partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
         real=num_clients,
+        senders=senders,
     )
 
 
-def among_clients(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Array:
+def pad_senders(senders: Senders, rows: int) -> Senders:
+    """Pads neighbour lists to more rows; all places of a padding client stand for itself."""
+    if senders.ids is None or senders.back is None:
+        return senders
+    own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
+    is_client = own < senders.ids.shape[0]
+    ids, back = (fill(x, rows, 0) for x in senders[:2])
+    return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most)
+
+
+def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
     """Draws for the pairs of the N clients, independently of the number of rows.
 
     Args:
-      draw: (adjacency [N, N]) -> [N, N] bool.
+      draw: (adjacency [N, K], senders) -> [N, K] bool.
       links: the links of all rows.
 
     Returns:
-      [rows, rows] bool; False for all pairs with a padding client.
+      [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
     """
     num_clients, rows = links.num_clients, links.adjacency.shape[0]
-    return fill(everywhere(draw, links.adjacency[:num_clients, :num_clients]), rows, False, axes=2)
+    if links.senders.ids is None:
+        adjacency = links.adjacency[:num_clients, :num_clients]
+        return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
+    senders = Senders(links.senders.ids[:num_clients], links.senders.back[:num_clients], links.senders.most)
+    return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)

@@ -19,6 +19,9 @@ class Schedule(NamedTuple):
       record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
       record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
         kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.records`); 0: positions alone.
+      eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
+        static ones (`mdfl_jax.metrics.sampling`); 0: all.
+      eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.
       stop_std: a run stops once the standard deviation of the mean model's objective over three rounds is below this
         value (`mdfl_jax.stopping`); 0: there is no stop rule.
       global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
@@ -33,6 +36,8 @@ class Schedule(NamedTuple):
     global_only: bool = False
     metrics: tuple[str, ...] = ()
     record_mib: float = 0.0
+    eval_clients: int = 0
+    eval_samples: int = 0
 
 
 class Carry(NamedTuple):

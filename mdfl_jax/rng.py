@@ -9,9 +9,26 @@ import zlib
 from typing import Literal, get_args
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import threefry2x32_p
+
+from mdfl_jax import threefry
+
+threefry.install()  # the same bits; programs for CPUs compile sooner
 
 Stream = Literal[
-    "partition", "placement", "init", "mobility", "batch", "link", "algorithm", "augmentation", "dropout", "cost"
+    "partition",
+    "placement",
+    "init",
+    "mobility",
+    "batch",
+    "link",
+    "algorithm",
+    "augmentation",
+    "dropout",
+    "cost",
+    "evaluation",
 ]
 STREAMS: tuple[str, ...] = get_args(Stream)
 
@@ -52,3 +69,46 @@ def per_client(key: jax.Array, num_clients: int) -> jax.Array:
     True
     """
     return jax.vmap(lambda i: jax.random.fold_in(key, i))(jax.numpy.arange(num_clients))
+
+
+def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> tuple[jax.Array, jax.Array]:
+    """Return the two random words of `jax.random` at [row, column] of an array with ``num_columns`` columns.
+
+    With threefry, the key alone and the index of an element decide its value, so that a few elements of an [N, N] array
+    can be drawn without the others.
+
+    Args:
+      key: typed key of the implementation threefry2x32.
+      row, column: whole numbers that broadcast to one shape.
+      num_columns: the number of columns, N.
+
+    Returns:
+      (high, low), uint32 of the broadcast shape.
+
+    Raises:
+      ValueError: for a key of another implementation.
+    """
+    if str(jax.random.key_impl(key)) != "threefry2x32" or not jax.config.jax_threefry_partitionable:
+        raise ValueError("draws for neighbour lists need jax's partitionable threefry keys")
+    row, column = (jnp.asarray(x).astype(jnp.uint32) for x in jnp.broadcast_arrays(row, column))
+    # row * num_columns + column in two words, from products of halves of 16 bits.
+    half, columns = np.uint32(0xFFFF), np.uint32(num_columns)
+    low_low, low_high = (row & half) * (columns & half), (row & half) * (columns >> 16)
+    high_low, high_high = (row >> 16) * (columns & half), (row >> 16) * (columns >> 16)
+    middle = (low_low >> 16) + (low_high & half) + (high_low & half)
+    total = row * columns + column
+    carried = (total < column).astype(jnp.uint32)
+    high = high_high + (low_high >> 16) + (high_low >> 16) + (middle >> 16) + carried
+    first, second = jax.random.key_data(key)[..., 0], jax.random.key_data(key)[..., 1]
+    spread = lambda word: jnp.broadcast_to(word, total.shape)  # noqa: E731
+    return tuple(threefry2x32_p.bind(spread(first), spread(second), high, total))
+
+
+def pair_uniform(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> jax.Array:
+    """Return the elements [row, column] of `jax.random.uniform(key, (num_rows, num_columns))`, as `pair_words`."""
+    high, low = pair_words(key, row, column, num_columns)
+    if jnp.result_type(float) == jnp.float64:
+        word = (high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)) >> 12 | np.float64(1).view(np.uint64)
+        return jax.lax.bitcast_convert_type(word, jnp.float64) - 1
+    word = (high ^ low) >> 9 | np.float32(1).view(np.uint32)
+    return jax.lax.bitcast_convert_type(word, jnp.float32) - 1

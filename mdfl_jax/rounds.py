@@ -107,8 +107,8 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     )
     before = records.before_rounds(parts.by_round, network, hparams.network, carry.network, num_clients)
     by_round = records.no_rows(parts.metrics, num_clients) | before
-    sums = no_sums(parts.metrics, num_clients)
-    return settle(parts, carry), measure(parts, data, carry, sums, by_round, alike=alike)
+    sums = no_sums(parts.metrics, network)
+    return settle(parts, carry), measure(parts, data, key, carry, sums, by_round, start=True, alike=alike)
 
 
 def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
@@ -133,6 +133,29 @@ def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
     num_clients, network = parts.task.num_clients, parts.network
     nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
     return network.places(network.init(hparams.network, key, nothing_known)).position
+
+
+def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
+    """Counts the places that neighbour lists need in the rounds of a run, from the movement alone.
+
+    The lists of the network may be too short for it, since neighbours are counted before lists are made.
+
+    Returns:
+      [] int32, the largest number of places that a client needs in any round.
+    """
+    task, network = parts.task, parts.network
+    assert network.lists is not None
+    assert network.lists.needed is not None
+    places = (_first_places(parts, hparams, key),) if task.by_place else ()
+    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
+    held = held_by(clients, task.num_clients)
+
+    def move(state: Any, index: jax.Array) -> tuple[Any, None]:
+        return of_types(network.step(hparams.network, key, index, state, held)[0], state), None
+
+    start = network.init(hparams.network, key, held)
+    end, _ = jax.lax.scan(move, start, jnp.arange(parts.schedule.rounds, dtype=jnp.int32))
+    return network.lists.needed(end)
 
 
 def facts(parts: Parts, carry: Carry) -> RunFacts:
@@ -220,7 +243,7 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
         with sharding.tracing_over(parts.task.mesh):
             return sharding.choose(stop_state.stopped, hold, go, state)
 
-    start = (carry._replace(clients=None), no_sums(parts.metrics, num_clients))
+    start = (carry._replace(clients=None), no_sums(parts.metrics, parts.network))
     (carry, sums), rows = jax.lax.scan(body, start, None, length=schedule.eval_every)
     carry = carry._replace(clients=clients)
-    return carry, measure(parts, data, carry, sums, records.no_rows(parts.metrics, num_clients) | rows)
+    return carry, measure(parts, data, key, carry, sums, records.no_rows(parts.metrics, num_clients) | rows)

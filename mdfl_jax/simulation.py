@@ -14,10 +14,12 @@ from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import records
-from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.metrics.declare import HOLDS, Metric
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
 from mdfl_jax.metrics.registry import metrics_of
+from mdfl_jax.metrics.sampling import check as check_sample
+from mdfl_jax.metrics.sampling import is_sampled, metrics_of_sample
 from mdfl_jax.parts import Carry, Parts, RunFacts, Schedule
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Hparams, Network, Task
 
@@ -45,6 +47,8 @@ class Simulation(NamedTuple):
       link_load: (hparams.algorithm) -> the messages that a link carries in a round (`mdfl_jax.costs.probe`).
       owner: (data, hparams, key) -> [n] int32, the client that holds each training sample, -1 for nobody; None if there
         are no samples to divide (``Task.owner``).
+      list_bound: the places of the network's neighbour lists; 0 if nothing can be too much for them.
+      places_needed: (data, hparams, key) -> the places that they need in a run; None where ``list_bound`` is 0.
       layout, kept, restored: functions of a Carry, from `mdfl_jax.rounds`: its shardings over a mesh, the part that a
         checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
     """
@@ -65,6 +69,8 @@ class Simulation(NamedTuple):
     models: Callable[[Carry], tuple[ClientParams, ClientParams | None]]
     link_load: Callable[[Any], LinkLoad]
     owner: Callable[[Any, Hparams, jax.Array], jax.Array] | None
+    list_bound: int
+    places_needed: Callable[[Any, Hparams, jax.Array], jax.Array] | None
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
@@ -112,7 +118,18 @@ def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedul
         raise UserError(
             f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
         )
+    check_sample(schedule, task)
 
+
+LIST_PLACES = Metric(
+    "list_places",
+    lambda at: at.network.lists.needed(at.network_state),
+    HOLDS,
+    shape=(),
+    label="places that a neighbour list needed",
+    summary=False,
+)
+"""The largest number of places that a neighbour list has needed so far, the client itself included."""
 
 METRIC_NEEDS = {
     "over_test": "test samples of a data set",
@@ -122,8 +139,10 @@ METRIC_NEEDS = {
 """The fields of a task that a metric may need, in words for error messages."""
 
 
-def _check_metrics(task: Task, metrics: tuple[Metric, ...]) -> None:
+def _check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) -> None:
     for metric in metrics:
+        if metric.of_all and eval_clients:
+            raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
         missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task, field) is None]
         if missing:
             raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")
@@ -139,8 +158,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
       UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
     _check(task, network, algorithm, schedule)
-    metrics = metrics_of(network.metrics, algorithm.metrics, asked=schedule.metrics)
-    _check_metrics(task, metrics)
+    of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples) if is_sampled(schedule) else ()
+    of_lists = (LIST_PLACES,) if network.lists and network.lists.needed else ()
+    metrics = metrics_of(network.metrics, algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
+    _check_metrics(task, metrics, schedule.eval_clients)
     metrics, kept_rows, recorded = records.choose(
         metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
     )
@@ -155,9 +176,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     return Simulation(
         init=partial(rounds.init, parts),
         advance=partial(rounds.advance, parts),
-        round=lambda data, hparams, key, carry: one_round(
-            data, hparams, key, carry, no_sums(metrics, task.num_clients)
-        )[0],
+        round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(metrics, network))[0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
         facts=partial(rounds.facts, parts),
@@ -171,6 +190,8 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         models=partial(rounds.models, parts),
         link_load=probe(algorithm, model),
         owner=partial(rounds.owner, parts) if task.owner else None,
+        list_bound=network.lists.bound if network.lists else 0,
+        places_needed=partial(rounds.places_needed, parts) if network.lists and network.lists.needed else None,
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),

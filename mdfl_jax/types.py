@@ -1,7 +1,9 @@
 """The three main parts of a simulation, Task, Network and Algorithm, and the values that they exchange.
 
 Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
-A stacked tree has a leading client axis ([N, ...]). ``mix[i, j]`` is the weight that receiver i gives to sender j.
+A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
+each possible sender, [N, K]: K = N in the usual, dense form, where ``mix[i, j]`` is the weight that receiver i gives to
+sender j. With neighbour lists, `mdfl_jax.senders.Senders` tells the sender of each place.
 """
 
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.exchange.message_bits import Bits
 from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.senders import ALL_PAIRS, Senders
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -92,6 +95,7 @@ class Task(NamedTuple):
         of its own; None if the task has none.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.part.Part`; None: always on all.
     """
 
     num_clients: int
@@ -111,6 +115,7 @@ class Task(NamedTuple):
     num_labels: int | None = None
     local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     owner: Callable[..., jax.Array] | None = None
+    part: Any = None
 
 
 class Links(NamedTuple):
@@ -119,8 +124,8 @@ class Links(NamedTuple):
     A network fills the fields that it names in ``gives``.
 
     Attributes:
-      adjacency: [N, N] bool, adjacency[i, j] is True if i receives from j; there are no self loops.
-      mix: [N, N] float mixing matrix; its rows sum to one.
+      adjacency: [N, K] bool, adjacency[i, j] is True if i receives from the sender at place j; there are no self loops.
+      mix: [N, K] float mixing matrix; its rows sum to one.
       at_server: [N] bool, whether each client meets the server in this round.
       last_server: [N] int32 round of the latest meeting with the server, which may be this round; a negative number
         (`BEFORE`) before the first meeting.
@@ -129,6 +134,7 @@ class Links(NamedTuple):
         disjoint pairs.
       real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
         padding clients, which have no samples and no links and are excluded from all sums over clients.
+      senders: the clients for which the K places stand.
     """
 
     adjacency: jax.Array
@@ -138,6 +144,7 @@ class Links(NamedTuple):
     next_server: jax.Array | None = None
     partner: jax.Array | None = None
     real: int | None = None
+    senders: Senders = ALL_PAIRS
 
     @property
     def num_clients(self) -> int:
@@ -165,6 +172,21 @@ class Places(NamedTuple):
     is_mobile: jax.Array
 
 
+class Lists(NamedTuple):
+    """The neighbour lists of a network (`mdfl_jax.senders`).
+
+    Attributes:
+      places: K, the places of a row of the `Links`.
+      bound: the places of the lists that ``needed`` is about.
+      needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
+        above ``bound``, links were left out. None: the number of neighbours is known.
+    """
+
+    places: int
+    bound: int = 0
+    needed: Callable[[Any], jax.Array] | None = None
+
+
 class Network(NamedTuple):
     """The links between clients in each round, as pure functions.
 
@@ -179,6 +201,7 @@ class Network(NamedTuple):
       metrics: the network's own metrics, which are measured in addition to those of every study.
       after: (hparams.network, state after ``step``, Links, RoundStats) -> state, called at the end of a round by a
         network that counts what the round has cost (`mdfl_jax.costs`); None: nothing is called.
+      lists: what is known of the neighbour lists, if the links are no matrices [N, N].
     """
 
     num_clients: int
@@ -189,6 +212,7 @@ class Network(NamedTuple):
     reached: Callable[[Any], jax.Array] | None = None
     metrics: tuple[Metric, ...] = ()
     after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
+    lists: Lists | None = None
 
 
 class RoundStats(NamedTuple):

@@ -33,9 +33,15 @@ class Mutant(NamedTuple):
 EXP = {name: f"experiments/test_{name}.py" for name in ("results", "groups", "checkpoint", "ordered_lines", "select")}
 MUTANTS = [
     # Who moves where.
-    Mutant("mobility/distribution_aware.py", "histogram - histogram[location]", "histogram", "mobility"),
-    Mutant("mobility/distribution_aware.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility"),
-    Mutant("mobility/distribution_aware.py", "(distance > 1e-6), distance, 0.0)", "True, distance, 0.0)", "mobility"),
+    Mutant("mobility/label_histograms.py", "histogram - reference", "histogram", "mobility"),
+    Mutant("mobility/label_histograms.py", "counts_near + own_counts.", "counts_near + 0 * own_counts.", "mobility"),
+    Mutant("mobility/distribution_aware.py", "(distance > SMALLEST_DISTANCE), d", "True, d", "mobility"),
+    Mutant("mobility/rejection.py", "limit * LARGEST_DISTANCE <", "limit <", "mobility/test_many_clients.py"),
+    Mutant("mobility/rejection.py", "_DISTANCE, of_bare, 0.0)", "_DISTANCE, 0.0, 0.0)", "mobility"),
+    Mutant("mobility/many.py", "where_rows(due, clients, moved), due)", "moved, due)", "mobility/test_many_clients.py"),
+    Mutant("mobility/discs.py", "jnp.minimum(place + width, size - 1) + 1", "place + width", "mobility/test_discs.py"),
+    Mutant("mobility/clustering.py", "jnp.where(step > 0, covers_of_all, 0)", "0", "mobility/test_many_clients.py"),
+    Mutant("mobility/met_draw.py", "jnp.all(last < corner + side)", "True", "mobility/test_met_draw.py"),
     Mutant("mobility/clustering.py", "tied = gain == jnp.max(gain)", "tied = gain > 0", "mobility/test_clustering.py"),
     Mutant("mobility/clustering.py", "jnp.where(tied, covers_of_all, -1)", "jnp.where(tied, 1, -1)", "mobility"),
     Mutant("mobility/met.py", "return met | (told > 0)", "return met", "mobility/test_met.py"),

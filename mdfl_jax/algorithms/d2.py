@@ -38,8 +38,8 @@ def d2(settings: Settings = Settings()) -> Algorithm:
 
     def move(hparams: D2Numbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
         share = jnp.asarray(hparams.laziness, links.mix.dtype)
-        weights = (1 - share) * links.mix + share * jnp.eye(links.mix.shape[0], dtype=links.mix.dtype)
-        params = mix(weights, extrapolated(state, descent), settings.mixing_bound)
-        return Moved(params, state.params, messages_sent(links.adjacency))
+        weights = (1 - share) * links.mix + share * links.senders.own(links.mix.shape[0]).astype(links.mix.dtype)
+        params = mix(weights, extrapolated(state, descent), settings.mixing_bound, links.senders)
+        return Moved(params, state.params, messages_sent(links.adjacency, links.senders))
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

@@ -56,9 +56,9 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
             return (each(moved, plain, y, before, found), y), loss
 
         (y, _), loss = take_steps(step, (state.params, state.params), num_steps)
-        sent = messages_sent(links.adjacency)
+        sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
-        return DFedAvgMState(mix(links.mix, y, settings.mixing_bound), state.step + num_steps), stats
+        return DFedAvgMState(mix(links.mix, y, settings.mixing_bound, links.senders), state.step + num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})
     return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)

@@ -74,7 +74,8 @@ def gossip(settings: Settings) -> Exchange:
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        return mix(links.mix, params, settings.mixing_bound), messages_sent(links.adjacency)
+        mixed = mix(links.mix, params, settings.mixing_bound, links.senders)
+        return mixed, messages_sent(links.adjacency, links.senders)
 
     return exchange
 

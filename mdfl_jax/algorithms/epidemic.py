@@ -14,6 +14,7 @@ from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform
 from mdfl_jax.numbers import number
 from mdfl_jax.rng import own_draws
+from mdfl_jax.senders import Senders
 from mdfl_jax.types import Algorithm, ClientParams, Links
 
 
@@ -24,12 +25,14 @@ class EpidemicNumbers(LocalNumbers):
     num_peers: int = number(7, "receivers that a client draws, s", at_least=0, source="De Vos et al. 2023")
 
 
-def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number], jax.Array]) -> Algorithm:
+def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Senders], jax.Array]) -> Algorithm:
     def exchange(
         hparams: EpidemicNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        received = draw_pairs(lambda adjacency: draw(own_draws(key), adjacency, hparams.num_peers), links)
-        return mix(uniform(received), params, settings.mixing_bound), messages_sent(received)
+        senders = links.senders
+        received = draw_pairs(lambda adjacency, whose: draw(own_draws(key), adjacency, hparams.num_peers, whose), links)
+        mixed = mix(uniform(received, senders), params, settings.mixing_bound, senders)
+        return mixed, messages_sent(received, senders)
 
     return local_then(settings, exchange, ("adjacency",))
 

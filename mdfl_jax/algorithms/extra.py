@@ -26,8 +26,9 @@ def extra(settings: Settings = Settings()) -> Algorithm:
 
     def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
         # Here ``before`` is W~ x^(k-1), and x^0 in round 0, where the line for x^1 is a case of the general one.
-        x, heard = state.params, mix(links.mix, state.params, settings.mixing_bound)
+        x, heard = state.params, mix(links.mix, state.params, settings.mixing_bound, links.senders)
         params = jax.tree.map(lambda x, h, b, d, e: x + h - b - (d - e), x, heard, state.before, descent, state.descent)
-        return Moved(params, jax.tree.map(lambda x, h: (x + h) / 2, x, heard), messages_sent(links.adjacency))
+        half_way = jax.tree.map(lambda x, h: (x + h) / 2, x, heard)
+        return Moved(params, half_way, messages_sent(links.adjacency, links.senders))
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

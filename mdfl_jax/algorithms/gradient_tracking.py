@@ -50,11 +50,11 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         x = state.params
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
-        heard = mix(links.mix, state.tracked, settings.mixing_bound)  # all zeros in round 0
+        heard = mix(links.mix, state.tracked, settings.mixing_bound, links.senders)  # all zeros in round 0
         tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
-        params = mix(links.mix, stepped, settings.mixing_bound)
-        messages = messages_sent(links.adjacency) * jnp.where(state.round == 0, 1, 2)
+        params = mix(links.mix, stepped, settings.mixing_bound, links.senders)
+        messages = messages_sent(links.adjacency, links.senders) * jnp.where(state.round == 0, 1, 2)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
         return TrackingState(params, tracked, found, state.round + 1), stats
 

@@ -65,14 +65,14 @@ def send(
       The new estimates, and the messages and bits sent.
     """
     message = compressed(compressor, numbers, key, x - estimate)
-    receivers = jnp.where(speaks, messages_sent(links.adjacency), 0)
+    receivers = jnp.where(speaks, messages_sent(links.adjacency, links.senders), 0)
     updated = jnp.where((receivers > 0)[:, None], estimate + message.value, estimate)
     return Sent(updated, receivers, count_bits(receivers, bits_of(compressor, numbers, message)))
 
 
 def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:
     """Return (W - I) x_hat, the step towards the neighbours' estimates: [N, n], zero in a round without links."""
-    return mix(links.mix, estimate, settings.mixing_bound) - estimate
+    return mix(links.mix, estimate, settings.mixing_bound, links.senders) - estimate
 
 
 def flat_gradient(

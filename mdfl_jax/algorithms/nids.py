@@ -26,8 +26,8 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
         is_first = state.round == 0
         planned = extrapolated(state, descent)
-        heard = mix(links.mix, planned, settings.mixing_bound)
+        heard = mix(links.mix, planned, settings.mixing_bound, links.senders)
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
-        return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency)))
+        return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency, links.senders)))
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC))

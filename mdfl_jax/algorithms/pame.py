@@ -93,14 +93,15 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         drawn = jax.random.randint(key_period, (num_clients,), low, high + 1, jnp.int32)
         period = jnp.where(state.round == 0, drawn, state.period)
         turn = state.round % period == 0
-        pick = lambda adjacency: random_neighbours(key_neighbours, adjacency, hparams.participation)  # noqa: E731
+        pick = lambda near, senders: random_neighbours(key_neighbours, near, hparams.participation, senders)  # noqa: E731
         picked = draw_pairs(pick, links) & turn[:, None]
+        messages = messages_sent(picked, links.senders)
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
         count = _num_sent(hparams, size)
 
         def exchange(own: jax.Array) -> jax.Array:
-            chosen = random_coordinates(key_coordinates, num_clients, size, count, jnp.any(picked, axis=0))
-            return partial_average(own, chosen, picked)
+            chosen = random_coordinates(key_coordinates, num_clients, size, count, messages > 0)
+            return partial_average(own, chosen, picked, links.senders)
 
         # Where periods are long or equal, no client communicates in many rounds, and the exchange is skipped. On a mesh
         # it is not skipped, but then no row is computed either.
@@ -114,7 +115,6 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         shorter = lambda u: u * rows_like(shrink, u).astype(u.dtype)  # noqa: E731
         updates = with_trained(updates, jax.tree.map(shorter, trained(updates)))
         params = optax.apply_updates(averaged, updates)
-        messages = messages_sent(picked)
         bits = count_bits(messages, sparse_bits(size, count, float_bits(params)))
         return PaMEState(params, opt_state, state.round + 1, period, heard), RoundStats(loss, messages, bits)
 

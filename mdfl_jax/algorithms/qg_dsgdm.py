@@ -62,7 +62,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
 
         plain = lambda x, velocity, g: x - eta.astype(x.dtype) * g  # noqa: E731
         half = each(stepped, plain, state.params, state.velocity, found)
-        params = mix(links.mix, half, settings.mixing_bound)
+        params = mix(links.mix, half, settings.mixing_bound, links.senders)
 
         def followed(velocity: jax.Array, x: jax.Array, new: jax.Array) -> jax.Array:
             mu, step = jnp.asarray(hparams.momentum_memory, x.dtype), eta.astype(x.dtype)
@@ -70,7 +70,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
             return jnp.where(step > 0, mu * velocity + (1 - mu) * (x - new) / step, velocity)
 
         velocity = each(followed, lambda velocity, x, new: velocity, state.velocity, state.params, params)
-        sent = messages_sent(links.adjacency)
+        sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(params)))
         return QuasiGlobalState(params, velocity, state.round + 1), stats
 

@@ -14,6 +14,7 @@ from mdfl_jax.exchange.message_bits import count_bits, dense_bits, float_bits, m
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.networks.mixing import uniform
 from mdfl_jax.rows import rows_like
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
@@ -31,19 +32,20 @@ class SGPState(NamedTuple):
     opt_state: Any
 
 
-def push_weights(adjacency: jax.Array) -> jax.Array:
+def push_weights(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute the weights with which clients push: P[i, j] = 1 / (1 + out-degree of j) for all that hear j and j.
 
     Args:
-      adjacency: [N, N] bool, [i, j] is true where i hears j.
+      adjacency: [N, K] bool, [i, j] is true where i hears the sender at place j.
+      senders: the clients for which the places stand.
 
     Returns:
-      [N, N] float32, column-stochastic. A sender needs to know only how many clients hear it.
+      [N, K] float32, column-stochastic. A sender needs to know only how many clients hear it.
 
     >>> push_weights(jnp.array([[False, False], [True, False]])).tolist()
     [[0.5, 0.0], [0.5, 1.0]]
     """
-    return uniform(adjacency.T).T
+    return senders.opposite(uniform(senders.opposite(adjacency), senders))
 
 
 @register("sgp")
@@ -82,10 +84,11 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
         (z, opt_state), loss = take_steps(step, (state.params, state.opt_state), settings.num_local_steps)
         local = settings.local_statistics
         mine = batch_statistics.sent(z, local)
-        pushed = push_weights(links.adjacency).astype(state.weight.dtype) * state.weight[None, :]
+        pushed = push_weights(links.adjacency, links.senders).astype(state.weight.dtype)
+        pushed = pushed * links.senders.of(state.weight)
         weight = jnp.sum(pushed, axis=1)
-        heard = mix(pushed / weight[:, None], mine, settings.mixing_bound)
-        sent = messages_sent(links.adjacency)
+        heard = mix(pushed / weight[:, None], mine, settings.mixing_bound, links.senders)
+        sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine) + float_bits(mine)))
         return SGPState(batch_statistics.received(z, heard, local), weight, opt_state), stats
 

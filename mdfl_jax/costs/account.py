@@ -13,7 +13,8 @@ from mdfl_jax.costs.numbers import CostParams, computing_seconds, sending_second
 from mdfl_jax.costs.work import Work
 from mdfl_jax.exchange.message_bits import WORD
 from mdfl_jax.metrics.declare import AXIS, HOLDS, TABLE, TARGET, Metric
-from mdfl_jax.metrics.registry import of_inner
+from mdfl_jax.metrics.registry import of_inner, of_inner_lists
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.types import Clients, Links, Network, RoundStats
 
 
@@ -91,7 +92,7 @@ def round_seconds(params: CostParams, work: Work, computing: jax.Array, sending:
     return jnp.maximum(jnp.asarray(params.round_seconds, jnp.float32), slowest + jnp.max(sending))
 
 
-def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool) -> jax.Array:
+def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute the bits that each client receives in a round.
 
     A sender's bits are shared equally among the clients that hear it. This is exact if it sends the same to all of
@@ -100,8 +101,9 @@ def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool) -> ja
 
     Args:
       bits: [N] float32 bits that each client sends.
-      adjacency: [N, N] bool, [i, j] where i hears j.
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
       uses_links: as in `Work`.
+      senders: the clients for which the places stand.
 
     Returns:
       [N] float32 bits.
@@ -111,9 +113,9 @@ def received_bits(bits: jax.Array, adjacency: jax.Array, uses_links: bool) -> ja
     """
     if not uses_links:
         return jnp.full_like(bits, jnp.mean(bits))
-    heard_by = jnp.sum(adjacency, axis=0)
+    heard_by = senders.sums(adjacency)
     share = jnp.where(heard_by > 0, bits / jnp.maximum(heard_by, 1), 0)
-    return jnp.matmul(adjacency.astype(bits.dtype), share, precision="highest")
+    return senders.sum_of(adjacency.astype(bits.dtype), share)
 
 
 def counted(network: Network, work: Work = Work()) -> Network:
@@ -150,7 +152,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         joules = (
             cost.joules_per_sample * state.samples
             + cost.joules_per_bit * bits
-            + cost.joules_per_bit_received * received_bits(bits, links.adjacency, work.uses_links)
+            + cost.joules_per_bit_received * received_bits(bits, links.adjacency, work.uses_links, links.senders)
         )
         inner = state.inner if network.after is None else network.after(params.inner, state.inner, links, stats)
         return state._replace(
@@ -168,6 +170,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         places=lambda state: network.places(state.inner),
         reached=None if reached is None else lambda state: reached(state.inner),
         metrics=(*of_inner(network, lambda state: state.inner, lambda params: params.inner), SECONDS, JOULES),
+        lists=of_inner_lists(network, lambda state: state.inner),
     )
 
 

@@ -10,6 +10,7 @@ from mdfl_jax.costs.numbers import MARGIN, CostParams, computing_seconds, sendin
 from mdfl_jax.costs.work import Work
 from mdfl_jax.networks.link_filter import LinkFilter, Seconds
 from mdfl_jax.registry import Registry
+from mdfl_jax.senders import Senders, carried
 from mdfl_jax.types import Clients
 
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
@@ -19,33 +20,57 @@ class ShortContact(NamedTuple):
     """A rule that says which contacts carry the messages of a round, from their durations.
 
     Attributes:
-      init: (N) -> the state before the first round.
-      step: (need [] seconds, state, contact [N, N] bool, seconds [N, N]) -> (carries [N, N] bool, state). ``need`` is
-        what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
+      init: (N, K) -> the state before the first round.
+      step: (need [] seconds, state, contact [N, K] bool, seconds [N, K], senders) -> (carries [N, K] bool, state).
+        ``need`` is what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
+        ``senders`` tells the clients for which the K places stand.
     """
 
-    init: Callable[[int], Any]
-    step: Callable[[jax.Array, Any, jax.Array, jax.Array], tuple[jax.Array, Any]]
+    init: Callable[[int, int], Any]
+    step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
 
 
 SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts")
 
 
-def _drop(need: jax.Array, state: None, contact: jax.Array, seconds: jax.Array) -> tuple[jax.Array, None]:
+def _drop(
+    need: jax.Array, state: None, contact: jax.Array, seconds: jax.Array, senders: Senders
+) -> tuple[jax.Array, None]:
+    del senders
     return contact & (seconds >= need * (1 - MARGIN)), state
 
 
-def _resume(need: jax.Array, state: jax.Array, contact: jax.Array, seconds: jax.Array) -> tuple[jax.Array, jax.Array]:
-    lasted = jnp.where(contact, state + seconds, 0)
+class Lasted(NamedTuple):
+    """The seconds of contact so far of messages that have not arrived yet.
+
+    Attributes:
+      seconds: [N, K] float32.
+      ids: [N, K] int32, the clients of the places (`mdfl_jax.senders.Senders.ids`); None in the dense form.
+    """
+
+    seconds: jax.Array
+    ids: jax.Array | None
+
+
+def _nothing_sent(num_clients: int, places: int) -> Lasted:
+    me = jnp.broadcast_to(jnp.arange(num_clients, dtype=jnp.int32)[:, None], (num_clients, places))
+    return Lasted(jnp.zeros((num_clients, places), jnp.float32), None if places == num_clients else me)
+
+
+def _resume(
+    need: jax.Array, state: Lasted, contact: jax.Array, seconds: jax.Array, senders: Senders
+) -> tuple[jax.Array, Lasted]:
+    before = state.seconds if state.ids is None else carried(state.ids, state.seconds, senders)
+    lasted = jnp.where(contact, before + seconds, 0)
     carries = contact & (lasted >= need * (1 - MARGIN))
-    return carries, jnp.where(carries, 0, lasted)
+    return carries, Lasted(jnp.where(carries, 0, lasted), senders.ids)
 
 
 SHORT_CONTACTS.register("drop", doc="A contact carries the messages of a round if they fit its seconds in the round.")(
-    ShortContact(lambda num_clients: None, _drop)
+    ShortContact(lambda num_clients, places: None, _drop)
 )
 SHORT_CONTACTS.register("resume", doc="Messages go on in the next round of the same contact, and arrive late.")(
-    ShortContact(lambda num_clients: jnp.zeros((num_clients, num_clients), jnp.float32), _resume)
+    ShortContact(_nothing_sent, _resume)
 )
 
 
@@ -93,20 +118,20 @@ def link_filter(work: Work, short_contact: str = IGNORE, deadline: bool = False)
     if rule is None and not deadline:
         return None
 
-    def init(params: CostParams, key: jax.Array, clients: Clients) -> FilterState:
+    def init(params: CostParams, key: jax.Array, clients: Clients, places: int) -> FilterState:
         num_samples = clients.num_samples
         fast = in_time(params, work, key, num_samples) if deadline else None
-        return FilterState(fast, rule.init(num_samples.shape[0]) if rule else None)
+        return FilterState(fast, rule.init(num_samples.shape[0], places) if rule else None)
 
     def step(
-        params: CostParams, state: FilterState, contact: jax.Array, seconds: Seconds | None
+        params: CostParams, state: FilterState, contact: jax.Array, seconds: Seconds | None, senders: Senders
     ) -> tuple[jax.Array, FilterState]:
         if state.in_time is not None:
-            contact &= state.in_time[:, None] & state.in_time[None, :]
+            contact &= state.in_time[:, None] & senders.of(state.in_time)
         if rule is None or seconds is None:
             return contact, state
         need = sending_seconds(params, params.link_messages, params.link_bits)
-        contact, contacts = rule.step(need, state.contacts, contact, seconds())
+        contact, contacts = rule.step(need, state.contacts, contact, seconds(), senders)
         return contact, state._replace(contacts=contacts)
 
     return LinkFilter(init, step, keeps_fixed=rule is None, needs_seconds=rule is not None)

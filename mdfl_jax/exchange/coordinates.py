@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.sharding import by_rows
 from mdfl_jax.target import backend
 from mdfl_jax.types import Array
@@ -145,18 +146,21 @@ def smallest(words: jax.Array, count: jax.Array | int, even: bool = False) -> ja
     return ((words < threshold[:, None]) | equal) & (count > 0)[:, None]
 
 
-def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array) -> jax.Array:
+def random_of_rows(key: jax.Array, mask: jax.Array, count: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Draw ``count`` of the true entries of each row, uniformly without replacement.
 
     Args:
       key: one key for all rows.
       mask: [N, n] bool.
       count: [N] int32, at most the number of true entries of the row.
+      senders: the clients for which the columns stand, if the mask is an array over links. The same clients are drawn
+        in both forms.
 
     Returns:
       [N, n] bool, true only where ``mask`` is.
     """
-    words = jax.random.bits(key, mask.shape, jnp.uint32) >> 1  # smaller than the word of the false entries
+    drawn = jax.random.bits(key, mask.shape, jnp.uint32) if senders.ids is None else senders.bits(key, mask.shape[0])
+    words = drawn >> 1  # smaller than the word of the false entries
     words = jnp.where(mask, words, jnp.uint32(2**32 - 1))
     return in_chunks(lambda rows, _: smallest(*rows), (words, count), jnp.zeros_like(mask))
 

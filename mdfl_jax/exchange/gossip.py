@@ -11,12 +11,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.rows import rows_like
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.sharding import by_rows
 from mdfl_jax.target import backend
 from mdfl_jax.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
+RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
 
@@ -100,22 +103,78 @@ def mix_listed(neighbours: NeighbourList, client_params: ClientParams) -> Client
     return jax.tree.map(leaf, client_params)
 
 
-def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0) -> ClientParams:
+def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
+    """Compute the weighted sums of the senders' rows over neighbour lists: sum_k w[i, k] x[ids[i, k]].
+
+    Some receivers are computed at a time on a CPU, so that their sums stay in the cache, and the loop over the places
+    ends at the last one that any of them uses.
+
+    Args:
+      weights: [N, K], zero at unused places.
+      ids: [N, K] int32, the sender of each place.
+      client_params: [N, ...] stacked trees.
+
+    Returns:
+      [N, ...] of at least single precision.
+    """
+    num_clients, size = ids.shape
+    of_leaf = lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32))  # noqa: E731
+
+    def of_receivers(rows: tuple[jax.Array, jax.Array]) -> ClientParams:
+        weight, sender = rows
+        used = jnp.max(jnp.where(weight != 0, jnp.arange(1, size + 1, dtype=jnp.int32), 1))
+
+        def term(k: jax.Array, x: jax.Array) -> jax.Array:
+            return rows_like(weight[:, k].astype(jnp.promote_types(x.dtype, jnp.float32)), x) * of_leaf(x[sender[:, k]])
+
+        def with_place(k: jax.Array, so_far: ClientParams) -> ClientParams:
+            return jax.tree.map(lambda total, x: total + term(k, x), so_far, client_params)
+
+        return jax.lax.fori_loop(1, used, with_place, jax.tree.map(partial(term, jnp.int32(0)), client_params))
+
+    if backend() != "cpu" or num_clients <= RECEIVERS:
+        return of_receivers((weights, ids))
+    blocks = -(-num_clients // RECEIVERS)
+    cut = lambda x: jnp.pad(x, ((0, blocks * RECEIVERS - num_clients), (0, 0))).reshape(blocks, RECEIVERS, size)  # noqa: E731
+    found = jax.lax.map(of_receivers, (cut(weights), cut(ids)))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:num_clients], found)
+
+
+def _mix_lists(weights: jax.Array, ids: jax.Array, client_params: ClientParams) -> ClientParams:
+    """Compute X <- W X, where W is given over neighbour lists."""
+
+    def of_rows(rows: tuple[jax.Array, jax.Array], params: ClientParams) -> ClientParams:
+        found = listed_sums(*rows, params)
+        return jax.tree.map(lambda new, x: new.astype(x.dtype), found, params)
+
+    return by_rows(of_rows, (weights, ids), client_params, weights.shape[0])
+
+
+def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders: Senders = ALL_PAIRS) -> ClientParams:
     """Compute X <- W X with the faster kernel. A round in which a receiver has too many senders uses the dense product.
 
     The kernels agree on finite models. A model that has diverged to infinity reaches only its neighbours through the
     lists, but makes the models of all clients NaN through the product (0 times infinity).
 
     Args:
-      weights: [N, N], row i holds the weights of receiver i.
+      weights: [N, K], row i holds the weights of receiver i.
       client_params: [N, ...] stacked trees.
-      bound: senders in a list, the receiver included; 0 means `DEFAULT_BOUND` on a CPU with more than `DENSE_UP_TO`
-        clients, and else the dense product.
+      bound: senders in a list that is made of a matrix, the receiver included; 0 means `DEFAULT_BOUND` on a CPU with
+        more than `DENSE_UP_TO` clients, and else the dense product.
+      senders: the clients for which the K places stand, `Links.senders`.
 
     Returns:
       The mixed trees, [N, ...].
+
+    Raises:
+      UserError: if the weights are no matrix and the senders are not given.
     """
     num_clients = weights.shape[0]
+    if senders.ids is not None:
+        return _mix_lists(weights, senders.ids, client_params)
+    if weights.shape != (num_clients, num_clients):
+        shape = " x ".join(map(str, weights.shape))
+        raise UserError(f"weights of {shape} are of neighbour lists; mix(...) needs links.senders, or engine.links=dense")
     if not bound:
         if backend() != "cpu" or num_clients <= DENSE_UP_TO:
             return mix_dense(weights, client_params)

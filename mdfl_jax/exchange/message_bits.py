@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.errors import UserError
+from mdfl_jax.senders import ALL_PAIRS, Senders
+
 WORD = 16  # the width of the low word, in bits
 
 
@@ -68,9 +71,19 @@ def total_bits(words: Any) -> np.ndarray:
     return np.asarray(words)[..., 0].astype(np.float64) * 2**WORD + np.asarray(words)[..., 1]
 
 
-def messages_sent(adjacency: jax.Array) -> jax.Array:
-    """Return [N] int32, the messages that each client sends if it sends to all that hear it: the column sums."""
-    return jnp.sum(adjacency, axis=0, dtype=jnp.int32)
+def messages_sent(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+    """Return [N] int32, the messages that each client sends if it sends to all that hear it: the column sums.
+
+    Args:
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
+      senders: the clients for which the places stand, `Links.senders`.
+
+    Raises:
+      UserError: if the adjacency is no matrix and the senders are not given.
+    """
+    if senders.ids is None and adjacency.shape[0] != adjacency.shape[1]:
+        raise UserError("messages_sent(...) over neighbour lists needs links.senders, or engine.links=dense")
+    return senders.sums(adjacency)
 
 
 def num_coordinates(client_params: Any) -> int:

@@ -4,7 +4,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.exchange.coordinates import in_chunks, random_of_rows, share_of, smallest
+from mdfl_jax.exchange.gossip import listed_sums
 from mdfl_jax.rng import per_client
+from mdfl_jax.senders import ALL_PAIRS, Senders
+from mdfl_jax.sharding import by_rows
 
 RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
 
@@ -38,26 +41,29 @@ def random_coordinates(
     return in_chunks(drawn, (keys, counts), jnp.zeros((num_clients, size), bool), senders)
 
 
-def random_neighbours(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
+def random_neighbours(
+    key: jax.Array, adjacency: jax.Array, rate: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Draw ceil(nu |N_i|) neighbours for each client to listen to, uniformly (PaME, algorithm 1, line 5; V-B).
 
     Args:
       key: one key for all clients.
-      adjacency: [N, N] bool, [i, j] where i hears j.
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
       rate: nu in [0, 1].
+      senders: the clients for which the places stand.
 
     Returns:
-      [N, N] bool, true only where ``adjacency`` is. A product nu |N_i| that exceeds a whole number only by a rounding
+      [N, K] bool, true only where ``adjacency`` is. A product nu |N_i| that exceeds a whole number only by a rounding
       error is not rounded up.
 
     >>> everybody = ~jnp.eye(6, dtype=bool)
     >>> random_neighbours(jax.random.key(0), everybody, 0.2).sum(axis=1).tolist()  # of five neighbours each
     [1, 1, 1, 1, 1, 1]
     """
-    return random_of_rows(key, adjacency, share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32)))
+    return random_of_rows(key, adjacency, share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32)), senders)
 
 
-def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> jax.Array:
+def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Average each coordinate over the neighbours that sent it, or keep it where none did (PaME, equations 6 and 7).
 
     A coordinate that was sent counts even if its value is zero. The average takes two matrix products in single
@@ -66,7 +72,8 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> j
     Args:
       own: [N, n] the clients' models.
       sent: [N, n] bool, the coordinates that each client sends.
-      neighbours: [N, N] bool, [i, j] where i listens to j in this round.
+      neighbours: [N, K] bool, [i, j] where i listens to the sender at place j in this round.
+      senders: the clients for which the places stand.
 
     Returns:
       [N, n] the averaged models.
@@ -79,10 +86,17 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array) -> j
     wide = jnp.promote_types(own.dtype, jnp.float32)
     values, present = jnp.where(sent, own, 0).astype(wide), sent.astype(wide)
 
+    def merged(total: jax.Array, number: jax.Array, mine: jax.Array) -> jax.Array:
+        return jnp.where(number > 0, total / jnp.maximum(number, 1), mine.astype(wide)).astype(own.dtype)
+
+    if senders.ids is not None:
+        of_rows = lambda rows, whole: merged(*listed_sums(*rows[:2], whole), rows[2])  # noqa: E731
+        return by_rows(of_rows, (neighbours.astype(wide), senders.ids, own), (values, present), own.shape[0])
+
     def average(rows: tuple[jax.Array, jax.Array], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
         listens, mine = rows[0].astype(wide), rows[1]
         total, number = (jnp.matmul(listens, x, precision="highest") for x in whole)
-        return jnp.where(number > 0, total / jnp.maximum(number, 1), mine.astype(wide)).astype(own.dtype)
+        return merged(total, number, mine)
 
     listening = jnp.any(neighbours, axis=1)
     return in_chunks(average, (neighbours, own), own, listening, whole=(values, present), at_once=RECEIVERS)

@@ -4,28 +4,33 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.exchange.coordinates import random_of_rows
+from mdfl_jax.senders import ALL_PAIRS, Senders, place_in
 
-_Draw = tuple[jax.Array, jax.Array, jax.Array]
+_Draw = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
-def random_receivers(key: jax.Array, adjacency: jax.Array, count: jax.Array | int) -> jax.Array:
+def random_receivers(
+    key: jax.Array, adjacency: jax.Array, count: jax.Array | int, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Draw the receivers of each client: ``count`` of the clients that hear it, uniformly, or all if they are fewer.
 
     Args:
       key: one key for all clients.
-      adjacency: [N, N] bool, [i, j] where i hears j.
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
       count: s, may be traced.
+      senders: the clients for which the places stand. The same receivers are drawn in both forms.
 
     Returns:
-      [N, N] bool, true only where ``adjacency`` is: [i, j] where j sends to i.
+      [N, K] bool, true only where ``adjacency`` is: [i, j] where the sender at place j sends to i.
 
     >>> everybody = ~jnp.eye(5, dtype=bool)
     >>> random_receivers(jax.random.key(0), everybody, 2).sum(axis=0).tolist()
     [2, 2, 2, 2, 2]
     """
-    hears = adjacency.T  # [j, i]: one row for each sender
+    hears = senders.opposite(adjacency)  # one row for each sender
     most = jnp.sum(hears, axis=1, dtype=jnp.int32)
-    return random_of_rows(key, hears, jnp.minimum(jnp.asarray(count, jnp.int32), most)).T
+    count = jnp.minimum(jnp.asarray(count, jnp.int32), most)
+    return senders.opposite(random_of_rows(key, hears, count, senders))
 
 
 def _one_of(key: jax.Array, mask: jax.Array) -> jax.Array:
@@ -33,11 +38,25 @@ def _one_of(key: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.argmax(jnp.where(mask, jax.random.uniform(key, mask.shape), -1.0))
 
 
-def _tie(graph: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array) -> jax.Array:
-    return graph.at[jnp.stack([i, j]), jnp.stack([j, i])].set(value)
+def _row(graph: jax.Array, i: jax.Array, senders: Senders) -> jax.Array:
+    """Return the neighbours of a client in a graph, [N] bool."""
+    if senders.ids is None:
+        return graph[i]
+    return jnp.zeros(graph.shape[0], bool).at[senders.ids[i]].max(graph[i])
 
 
-def random_regular_part(key: jax.Array, adjacency: jax.Array, degree: jax.Array | int) -> jax.Array:
+def _tie(graph: jax.Array, i: jax.Array, j: jax.Array, value: jax.Array, senders: Senders) -> jax.Array:
+    """Set whether two clients are linked. Over neighbour lists, a pair without a place stays as it is."""
+    rows, columns = jnp.stack([i, j]), jnp.stack([j, i])
+    if senders.ids is None:
+        return graph.at[rows, columns].set(value)
+    place, there = place_in(senders.ids, rows, columns)
+    return graph.at[rows, place].set(jnp.where(there, value, graph[rows, place]))
+
+
+def random_regular_part(
+    key: jax.Array, adjacency: jax.Array, degree: jax.Array | int, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Draw a random part of a graph in which each client has ``degree`` links, or as close to that as the graph allows.
 
     Links are added one by one between two random clients in range that both have too few links. When no such pair is
@@ -47,44 +66,51 @@ def random_regular_part(key: jax.Array, adjacency: jax.Array, degree: jax.Array 
 
     Args:
       key: one key for all clients.
-      adjacency: [N, N] bool; only links in both directions are used.
+      adjacency: [N, K] bool; only links in both directions are used.
       degree: s, may be traced.
+      senders: the clients for which the places stand. The same links are drawn in both forms.
 
     Returns:
-      [N, N] bool, symmetric, true only where ``adjacency`` is, with at most ``degree`` links a client.
+      [N, K] bool, symmetric, true only where ``adjacency`` is, with at most ``degree`` links a client.
     """
     num_clients = adjacency.shape[0]
-    mutual = adjacency & adjacency.T
+    mutual = adjacency & senders.opposite(adjacency)
     wanted = jnp.minimum(jnp.asarray(degree, jnp.int32), jnp.sum(mutual, axis=1, dtype=jnp.int32))
     key_add, key_repair = jax.random.split(key)
 
-    def lack(graph: jax.Array) -> jax.Array:
-        return wanted - jnp.sum(graph, axis=1, dtype=jnp.int32)
-
     def add(state: _Draw) -> _Draw:
-        graph, stuck, k = state
+        graph, lack, stuck, k = state
         key_from, key_to = jax.random.split(jax.random.fold_in(key_add, k))
-        lacks = lack(graph) > 0
-        u = _one_of(key_from, lacks & ~stuck)
-        free = mutual[u] & ~graph[u] & lacks
+        u = _one_of(key_from, (lack > 0) & ~stuck)
+        free = _row(mutual, u, senders) & ~_row(graph, u, senders) & (lack > 0)
         v, found = _one_of(key_to, free), jnp.any(free)
-        # A client that finds no partner now finds none later, since links are only added here.
-        return _tie(graph, u, v, graph[u, v] | found), stuck.at[u].set(stuck[u] | ~found), k + 1
+        # A client that finds no partner now finds none later, since links are only added here. If none was found, v is
+        # an arbitrary client, and the link stays as it is.
+        graph = _tie(graph, u, v, _row(graph, u, senders)[v] | found, senders)
+        return graph, _less(lack, u, v, found), stuck.at[u].set(stuck[u] | ~found), k + 1
 
     def repair(state: _Draw) -> _Draw:
-        graph, _, k = state
+        graph, lack, stuck, k = state
         key_u, key_v, key_a, key_b = jax.random.split(jax.random.fold_in(key_repair, k), 4)
-        lacks = lack(graph)
-        u = _one_of(key_u, lacks > 0)
-        v = _one_of(key_v, (lacks - (jnp.arange(num_clients) == u)) > 0)
-        a = _one_of(key_a, mutual[u] & ~graph[u] & (jnp.arange(num_clients) != v))
-        b = _one_of(key_b, graph[a])
-        new_a, new_b = mutual[u, a] & ~graph[u, a], mutual[v, b] & ~graph[v, b]
-        ok = new_a & new_b & graph[a, b] & (a != v) & (b != u)
-        changed = _tie(_tie(_tie(graph, a, b, jnp.bool_(False)), u, a, jnp.bool_(True)), v, b, jnp.bool_(True))
-        return jnp.where(ok, changed, graph), state[1], k + 1
+        u = _one_of(key_u, lack > 0)
+        v = _one_of(key_v, (lack - (jnp.arange(num_clients) == u)) > 0)
+        of_u = _row(mutual, u, senders) & ~_row(graph, u, senders)
+        a = _one_of(key_a, of_u & (jnp.arange(num_clients) != v))
+        of_a = _row(graph, a, senders)
+        b = _one_of(key_b, of_a)
+        new_b = (_row(mutual, v, senders) & ~_row(graph, v, senders))[b]
+        ok = of_u[a] & new_b & of_a[b] & (a != v) & (b != u)
+        for i, j, value in ((a, b, False), (u, a, True), (v, b, True)):
+            graph = _tie(graph, i, j, jnp.where(ok, value, _row(graph, i, senders)[j]), senders)
+        return graph, _less(lack, u, v, ok), stuck, k + 1
 
-    start = jnp.zeros_like(mutual), jnp.zeros(num_clients, bool), jnp.int32(0)
-    graph, _, _ = jax.lax.while_loop(lambda s: jnp.any((lack(s[0]) > 0) & ~s[1]), add, start)
-    unfinished = lambda s: (s[2] < 4 * num_clients) & (jnp.sum(lack(s[0])) > 1)  # noqa: E731
-    return jax.lax.while_loop(unfinished, repair, (graph, start[1], jnp.int32(0)))[0]
+    start = jnp.zeros_like(mutual), wanted, jnp.zeros(num_clients, bool), jnp.int32(0)
+    graph, lack, stuck, _ = jax.lax.while_loop(lambda s: jnp.any((s[1] > 0) & ~s[2]), add, start)
+    unfinished = lambda s: (s[3] < 4 * num_clients) & (jnp.sum(s[1]) > 1)  # noqa: E731
+    return jax.lax.while_loop(unfinished, repair, (graph, lack, stuck, jnp.int32(0)))[0]
+
+
+def _less(lack: jax.Array, u: jax.Array, v: jax.Array, found: jax.Array) -> jax.Array:
+    """Count a new link of two clients; they may be the same one in a repair, which then lacks two links."""
+    more = found.astype(lack.dtype)
+    return lack.at[u].add(-more).at[v].add(-more)

@@ -163,11 +163,12 @@ def find(
         return Relays(gives, jnp.where(gives, partner, me), takes, jnp.where(takes, partner, me))
 
     rows = Search(*(jnp.asarray(field)[:, None] if jnp.ndim(field) else field for field in search))
-    i = lambda x: x[:, None]  # noqa: E731
-    up = links.adjacency.T & upload_relay(slot, rows, i(last), i(following), following)
-    down = links.adjacency & download_relay(slot, rows, i(last), i(following), i(version), last, version)
-    soonest = jnp.argmin(jnp.where(up, following, jnp.iinfo(jnp.int32).max), axis=1).astype(jnp.int32)
-    freshest = jnp.argmax(jnp.where(down, version, jnp.iinfo(jnp.int32).min), axis=1).astype(jnp.int32)
+    i, senders = lambda x: x[:, None], links.senders
+    after, before, latest = (senders.of(x) for x in (following, last, version))
+    up = senders.opposite(links.adjacency) & upload_relay(slot, rows, i(last), i(following), after)
+    down = links.adjacency & download_relay(slot, rows, i(last), i(following), i(version), before, latest)
+    soonest = senders.at(jnp.argmin(jnp.where(up, after, jnp.iinfo(jnp.int32).max), axis=1))
+    freshest = senders.at(jnp.argmax(jnp.where(down, latest, jnp.iinfo(jnp.int32).min), axis=1))
     gives, takes = jnp.any(up, axis=1) & may_give, jnp.any(down, axis=1) & may_take
     return Relays(gives, jnp.where(gives, soonest, me), takes, jnp.where(takes, freshest, me))
 

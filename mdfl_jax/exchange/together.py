@@ -10,18 +10,19 @@ from collections.abc import Callable
 import jax
 
 from mdfl_jax import client_padding, sharding
+from mdfl_jax.senders import Senders
 from mdfl_jax.types import Links
 
 
-def draw_pairs(draw: Callable[[jax.Array], jax.Array], links: Links) -> jax.Array:
+def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
     """Draw some of the links of a round, with the same result on every device.
 
     Args:
-      draw: (adjacency [N, N] bool) -> [N, N] bool, the drawn links.
+      draw: (adjacency [N, K] bool, senders) -> [N, K] bool, the drawn links.
       links: the links of the round.
 
     Returns:
-      [rows, rows] bool; False where a row or a column is a padding row.
+      [rows, rows] bool, or [rows, K] over neighbour lists; False where a row or a column is a padding row.
     """
     return client_padding.among_clients(draw, links)
 

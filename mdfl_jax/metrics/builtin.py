@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.declare import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
 from mdfl_jax.metrics.registry import METRICS, metric
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation, RoundView
-
-
-def _double(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values, np.float64)
-
-
-def _worst_decile(values: np.ndarray) -> Any:
-    return np.sort(_double(values))[: max(len(values) // 10, 1)].mean()
 
 
 def mean_of_known(values: np.ndarray) -> float:
@@ -34,24 +27,13 @@ def _total_bits(words: np.ndarray) -> np.ndarray:
     return total_bits(words)
 
 
-def _jain(values: np.ndarray) -> float:
-    """Compute Jain's fairness index (sum x)^2 / (N sum x^2); NaN if all values are 0.
-
-    It is 1 if all clients have the same accuracy and 1/N if one client has all of it (Jain, Chiu and Hawe, "A
-    quantitative measure of fairness and discrimination", DEC-TR-301, 1984).
-    """
-    doubles = _double(values)
-    squares = len(doubles) * (doubles**2).sum()
-    return float(doubles.sum() ** 2 / squares) if squares else float("nan")
-
-
 _SPREAD = {
-    "min": lambda values: _double(values).min(),
-    "max": lambda values: _double(values).max(),
-    "std": lambda values: _double(values).std(),
-    "variance": lambda values: _double(values).var(),
-    "worst_decile": _worst_decile,
-    "jain": _jain,
+    "min": over_clients.smallest,
+    "max": over_clients.largest,
+    "std": over_clients.deviation,
+    "variance": over_clients.variance,
+    "worst_decile": over_clients.worst_decile,
+    "jain": over_clients.jain,
 }
 
 
@@ -59,19 +41,20 @@ _SPREAD = {
     "accuracy",
     still=HOLDS,
     label="test accuracy",
-    over_clients=lambda values: _double(values).mean(),
+    over_clients=over_clients.mean,
     more=_SPREAD,
     by_group=True,
     summary=False,
+    sampled=True,
 )
 def accuracy(at: "Evaluation") -> Any:
-    """[N] float32, the test accuracy of each client's model, in [0, 1]; NaN if only the global model is evaluated."""
+    """[N] float32, the test accuracy of each client's model, in [0, 1]; NaN if the model is not evaluated."""
     return at.score.accuracy
 
 
-@metric("loss", still=HOLDS, label="test loss", summary=False)
+@metric("loss", still=HOLDS, label="test loss", summary=False, sampled=True)
 def loss(at: "Evaluation") -> Any:
-    """[N] float32, the test loss of each client's model; NaN if only the global model is evaluated."""
+    """[N] float32, the test loss of each client's model; NaN if the model is not evaluated."""
     return at.score.loss
 
 
@@ -186,7 +169,7 @@ def lambda_2(at: "Evaluation") -> Any:
 
     from mdfl_jax.metrics.values import lambda_2
 
-    return jnp.where(at.sums.rounds > 0, lambda_2(at.sums.mix), jnp.nan)
+    return jnp.where(at.sums.rounds > 0, lambda_2(at.sums.mix, at.sums.senders), jnp.nan)
 
 
 @metric(
@@ -205,7 +188,9 @@ def position(at: "Evaluation") -> Any:
 def _packed_links(view: "RoundView") -> Any:
     import jax.numpy as jnp
 
-    return jnp.packbits(view.links.adjacency, axis=1)
+    from mdfl_jax.senders import as_matrix
+
+    return jnp.packbits(as_matrix(view.links.adjacency, view.links.senders), axis=1)
 
 
 @metric(

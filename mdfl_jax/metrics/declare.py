@@ -15,9 +15,11 @@ TABLE, AXIS, CURVE, TARGET = "table", "axis", "curve", "target"  # where the rep
 GROUPS = ("mobile", "other")
 
 
-def mean(values: np.ndarray) -> Any:
-    """Return the mean of all values, computed in double precision."""
-    return values.mean(dtype=np.float64)
+def mean(values: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    """Return the mean of all values, computed in double precision; with weights [N] over the first axis if given."""
+    if weights is None:
+        return values.mean(dtype=np.float64)
+    return np.average(values.astype(np.float64), axis=0, weights=weights).mean()
 
 
 def _itself(values: np.ndarray) -> np.ndarray:
@@ -89,6 +91,10 @@ class Metric:
       on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
         take time.
       needs: the fields of `mdfl_jax.types.Task` that the metric reads and that a task may lack.
+      sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
+        only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
+        get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].
+      of_all: whether measuring evaluates the models of all clients. It is then refused where a sample is evaluated.
     """
 
     name: str
@@ -111,6 +117,8 @@ class Metric:
     scale: float = 1.0
     on_request: bool = False
     needs: tuple[str, ...] = ()
+    sampled: bool = False
+    of_all: bool = False
 
     def __post_init__(self) -> None:
         # A decorated function has these attributes too. The registry reads from them where the metric comes from.
@@ -155,9 +163,20 @@ class Metric:
         """Tell from the values of one run [E, ...] whether an optional metric was not measured (``optional``)."""
         return bool(np.isnan(values if self.by_round else values[0]).all())
 
-    def number(self, values: np.ndarray) -> Any:
-        """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number."""
-        return self.over_clients(values) if self.shape else values
+    def number(self, values: np.ndarray, weights: np.ndarray | None = None) -> Any:
+        """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number.
+
+        Args:
+          values: the values.
+          weights: [N] the weights of the clients, 0 for those that were not evaluated; None: all were.
+        """
+        return self.reduced(self.over_clients, values, weights) if self.shape else values
+
+    def reduced(self, function: Callable[..., Any], values: np.ndarray, weights: np.ndarray | None) -> Any:
+        """Apply ``over_clients`` or a function of ``more`` to the values of one evaluation; see `number`."""
+        if weights is None or not self.sampled:
+            return function(values)
+        return function(values[weights > 0], weights[weights > 0])
 
 
 def record(name: str, each_round: Callable[[Any], Any], still: float, **declared: Any) -> Metric:

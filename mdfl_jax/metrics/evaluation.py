@@ -9,6 +9,7 @@ from mdfl_jax import own_files
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
+from mdfl_jax.senders import ALL_PAIRS, Senders, no_senders
 from mdfl_jax.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
 
 
@@ -52,13 +53,27 @@ class Sums(NamedTuple):
 
     Attributes:
       rounds: [] int32, the number of rounds that were run. Rounds after the stop rule has ended the run do not count.
-      mix: [N, N] float, the mixing matrix of the last round that was run; [0, 0] if N is too large for ``lambda_2``.
+      mix: [N, K] float, the mixing matrix of the last round that was run; [0, 0] if N is too large for ``lambda_2``.
+      senders: the clients for which the K places of ``mix`` stand.
       totals: for each name of a metric with ``each_round``, the sum of its values in these rounds.
     """
 
     rounds: jax.Array
     mix: jax.Array
+    senders: Senders
     totals: dict[str, jax.Array]
+
+
+class Sample(NamedTuple):
+    """Who was evaluated, in a study that evaluates a sample of its clients (`mdfl_jax.metrics.sampling`).
+
+    Attributes:
+      stands_for: [N] float32, the number of clients for which each evaluated client stands; 0 if it is not evaluated.
+      error: [2] float32, the standard errors of the mean accuracy by the samples of clients and of test samples.
+    """
+
+    stands_for: jax.Array
+    error: jax.Array
 
 
 class Evaluation(NamedTuple):
@@ -70,7 +85,8 @@ class Evaluation(NamedTuple):
       clients: the data that each client holds, as the task's ``partition`` returns it.
       models: [N, ...] the models of the clients.
       model: [1, ...] the judged model: the algorithm's global model, or the mean of ``models`` if it has none.
-      score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated.
+      score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated, and for
+        clients that are not in ``sample``.
       model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
       algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
@@ -81,6 +97,7 @@ class Evaluation(NamedTuple):
       sums: sums over the rounds since the last evaluation.
       rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
         (`by_round`).
+      sample: who was evaluated; None in a study that evaluates all clients on all test samples.
     """
 
     task: Task
@@ -100,6 +117,7 @@ class Evaluation(NamedTuple):
     bits: jax.Array
     sums: Sums
     rows: dict[str, jax.Array]
+    sample: Sample | None = None
 
     @property
     def num_clients(self) -> int:
@@ -143,17 +161,22 @@ class Evaluation(NamedTuple):
         return jnp.where(rounds > 0, self.total(name) / jnp.maximum(rounds, 1), jnp.nan)
 
 
-def no_sums(metrics: tuple[Metric, ...], num_clients: int) -> Sums:
+def no_sums(metrics: tuple[Metric, ...], network: Network) -> Sums:
     """Return the sums of no rounds, all zero.
 
     Args:
       metrics: the metrics of the simulation.
-      num_clients: N.
+      network: the network.
     """
-    size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # the matrix is kept only for lambda_2
+    num_clients = network.num_clients
+    if network.lists:
+        shape, senders = (num_clients, network.lists.places), no_senders(num_clients, network.lists.places)
+    else:
+        size = num_clients if num_clients <= LAMBDA_2_LIMIT else 0  # the matrix is kept only for lambda_2
+        shape, senders = (size, size), ALL_PAIRS
     summed = [metric for metric in metrics if metric.each_round and not metric.by_round]
     totals = {metric.name: jnp.zeros(metric.dims(num_clients)) for metric in summed}
-    return Sums(jnp.int32(0), jnp.zeros((size, size)), totals)
+    return Sums(jnp.int32(0), jnp.zeros(shape), senders, totals)
 
 
 def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
@@ -170,7 +193,7 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
     Raises:
       UserError: if the ``each_round`` of a metric returns another shape than the declared one.
     """
-    size = sums.mix.shape[0]
+    rows, columns = sums.mix.shape
     totals = {}
     for metric in metrics:
         if metric.each_round and not metric.by_round:
@@ -179,4 +202,5 @@ def add_round(metrics: tuple[Metric, ...], sums: Sums, view: RoundView) -> Sums:
                 said = f"is declared of shape {total.shape} and each_round gives {value.shape}"
                 raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.each_round))
             totals[metric.name] = total + value
-    return Sums(sums.rounds + 1, view.links.mix[:size, :size].astype(sums.mix.dtype), totals)
+    mix, senders = view.links.mix[:rows, :columns].astype(sums.mix.dtype), view.links.senders
+    return Sums(sums.rounds + 1, mix, senders, totals)

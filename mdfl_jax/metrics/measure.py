@@ -10,9 +10,10 @@ from mdfl_jax.client_padding import first
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.message_bits import words
 from mdfl_jax.metrics.declare import Metric
-from mdfl_jax.metrics.evaluation import Evaluation, Sums
+from mdfl_jax.metrics.evaluation import Evaluation, Sample, Sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.records import Rows
+from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, sampled_scores
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.parts import Carry, Parts
 from mdfl_jax.types import ClientParams, Score
@@ -60,15 +61,43 @@ def scores(
     return task.evaluate(data, clients, params), of_one
 
 
-def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, rows: Rows, alike: bool = False) -> Metrics:
+def _scores_or_sample(
+    parts: Parts, data: Any, key: jax.Array, carry: Carry, params: ClientParams, one: ClientParams
+) -> tuple[Score, Score, Sample]:
+    """Evaluate a sample of the clients, or after the last round all of them, and the judged model in any case."""
+    task, clients = parts.task, carry.clients
+    is_mobile = parts.network.places(carry.network).is_mobile
+
+    def whole() -> tuple[Score, Sample]:
+        return task.evaluate(data, clients, params), everyone(task.num_clients)
+
+    def sampled() -> tuple[Score, Sample]:
+        return sampled_scores(parts, data, clients, params, is_mobile, key)
+
+    score, sample = jax.lax.cond(in_any_run(carry.round >= parts.schedule.rounds), whole, sampled)
+    return score, task.evaluate(data, clients, one), sample
+
+
+def measure(
+    parts: Parts,
+    data: Any,
+    key: jax.Array,
+    carry: Carry,
+    sums: Sums,
+    rows: Rows,
+    start: bool = False,
+    alike: bool = False,
+) -> Metrics:
     """Evaluate the models of a run and compute all metrics.
 
     Args:
       parts: the parts of the simulation.
       data: the task's data.
+      key: the seed's key, which draws the sample that is evaluated, if only a sample is.
       carry: the state of the run.
       sums: the sums over the rounds since the last evaluation.
       rows: the values of the metrics with one value a round, in the rounds since the last evaluation.
+      start: whether it is the evaluation before the first round, which is never one of a sample.
       alike: whether all models are the same, as before the first round. Then one model is evaluated for all.
 
     Returns:
@@ -78,7 +107,12 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, rows: Rows, alike
       UserError: if the value of a metric does not have the declared shape or a suitable type.
     """
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
-    score, of_one = scores(parts, data, carry.clients, params, one, alike)
+    sample: Sample | None
+    if is_sampled(parts.schedule) and not start:
+        score, of_one, sample = _scores_or_sample(parts, data, key, carry, params, one)
+    else:
+        score, of_one = scores(parts, data, carry.clients, params, one, alike)
+        sample = everyone(parts.task.num_clients) if is_sampled(parts.schedule) else None
     at = Evaluation(
         task=parts.task,
         network=parts.network,
@@ -97,6 +131,7 @@ def measure(parts: Parts, data: Any, carry: Carry, sums: Sums, rows: Rows, alike
         bits=words(carry.bits),
         sums=sums,
         rows=rows,
+        sample=sample,
     )
     values = {metric.name: _value(metric, at, may_stop=carry.stop_state is not None) for metric in parts.metrics}
     return Metrics(parts.metrics, {"round": carry.round} | values)

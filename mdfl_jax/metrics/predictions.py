@@ -80,6 +80,7 @@ def class_accuracy(at: "Evaluation") -> Any:
     label="personal accuracy (%)",
     **_SHARES,
     needs=NEEDS,
+    of_all=True,
 )
 def personal_accuracy(at: "Evaluation") -> Any:
     """[N] float32, the accuracy of each client's model on test samples with the client's own distribution of labels.
@@ -102,6 +103,7 @@ def personal_accuracy(at: "Evaluation") -> Any:
     label="accuracy on own test samples (%)",
     **_SHARES,
     needs=("local_accuracy",),
+    of_all=True,
 )
 def local_accuracy(at: "Evaluation") -> Any:
     """[N] float32, the accuracy of each client's model on the test samples of its own natural owners.

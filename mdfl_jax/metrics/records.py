@@ -1,8 +1,8 @@
 """The metrics with one value a round: their rows, and which of the records of the rounds a simulation keeps.
 
 A record (`Metric.record`) tells where clients are and what happens between them, for maps and statistics of contacts.
-Records cost memory in proportion to the rounds, so they are kept only for at most `RECORD_LIMIT` clients and up to a
-given size.
+Records cost memory in proportion to the rounds, so they are kept only up to a given size. Of more than `RECORD_LIMIT`
+clients only those of one byte a client and round are kept, such as who is present.
 """
 
 import math
@@ -19,7 +19,7 @@ from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.types import Network
 
-RECORD_LIMIT = 256  # the largest N; the links of a round take N N / 8 bytes, and the report draws no more clients
+RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
 MIB = 2**20
 
 Rows = dict[str, jax.Array]  # by the name of the metric, [rounds, ...]
@@ -29,7 +29,7 @@ class Records(NamedTuple):
     """The records of the rounds of a simulation, without the positions.
 
     Attributes:
-      names: the records that the network and the algorithm have.
+      names: the records that the network and the algorithm have; of many clients those that could be kept.
       size: the bytes that they take for one run.
       kept: whether they are kept.
       why: why they are not, as the end of a sentence; "" if they are kept, or if nobody asked for them.
@@ -60,18 +60,25 @@ def choose(
       (the metrics, those with rows, what is known of the records).
     """
     others = [metric for metric in metrics if metric.record and metric.name != "position"]
-    size = sum(rounds * math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.dtype).itemsize for metric in others)
+    few = [metric for metric in others if num_clients <= RECORD_LIMIT or _bytes(metric, num_clients) <= num_clients]
+    asked = few or others
+    size = rounds * sum(_bytes(metric, num_clients) for metric in asked)
     why = ""
-    if positions and limit_mib and num_clients > RECORD_LIMIT:
+    if positions and limit_mib and not few:
         why = f"are recorded of at most {RECORD_LIMIT} clients, and there are {num_clients:,}"
     elif positions and 0 < limit_mib * MIB < size:
         why = f"would take {size / MIB:,.1f} MiB of a run, and engine.record_mib is {limit_mib:g}"
     kept = positions and limit_mib > 0 and not why
-    measured = tuple(metric for metric in metrics if kept or metric not in others)
+    measured = tuple(metric for metric in metrics if metric not in others or (kept and metric in few))
     with_rows = tuple(
         metric for metric in measured if metric.by_round and metric.each_round and (positions or not metric.record)
     )
-    return measured, with_rows, Records(tuple(metric.name for metric in others), size, kept, why)
+    return measured, with_rows, Records(tuple(metric.name for metric in asked), size, kept, why)
+
+
+def _bytes(metric: Metric, num_clients: int) -> int:
+    """Compute the bytes of a record in a round of one run."""
+    return math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.dtype).itemsize
 
 
 def _value(metric: Metric, view: RoundView, num_clients: int) -> jax.Array:

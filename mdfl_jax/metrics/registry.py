@@ -127,3 +127,9 @@ def of_inner(network: Any, state_of: Callable[[Any], Any], params_of: Callable[[
         return dataclasses.replace(own, measure=lambda at: own.measure(see(at)), each_round=own_rounds)
 
     return tuple(map(inside, network.metrics))
+
+
+def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
+    """Make what is known of an inner network's neighbour lists (`mdfl_jax.types.Lists`) usable for an outer network."""
+    needed = network.lists and network.lists.needed
+    return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.batch_statistics import trained
+from mdfl_jax.metrics import spectrum
+from mdfl_jax.senders import ALL_PAIRS, Senders, as_matrix
 from mdfl_jax.types import ClientParams, Links
 
 LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
@@ -30,19 +32,25 @@ def num_neighbours(links: Links) -> jax.Array:
     return (links.partner != jnp.arange(links.partner.shape[0])).astype(jnp.int32)
 
 
-def lambda_2(mix: jax.Array) -> jax.Array:
+def lambda_2(mix: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute the second largest eigenvalue of W^T W (MADFL III-A).
 
     Args:
-      mix: the mixing matrix W, [N, N].
+      mix: the mixing matrix W, [N, K].
+      senders: the clients for which the K places stand.
 
     Returns:
-      [] float; 1 on a disconnected graph, 0 for N = 1, NaN for N = 0 or N above `LAMBDA_2_LIMIT`.
+      [] float; 1 on a disconnected graph, 0 for N = 1. A matrix with N = 0 or N above `LAMBDA_2_LIMIT` gives NaN;
+      neighbour lists give a value for every N, above this limit by `mdfl_jax.metrics.spectrum`.
 
     >>> float(lambda_2(jnp.eye(3)))
     1.0
     """
     num_clients = mix.shape[0]
+    if senders.ids is not None:
+        if num_clients > LAMBDA_2_LIMIT:
+            return spectrum.lambda_2(mix, senders)
+        mix = as_matrix(mix, senders)
     if not 0 < num_clients <= LAMBDA_2_LIMIT:
         return jnp.float32(jnp.nan)
     if num_clients == 1:

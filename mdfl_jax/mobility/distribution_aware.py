@@ -3,32 +3,17 @@
 Under DAM every grid point may be a destination, under DCM only the cluster centres of the static clients.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
-from mdfl_jax.mobility.clustering import centre_places, cluster_centres
+from mdfl_jax.mobility.clustering import centre_places, centres_of
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, nearest_within, sample_index
+from mdfl_jax.mobility.label_histograms import SMALLEST_DISTANCE, counts_in_range, counts_of, distances, histograms
 from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rejection import list_candidates, try_to_draw
 from mdfl_jax.mobility.rule import Mobility
-
-
-def counts_in_range(
-    static_position: jax.Array, static_counts: jax.Array, grid: jax.Array, radius: jax.Array | float
-) -> jax.Array:
-    """Sums the label counts of the static clients within range of each grid point (numerator of MADFL eq. 9).
-
-    Args:
-      static_position: [Ns, 2] places of the static clients, in grid units.
-      static_counts: [Ns, C] label counts of the static clients.
-      grid: [L, 2] grid points.
-      radius: communication radius Rc, in grid units.
-
-    Returns:
-      [L, C] float32 label counts.
-    """
-    near = within(grid, static_position, radius)
-    return jnp.matmul(near.astype(jnp.float32), static_counts.astype(jnp.float32), precision="highest")
 
 
 def probabilities_from_counts(
@@ -49,13 +34,21 @@ def probabilities_from_counts(
       distance between the label histogram at the candidate and the one at ``location``. Where all these distances are
       zero, the probabilities are uniform over the candidates.
     """
-    counts = counts_near + own_counts.astype(jnp.float32)
-    total = jnp.sum(counts, axis=1, keepdims=True)
-    histogram = counts / jnp.maximum(total, 1.0)  # counts are whole numbers, so an empty histogram stays zero
-    difference = histogram - histogram[location]
-    distance = jnp.sqrt(jnp.sum(difference * difference, axis=1))
-    # Equal histograms of unequal counts may differ by rounding (1/1 and 3/3 do, once compiled). Their distance is zero.
-    distance = jnp.where(candidates & (distance > 1e-6), distance, 0.0)
+    histogram = histograms(counts_near, own_counts)
+    return probabilities_of(distances(histogram, histogram[location]), candidates)
+
+
+def probabilities_of(distance: jax.Array, candidates: jax.Array) -> jax.Array:
+    """Computes destination probabilities from distances of label histograms (MADFL eqs. 11 and 13).
+
+    Args:
+      distance: [L] distances from the histogram at the client's place (`mdfl_jax.mobility.label_histograms`).
+      candidates: [L] bool, the grid points that may be chosen.
+
+    Returns:
+      [L] probabilities, as of `probabilities_from_counts`.
+    """
+    distance = jnp.where(candidates & (distance > SMALLEST_DISTANCE), distance, 0.0)
     weight = jnp.where(jnp.any(distance > 0), distance, candidates.astype(jnp.float32))
     return weight / jnp.maximum(jnp.sum(weight), jnp.finfo(jnp.float32).tiny)
 
@@ -117,9 +110,25 @@ def move_by_distribution(
     return client._replace(location=location, destination=destination)
 
 
-def _counts_near(world: GridWorld) -> jax.Array:
-    static_counts = jnp.where(world.is_mobile[:, None], 0, world.label_counts)
-    return counts_in_range(world.grid[world.start], static_counts, world.grid, world.radius)
+def quickly(
+    world: GridWorld, plan: tuple[jax.Array, jax.Array]
+) -> Callable[[jax.Array, GridClient, jax.Array], tuple[GridClient, jax.Array]]:
+    """Makes the quick form of `move_by_distribution`, which `mdfl_jax.mobility.grid.grid_mobility` explains.
+
+    Args:
+      world: the grid world.
+      plan: as for `move_by_distribution`.
+    """
+    listed = list_candidates(*plan)
+
+    def move(key: jax.Array, client: GridClient, tries: jax.Array) -> tuple[GridClient, jax.Array]:
+        keeps = (client.location != client.destination) | (listed.num_near + listed.num_bare == 0)
+        drawn, accepted = try_to_draw(key, client, listed, jnp.where(keeps, 0, tries))
+        destination = jnp.where(keeps, client.destination, drawn)
+        location = nearest_within(world, client.location, destination)
+        return client._replace(location=location, destination=destination), keeps | accepted
+
+    return move
 
 
 @MOBILITIES.register("dam")
@@ -128,9 +137,9 @@ def dam() -> Mobility:
 
     def prepare(key: jax.Array, world: GridWorld) -> tuple[jax.Array, jax.Array]:
         del key
-        return _counts_near(world), jnp.ones(world.grid.shape[0], bool)
+        return counts_of(world, ~world.is_mobile), jnp.ones(world.grid.shape[0], bool)
 
-    return grid_mobility(move_by_distribution, prepare)
+    return grid_mobility(move_by_distribution, prepare, quick=quickly)
 
 
 @MOBILITIES.register("dcm")
@@ -141,11 +150,9 @@ def dcm() -> Mobility:
     """
 
     def prepare(key: jax.Array, world: GridWorld) -> tuple[jax.Array, jax.Array]:
-        static_position = world.grid[world.start]
-        centres = cluster_centres(key, world.grid, static_position, world.radius, present=~world.is_mobile)
-        return _counts_near(world), centres
+        return counts_of(world, ~world.is_mobile), centres_of(world, key, ~world.is_mobile)
 
     def centres(world: GridWorld, plan: tuple[jax.Array, jax.Array]) -> jax.Array:
         return centre_places(world, plan[1].astype(jnp.int32))
 
-    return grid_mobility(move_by_distribution, prepare, centres)
+    return grid_mobility(move_by_distribution, prepare, centres, quickly)

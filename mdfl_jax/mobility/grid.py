@@ -14,12 +14,13 @@ import jax.numpy as jnp
 
 from mdfl_jax import contract
 from mdfl_jax.geometry import squared_reach, within
+from mdfl_jax.mobility import many
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.rng import per_client
 from mdfl_jax.rows import where_rows
-from mdfl_jax.target import backend
 
-LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU computes together
+Move = Callable[[jax.Array, "GridClient", "GridWorld", Any], "GridClient"]
+Quick = Callable[["GridWorld", Any], Callable[[jax.Array, "GridClient", jax.Array], tuple["GridClient", jax.Array]]]
 
 
 class GridWorld(NamedTuple):
@@ -177,19 +178,6 @@ def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
     return jnp.where(jnp.any(beyond), jnp.argmax(beyond), last).astype(jnp.int32)
 
 
-def _over_clients(
-    move: Callable[..., GridClient], world: GridWorld, keys: jax.Array, clients: GridClient
-) -> GridClient:
-    """Moves all clients together, or one after the other where a CPU would need too many grid points at once.
-
-    One after the other, a client that has not yet reached its destination skips the draw in its ``cond``, and the
-    memory does not grow with N * G * G.
-    """
-    if backend() == "cpu" and world.start.shape[0] * world.grid.shape[0] > LARGEST_AT_ONCE:
-        return jax.lax.map(lambda args: move(*args), (keys, clients))
-    return jax.vmap(move)(keys, clients)
-
-
 def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> GridClient:
     """Returns all clients after a round: the mobile ones from ``moved``, the others from ``before``."""
     return where_rows(world.is_mobile, moved, before)
@@ -202,9 +190,10 @@ def heading(world: GridWorld, clients: GridClient) -> jax.Array:
 
 
 def grid_mobility(
-    move: Callable[[jax.Array, GridClient, GridWorld, Any], GridClient],
+    move: Move,
     prepare: Callable[[jax.Array, GridWorld], Any] = lambda key, world: None,
     centres: Callable[[GridWorld, Any], jax.Array] | None = None,
+    quick: Quick | None = None,
 ) -> Mobility:
     """Makes the movement of all clients from a rule for one client.
 
@@ -212,6 +201,10 @@ def grid_mobility(
       move: (key, client, world, plan) -> client, for ONE client. Only mobile clients are moved.
       prepare: (key, world) -> plan, called once before the first round.
       centres: (world, plan) -> the cluster centres [N, 2], as in `mdfl_jax.mobility.rule.Mobility`.
+      quick: (world, plan) -> (key, client, tries) -> (client, settled), a form of ``move`` for ONE client that makes no
+        array of L numbers, for worlds of many clients. It may leave a client unsettled, and ``move`` then moves this
+        client from where it was. Given that it settles a client, its draw must have the law of ``move``. Where
+        ``tries`` is 0 it must not draw in another way than ``move``. None: the rule has no such form.
 
     Returns:
       The mobility rule, in the world ``grid``.
@@ -224,7 +217,7 @@ def grid_mobility(
     def step(key: jax.Array, world: GridWorld, state: tuple[GridClient, Any]) -> tuple[GridClient, Any]:
         clients, plan = state
         keys = per_client(key, world.start.shape[0])
-        moved = _over_clients(lambda k, client: move(k, client, world, plan), world, keys, clients)
+        moved = many.over_clients(move, quick, world, plan, keys, clients)
         contract.like(move, moved, clients)
         return only_mobile(world, clients, moved), plan
 

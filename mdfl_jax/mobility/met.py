@@ -11,19 +11,25 @@ clients that it meets on the way count from its next destination on. With a shar
 phase does, and the movement after it is exactly DAM or DCM. With ``tell_met``, mobile clients within Rc of each other,
 at their first places or after a move, also tell each other which static clients they know.
 
+Where there are many clients, what they know is kept as bits (`mdfl_jax.mobility.met_many`).
+
 Rc is the network's radius. Radii of single clients and failing links affect the exchange of models, but not who is met.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
-from mdfl_jax.mobility.clustering import centre_places, cluster_centres
-from mdfl_jax.mobility.distribution_aware import counts_in_range, move_by_distribution
+from mdfl_jax.mobility import many, met_many
+from mdfl_jax.mobility.bits import votes_of
+from mdfl_jax.mobility.clustering import centre_places, centres_of
+from mdfl_jax.mobility.distribution_aware import move_by_distribution
 from mdfl_jax.mobility.grid import GridClient, GridWorld, heading, only_mobile
+from mdfl_jax.mobility.knowledge import Centres, Knowledge, met_enough
+from mdfl_jax.mobility.label_histograms import counts_of
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
@@ -38,33 +44,10 @@ class MetNumbers(Numbers):
     tell_met: bool = number(False, "mobile clients in range tell each other whom they met")
 
 
-class Centres(NamedTuple):
-    """The cluster centres of the static clients that each client knows.
-
-    Attributes:
-      chosen: [N, L] bool, the centres as each client last computed them.
-      stale: [N] bool, true where a client has met somebody new since then, or has never computed its centres.
-      ties: data of the key that breaks random ties. All clients share it, so that clients that know the same static
-        clients choose the same centres.
-    """
-
-    chosen: jax.Array
-    stale: jax.Array
-    ties: jax.Array
-
-
-class Knowledge(NamedTuple):
-    """The clients, and which static clients each of them knows.
-
-    Attributes:
-      clients: the clients, as under every rule of the grid.
-      met: [N, N] bool, true where the mobile client i knows the static client j; false elsewhere.
-      centres: the cluster centres, where these are the destinations; None where all grid points are.
-    """
-
-    clients: GridClient
-    met: jax.Array
-    centres: Centres | None
+def is_many(world: GridWorld) -> bool:
+    """Returns whether what is known is kept as bits (`mdfl_jax.mobility.met_many`). Clients move alike either way."""
+    num_clients = world.start.shape[0]
+    return num_clients * max(num_clients, world.grid.shape[0]) > many.LARGEST_AT_ONCE
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
@@ -87,31 +70,18 @@ def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
 
 
 def warmed_up(world: GridWorld, met: jax.Array) -> jax.Array:
-    """Finds the clients that have met enough static clients to end their warm-up.
-
-    Without static clients everybody has met enough.
-
-    Args:
-      world: the grid world.
-      met: [N, N] bool, who knows whom.
-
-    Returns:
-      [N] bool, true where the warm-up is over.
-    """
-    num_static = jnp.sum(~world.is_mobile)
-    share = world.numbers.warm_up_met * num_static * (1 - 1e-6)  # 0.2 * 15 must be 3, not slightly more
-    return jnp.sum(met, axis=1) >= jnp.maximum(share, jnp.minimum(num_static, 1))
+    """Finds the clients whose warm-up is over, [N] bool, from who knows whom, [N, N] bool."""
+    return met_enough(world, jnp.sum(met, axis=1))
 
 
 def known_counts(world: GridWorld, met: jax.Array) -> jax.Array:
     """Sums the label counts near each grid point of the static clients that ONE client knows: [N] bool -> [L, C]."""
-    counts = jnp.where(met[:, None], world.label_counts, 0)
-    return counts_in_range(world.grid[world.start], counts, world.grid, world.radius)
+    return counts_of(world, met)
 
 
 def known_centres(world: GridWorld, key: jax.Array, met: jax.Array) -> jax.Array:
     """Chooses the cluster centres of the static clients that ONE client knows: [N] bool -> [L] bool."""
-    return cluster_centres(key, world.grid, world.grid[world.start], world.radius, present=met)
+    return centres_of(world, key, met)
 
 
 def _move(
@@ -155,6 +125,8 @@ def met_mobility(by_centres: bool) -> Mobility:
     """
 
     def init(key: jax.Array, world: GridWorld) -> Knowledge:
+        if is_many(world):
+            return met_many.init(key, world, by_centres)
         num_clients, places = world.start.shape[0], world.grid.shape[0]
         none = jnp.zeros((num_clients, places), bool)
         return Knowledge(
@@ -164,6 +136,8 @@ def met_mobility(by_centres: bool) -> Mobility:
         )
 
     def step(key: jax.Array, world: GridWorld, state: Knowledge) -> Knowledge:
+        if is_many(world):
+            return met_many.step(key, world, state)
         clients, centres, warm = state.clients, state.centres, warmed_up(world, state.met)
         num_clients = world.start.shape[0]
         candidates = jnp.ones((num_clients, world.grid.shape[0]), bool)
@@ -187,7 +161,10 @@ def met_mobility(by_centres: bool) -> Mobility:
 
     def centres(world: GridWorld, state: Knowledge) -> jax.Array:
         assert state.centres is not None
-        return centre_places(world, jnp.sum(state.centres.chosen & world.is_mobile[:, None], axis=0, dtype=jnp.int32))
+        chosen, mobile = state.centres.chosen, world.is_mobile
+        if is_many(world):
+            return centre_places(world, votes_of(chosen, mobile, world.grid.shape[0]))
+        return centre_places(world, jnp.sum(chosen & mobile[:, None], axis=0, dtype=jnp.int32))
 
     told = centres if by_centres else None
     return Mobility(init, step, position, world="grid", destination=destination, centres=told)

@@ -3,6 +3,7 @@
 import jax
 
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, uniform_within
+from mdfl_jax.mobility.many import always_settled
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 
@@ -27,4 +28,4 @@ def random_movement() -> Mobility:
         del plan
         return random_step(key, client, world)
 
-    return grid_mobility(move)
+    return grid_mobility(move, quick=always_settled(move))

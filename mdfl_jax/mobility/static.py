@@ -3,6 +3,7 @@
 import jax
 
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility
+from mdfl_jax.mobility.many import always_settled
 from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
@@ -16,7 +17,7 @@ def static() -> Mobility:
         del key, world, plan
         return client
 
-    return grid_mobility(move)
+    return grid_mobility(move, quick=always_settled(move))
 
 
 @MOBILITIES.register("static_plane")

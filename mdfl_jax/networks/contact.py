@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import squared_reach, within
+from mdfl_jax.senders import Senders
 
 CONTACTS = ("disc", "swept")
 # Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
@@ -31,6 +32,12 @@ def pair_radius(radius: jax.Array | float) -> jax.Array:
     """
     radius = jnp.asarray(radius)
     return radius if radius.ndim == 0 else jnp.minimum(radius[:, None], radius[None, :])
+
+
+def link_radius(radius: jax.Array | float, senders: Senders, num_clients: int) -> jax.Array:
+    """Compute for each link the distance within which its two clients hear each other, as `pair_radius`: [N, K]."""
+    radii = jnp.broadcast_to(jnp.asarray(radius), (num_clients,))
+    return jnp.minimum(radii[:, None], senders.of(radii))
 
 
 def disc(position: jax.Array, radius: jax.Array | float) -> jax.Array:
@@ -82,15 +89,14 @@ def relative_motion(a: jax.Array, b: jax.Array) -> tuple[jax.Array, Pair, Pair]:
     with the distance moved on the piece, and not with the time since the round began.
 
     Args:
-      a: [6, n] pieces of n clients, as from `segments`.
-      b: [6, m] pieces of m clients.
+      a, b: [6, ...] pieces, as from `segments`, of shapes that broadcast: [6, n, 1] and [6, 1, m] for all pairs.
 
     Returns:
       (the length of the common time, negative where there is none; the relative place (x, y) at its beginning; the
-      relative velocity (x, y)), all [n, m].
+      relative velocity (x, y)), all of the broadcast shape.
     """
-    begin_a, end_a, x_a, y_a, vx_a, vy_a = a[:, :, None]
-    begin_b, end_b, x_b, y_b, vx_b, vy_b = b[:, None, :]
+    begin_a, end_a, x_a, y_a, vx_a, vy_a = a
+    begin_b, end_b, x_b, y_b, vx_b, vy_b = b
     first = jnp.maximum(begin_a, begin_b)
     lasts = jnp.minimum(end_a, end_b) - first
     x = (x_a + vx_a * (first - begin_a)) - (x_b + vx_b * (first - begin_b))
@@ -102,11 +108,10 @@ def closest_on(a: jax.Array, b: jax.Array) -> jax.Array:
     """Compute the smallest squared distances between two sets of straight pieces.
 
     Args:
-      a: [6, n] pieces of n clients, as from `segments`.
-      b: [6, m] pieces of m clients.
+      a, b: [6, ...] pieces, as in `relative_motion`.
 
     Returns:
-      [n, m]; ``inf`` where two pieces have no common time.
+      The squared distances, of the broadcast shape; ``inf`` where two pieces have no common time.
     """
     lasts, (x, y), (vx, vy) = relative_motion(a, b)
     squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
@@ -123,18 +128,18 @@ def over_pieces(
     pieces: jax.Array,
     used: jax.Array,
 ) -> jax.Array:
-    """Combine a value of n clients and m clients over all pairs of their pieces.
+    """Combine a value of pairs of clients over all pairs of their pieces.
 
     Args:
-      of_pair: (pieces [6, n], pieces [6, m]) -> [n, m], as `closest_on`.
+      of_pair: (pieces [6, ...], pieces [6, ...]) -> the value of pairs of pieces, as `closest_on`.
       combine: adds the value of one more pair to the result so far, for example a minimum or a sum.
       start: the result of no pairs.
-      rows: [P, 6, n] pieces of the n clients, as from `segments`.
-      pieces: [P, 6, m] pieces of the m clients.
+      rows, pieces: [P, 6, ...] pieces of clients, as from `segments`, of shapes that broadcast: [P, 6, n, 1] and
+        [P, 6, 1, m] for all pairs of n and m clients.
       used: [] int32, how many of the P pieces are used.
 
     Returns:
-      [n, m].
+      The combined values, of the broadcast shape without the first two axes.
     """
 
     def pair(p: jax.Array) -> Pair:
@@ -146,13 +151,45 @@ def over_pieces(
 
     # The loop carries the next two pieces. So they are read once, and not again for every pair of clients, which is six
     # times faster on a CPU.
-    none = jnp.full((rows.shape[2], pieces.shape[2]), start, pieces.dtype)
+    none = jnp.full(jnp.broadcast_shapes(rows.shape[2:], pieces.shape[2:]), start, pieces.dtype)
     return jax.lax.fori_loop(0, used * used, with_pair, (none, pair(jnp.int32(0))))[0]
 
 
 def closest_of_rows(rows: jax.Array, pieces: jax.Array, used: jax.Array) -> jax.Array:
-    """Compute the smallest squared distances of n clients to m clients over all pairs of pieces, as `over_pieces`."""
-    return over_pieces(closest_on, jnp.minimum, jnp.inf, rows, pieces, used)
+    """Compute the smallest squared distances of n clients to m clients: [P, 6, n] and [P, 6, m] pieces -> [n, m]."""
+    return over_pieces(closest_on, jnp.minimum, jnp.inf, rows[..., None], pieces[:, :, None], used)
+
+
+def over_links(
+    of_pair: Callable[..., jax.Array],
+    combine: Callable[[jax.Array, jax.Array], jax.Array],
+    start: float,
+    path: tuple[jax.Array, jax.Array],
+    ids: jax.Array,
+    values: jax.Array,
+) -> jax.Array:
+    """Combine a value of the links of neighbour lists over all pairs of pieces of the two clients' movement.
+
+    Args:
+      of_pair: (pieces [6, ...], pieces [6, ...], values [...]) -> the value of pairs of pieces.
+      combine, start: as in `over_pieces`.
+      path: the times [N, K] and points [N, K, 2] of the movement, as in `swept`.
+      ids: [N, D] int32, the sender at each place (`mdfl_jax.senders.Senders`).
+      values: [N, D] a number of each link, for example the radius within which the two clients hear each other.
+
+    Returns:
+      [N, D].
+    """
+    pieces, used = segments(*path)
+    rows = jnp.moveaxis(row_blocks(ids.T, ROWS), -1, 1), jnp.moveaxis(row_blocks(values.T, ROWS), -1, 1)
+
+    def of_block(block: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        mine, (sender, value) = block[0], block[1:]
+        pair = lambda a, b: of_pair(a, b, value)  # noqa: E731
+        return over_pieces(pair, combine, start, mine[..., None], pieces[:, :, sender], used)
+
+    found = jax.lax.map(of_block, (row_blocks(pieces, ROWS), *rows))
+    return found.reshape(-1, ids.shape[1])[: ids.shape[0]]
 
 
 def row_blocks(values: jax.Array, size: int) -> jax.Array:

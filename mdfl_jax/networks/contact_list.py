@@ -52,21 +52,26 @@ def contact_list(table: ContactTable, at_end: str = "hold") -> ContactList:
     )
 
 
-def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
+def pairs_at(links: ContactList, round_index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Read the links of one round from a contact list.
 
     Args:
       links: the contact list.
       round_index: [] int32.
-      num_clients: N.
 
     Returns:
-      [N, N] bool; [i, j] is true where i hears j. There are no self loops.
+      (receivers, senders, whether the pair is a link of this round), all [most].
     """
     edges, offsets, slots = (jnp.asarray(column) for column in links[:3])
     rounds = offsets.shape[0] - 1
     k = jnp.where(links.repeats, jnp.mod(round_index, rounds), jnp.minimum(round_index, rounds - 1))
     pair = edges[offsets[k] + slots]
+    return pair[:, 0], pair[:, 1], slots < offsets[k + 1] - offsets[k]
+
+
+def links_at(links: ContactList, round_index: jax.Array, num_clients: int) -> jax.Array:
+    """Return the links of one round of a contact list, [N, N] bool; [i, j] is true where i hears j. No self loops."""
+    receiver, sender, real = pairs_at(links, round_index)
     # The entries of the slice after the round's links get an index out of range, and the scatter drops them.
-    receiver = jnp.where(slots < offsets[k + 1] - offsets[k], pair[:, 0], num_clients)
-    return jnp.zeros((num_clients, num_clients), bool).at[receiver, pair[:, 1]].set(True, mode="drop")
+    receiver = jnp.where(real, receiver, num_clients)
+    return jnp.zeros((num_clients, num_clients), bool).at[receiver, sender].set(True, mode="drop")

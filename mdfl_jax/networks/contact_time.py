@@ -10,7 +10,17 @@ import jax.numpy as jnp
 
 from mdfl_jax.geometry import squared_reach
 from mdfl_jax.mobility.rule import Path
-from mdfl_jax.networks.contact import ROWS, over_pieces, pair_radius, relative_motion, row_blocks, segments
+from mdfl_jax.networks.contact import (
+    ROWS,
+    link_radius,
+    over_links,
+    over_pieces,
+    pair_radius,
+    relative_motion,
+    row_blocks,
+    segments,
+)
+from mdfl_jax.senders import ALL_PAIRS, Senders, in_use
 
 
 def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
@@ -21,12 +31,11 @@ def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
     of the two pieces counts. Two pieces without relative motion are within the distance all the time, or never.
 
     Args:
-      a: [6, n] pieces of n clients, as from `mdfl_jax.networks.contact.segments`.
-      b: [6, m] pieces of m clients.
-      squared_radius: R^2, [] or [n, m].
+      a, b: [6, ...] pieces, as from `mdfl_jax.networks.contact.segments`, of shapes that broadcast.
+      squared_radius: R^2, of a shape that broadcasts with them.
 
     Returns:
-      [n, m] durations in the unit of the pieces' times, at least 0.
+      Durations of the broadcast shape, in the unit of the pieces' times, at least 0.
     """
     lasts, (x, y), (vx, vy) = relative_motion(a, b)
     squared_speed = jnp.maximum(vx * vx + vy * vy, jnp.finfo(x.dtype).tiny)
@@ -38,16 +47,19 @@ def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:
     return jnp.where(inside >= 0, jnp.maximum(end - begin, 0), 0)
 
 
-def contact_time(times: jax.Array, points: jax.Array, radius: jax.Array | float) -> jax.Array:
+def contact_time(
+    times: jax.Array, points: jax.Array, radius: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Compute for how long every two clients are within a radius of each other during their movement.
 
     Args:
       times: [N, K] non-decreasing, as in `mdfl_jax.networks.contact.swept`.
       points: [N, K, 2] places at those times, in the unit of the radius. Two places at one time are a jump.
       radius: communication radius, one for all clients or [N]; the smaller of two radii counts.
+      senders: the clients for which the places stand; only their durations are computed.
 
     Returns:
-      [N, N] durations in the unit of ``times``, exactly symmetric; 0 on the diagonal.
+      [N, K] durations in the unit of ``times``, exactly symmetric; 0 for a client and itself.
 
     >>> times = jnp.array([[0.0, 1.0], [0.0, 1.0]])
     >>> points = jnp.array([[[0.0, 0.0], [10.0, 0.0]], [[10.0, 0.0], [0.0, 0.0]]])  # they approach at the speed 20
@@ -55,13 +67,17 @@ def contact_time(times: jax.Array, points: jax.Array, radius: jax.Array | float)
     0.1
     """
     num_clients = times.shape[0]
+    if senders.ids is not None:
+        limit = squared_reach(link_radius(radius, senders, num_clients), points.dtype)
+        lasted = over_links(time_on, jnp.add, 0.0, (times, points), senders.ids, limit)
+        return jnp.where(in_use(senders, num_clients), (lasted + senders.opposite(lasted)) / 2, 0)
     pieces, used = segments(times, points)
     reach = jnp.broadcast_to(squared_reach(pair_radius(radius), points.dtype), (num_clients, num_clients))
 
     def of_block(block: tuple[jax.Array, jax.Array]) -> jax.Array:
         rows, squared_radius = block
         near = lambda a, b: time_on(a, b, squared_radius.T)  # noqa: E731
-        return over_pieces(near, jnp.add, 0.0, rows, pieces, used)
+        return over_pieces(near, jnp.add, 0.0, rows[..., None], pieces[:, :, None], used)
 
     blocks = jax.lax.map(of_block, (row_blocks(pieces, ROWS), row_blocks(reach, ROWS)))
     found = blocks.reshape(-1, num_clients)[:num_clients]
@@ -70,19 +86,24 @@ def contact_time(times: jax.Array, points: jax.Array, radius: jax.Array | float)
 
 
 def seconds_in_contact(
-    contact: jax.Array, path: Path | None, radius: jax.Array, seconds: jax.Array | float
+    contact: jax.Array,
+    path: Path | None,
+    radius: jax.Array,
+    seconds: jax.Array | float,
+    senders: Senders = ALL_PAIRS,
 ) -> jax.Array:
     """Compute the seconds of contact of every two clients in a round.
 
     Args:
-      contact: [N, N] bool, the contacts of the round.
+      contact: [N, K] bool, the contacts of the round.
       path: the paths of the movement by which contact is judged (``swept``), with times as shares of the round. None
         means that contact is judged at the beginning of the round (``disc``); then it lasts for the whole round.
       radius: [N] communication radii.
       seconds: [] the duration of the movement of a round, in seconds.
+      senders: the clients for which the places stand.
 
     Returns:
-      [N, N] float32 seconds; 0 where there is no contact.
+      [N, K] float32 seconds; 0 where there is no contact.
     """
-    share = 1.0 if path is None else contact_time(*path, radius)
+    share = 1.0 if path is None else contact_time(*path, radius, senders)
     return jnp.where(contact, jnp.asarray(seconds, jnp.float32) * share, 0)

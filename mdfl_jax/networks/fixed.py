@@ -18,7 +18,8 @@ from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import surviving
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.senders import ALL_PAIRS, Senders, from_pairs, heard_from
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Lists, Network, Places
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 
@@ -27,7 +28,8 @@ class GraphState(NamedTuple):
     """The state of a network of a graph.
 
     Attributes:
-      drawn: what the graph has drawn for this seed (`Graph.draw`); None where nothing is drawn.
+      drawn: what the graph has drawn for this seed (`Graph.draw`), or its links as neighbour lists; None where nothing
+        is drawn.
       places: the clients' places on the unit circle, which only maps use.
       filtered: the state of the link filter; None without one.
     """
@@ -37,17 +39,42 @@ class GraphState(NamedTuple):
     filtered: Any = None
 
 
-def _init(graph: Graph, num_clients: int, link_filter: LinkFilter | None = None) -> Any:
+def _places(graph: Graph, num_clients: int) -> int:
+    """Return K of the neighbour lists of a graph: all that a client may hear or be heard by, and the client itself."""
+    assert graph.heard is not None
+    return (2 if graph.directed else 1) * graph.heard(jnp.int32(0), num_clients).shape[1] + 1
+
+
+def _listed(graph: Graph, round_index: jax.Array, num_clients: int, places: int) -> tuple[Senders, jax.Array]:
+    """Return the links of a graph in a round as neighbour lists: the senders, and who hears whom [N, K] bool."""
+    assert graph.heard is not None
+    heard = graph.heard(round_index, num_clients)
+    receiver, real = jax.lax.broadcasted_iota(jnp.int32, heard.shape, 0).ravel(), jnp.ones(heard.size, bool)
+    senders = from_pairs(receiver, heard.ravel(), real, num_clients, places)
+    return senders, heard_from(senders, receiver, heard.ravel(), real)
+
+
+def _init(graph: Graph, num_clients: int, link_filter: LinkFilter | None = None, places: int = 0) -> Any:
     def init(params: GraphParams, key: jax.Array, clients: Clients) -> GraphState:
         world = on_circle(num_clients)
-        drawn = graph.draw(params, stream(key, "placement"), num_clients)
-        filtered = link_filter.init(params.link_filter, key, clients) if link_filter else None
+        if places:
+            drawn = _listed(graph, jnp.int32(0), num_clients, places) if graph.fixed else None
+        else:
+            drawn = graph.draw(params, stream(key, "placement"), num_clients)
+        filtered = link_filter.init(params.link_filter, key, clients, places or num_clients) if link_filter else None
         return GraphState(drawn, Places(world.start, jnp.zeros(num_clients), world.is_mobile), filtered)
 
     return init
 
 
-def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool, link_filter: LinkFilter | None) -> Network:
+def _weighed(
+    graph: Graph,
+    num_clients: int,
+    weights: str,
+    links_fail: bool,
+    link_filter: LinkFilter | None,
+    places: int = 0,
+) -> Network:
     """Make the network of a graph whose weights come from a rule of `MIXINGS`."""
     if link_filter and link_filter.needs_seconds:
         raise UserError("a graph knows no contact durations")
@@ -60,26 +87,31 @@ def _weighed(graph: Graph, num_clients: int, weights: str, links_fail: bool, lin
     def step(
         params: GraphParams, key: jax.Array, round_index: jax.Array, state: GraphState, clients: Clients
     ) -> tuple[GraphState, Links]:
-        contact = graph.at(state.drawn if params.matrices is None else params.matrices, round_index, num_clients)
-        contract.arrays(graph.draw, contact, (num_clients, num_clients), bool)
+        if places:
+            senders, contact = state.drawn or _listed(graph, round_index, num_clients, places)
+        else:
+            drawn = state.drawn if params.matrices is None else params.matrices
+            senders, contact = ALL_PAIRS, graph.at(drawn, round_index, num_clients)
+            contract.arrays(graph.draw, contact, (num_clients, num_clients), bool)
         if link_filter:
-            contact, filtered = link_filter.step(params.link_filter, state.filtered, contact, None)
+            contact, filtered = link_filter.step(params.link_filter, state.filtered, contact, None, senders)
             state = state._replace(filtered=filtered)
         adjacency = contact
         if links_fail:
-            adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure)
+            adjacency = surviving(stream_at(key, "link", round_index), contact, params.link_failure, senders)
         at_rest, everywhere = jnp.zeros(num_clients), jnp.array(jnp.inf)
-        inputs = MixingInputs(
-            adjacency, contact, clients.num_samples, at_rest, everywhere, (params.mixing or own).typed()
-        )
-        return state, Links(adjacency, contract.arrays(weigh, weigh(inputs), adjacency.shape, float))
+        numbers = (params.mixing or own).typed()
+        inputs = MixingInputs(adjacency, contact, clients.num_samples, at_rest, everywhere, numbers, senders)
+        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
+        return state, Links(adjacency, mix, senders=senders)
 
     return Network(
         num_clients=num_clients,
         gives=frozenset({"adjacency", "mix"} | {name for name, kept in promises.items() if kept and not links_fail}),
-        init=_init(graph, num_clients, link_filter),
+        init=_init(graph, num_clients, link_filter, places),
         step=step,
         places=lambda state: state.places,
+        lists=Lists(places) if places else None,
     )
 
 
@@ -89,6 +121,7 @@ def fixed_graph(
     weights: str = "metropolis_hastings",
     links_fail: bool = False,
     link_filter: LinkFilter | None = None,
+    lists: bool = False,
 ) -> Network:
     """Make a network whose clients do not move and are linked by a graph.
 
@@ -101,21 +134,27 @@ def fixed_graph(
       weights: a name of `mdfl_jax.networks.mixing.MIXINGS`. A rule that uses speeds sees a speed of zero for all.
       links_fail: whether links fail, with the probability ``link_failure``.
       link_filter: a rule that removes links before any fails and weights are made; None: all links stay.
+      lists: whether the links are neighbour lists and not matrices [N, N].
 
     Returns:
       The network.
 
     Raises:
-      UserError: for an unknown name, an N for which no such graph exists, or a filter that needs contact durations.
+      UserError: for an unknown name, an N for which no such graph exists, a filter that needs contact durations, or
+        ``lists`` of a graph that is a matrix only.
     """
     rule, own = GRAPHS[graph], GRAPHS.numbers(graph)()
     rule.check_size(num_clients)
+    if lists and rule.heard is None:
+        able = ", ".join(name for name in GRAPHS if GRAPHS[name].heard)
+        raise UserError(f"engine.links is lists; network.graph={graph} is a matrix, neighbour lists exist for {able}")
 
     @functools.wraps(rule.draw)
     def draw(params: GraphParams, key: jax.Array, n: int) -> Any:
         return rule.draw(params._replace(numbers=(params.numbers or own).typed()), key, n)
 
-    return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail, link_filter)
+    places = _places(rule, num_clients) if lists else 0
+    return _weighed(rule._replace(draw=draw), num_clients, weights, links_fail, link_filter, places)
 
 
 def at_round(matrices: Any, round_index: jax.Array) -> jax.Array:

@@ -4,8 +4,6 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.networks.fixed import check_matrices
@@ -49,6 +47,9 @@ def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) ->
     if len(one_way) and not directed:
         _, i, j = one_way[0]
         raise UserError(f"client {i} hears {j} and not the other way round; graph.directed takes that as it is")
+    from scipy.sparse import csr_array  # imported here, since few studies read a graph
+    from scipy.sparse.csgraph import connected_components
+
     parts, part = connected_components(csr_array(heard.any(axis=0)), connection="strong")
     if parts > 1 and not allow_disconnected:
         smallest = np.argmin(np.bincount(part))

@@ -53,6 +53,8 @@ class Graph(NamedTuple):
       regular: whether all clients have the same number of links. Uniform weights are then symmetric, unless the graph
         is directed.
       check_size: (N) -> None. It raises `UserError` for an N for which no such graph exists.
+      heard: (round, N) -> [N, D] int32, the clients that each client hears in a round, for neighbour lists; an entry
+        may be the client itself, which is no link. None: the graph is a matrix only.
     """
 
     draw: Callable[[GraphParams, jax.Array, int], Any]
@@ -61,6 +63,7 @@ class Graph(NamedTuple):
     fixed: bool = True
     regular: bool = False
     check_size: Callable[[int], None] = _any_size
+    heard: Callable[[jax.Array, int], jax.Array] | None = None
 
 
 GRAPHS: Registry[Graph] = Registry("graph")
@@ -88,6 +91,11 @@ def rows_and_columns(num_clients: int) -> tuple[int, int]:
     return rows, num_clients // rows
 
 
+def back_by(num_clients: int, steps: jax.Array) -> jax.Array:
+    """Return the clients that are some steps backwards on the circle from each client, [N, D], for D steps."""
+    return ((jnp.arange(num_clients, dtype=jnp.int32)[:, None] - steps[None, :]) % num_clients).astype(jnp.int32)
+
+
 def _check_torus(num_clients: int) -> None:
     rows, columns = rows_and_columns(num_clients)
     if rows < 3:
@@ -104,6 +112,15 @@ def _torus(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
     row, column = index // columns, index % columns
     up, across = on_ring(rows)[row[:, None], row[None, :]], on_ring(columns)[column[:, None], column[None, :]]
     return up + across == 1
+
+
+def _heard_on_torus(round_index: jax.Array, num_clients: int) -> jax.Array:
+    del round_index
+    rows, columns = rows_and_columns(num_clients)
+    index, both_ways = jnp.arange(num_clients, dtype=jnp.int32)[:, None], jnp.array([1, -1])
+    row, column = index // columns, index % columns
+    up, across = (row + both_ways) % rows, (column + both_ways) % columns
+    return jnp.concatenate([up * columns + column, row * columns + across], axis=1).astype(jnp.int32)
 
 
 def _star(params: GraphParams, key: jax.Array, num_clients: int) -> jax.Array:
@@ -147,12 +164,21 @@ def _one_peer(drawn: None, round_index: jax.Array, num_clients: int) -> jax.Arra
     return (apart == hop) & (apart > 0)
 
 
+def _heard_from_one_peer(round_index: jax.Array, num_clients: int) -> jax.Array:
+    hop = jnp.left_shift(1, jnp.mod(round_index, max(num_hops(num_clients), 1)))
+    return back_by(num_clients, hop[None])
+
+
 GRAPHS.register("ring", doc="Each hears the one before and the one after: degree 2.")(
-    Graph(lambda params, key, n: on_ring(n) == 1, regular=True)
+    Graph(
+        lambda params, key, n: on_ring(n) == 1,
+        regular=True,
+        heard=lambda round_index, n: back_by(n, jnp.array([1, -1])),
+    )
 )
 
 GRAPHS.register("torus", doc="A grid of rows x columns = N, the most square, closed at its edges: degree 4.")(
-    Graph(_torus, regular=True, check_size=_check_torus)
+    Graph(_torus, regular=True, check_size=_check_torus, heard=_heard_on_torus)
 )
 
 GRAPHS.register("star", doc="Client 0 hears everybody, the others hear client 0 only.")(Graph(_star))
@@ -169,8 +195,10 @@ GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more wh
 # weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
 GRAPHS.register(
     "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
-)(Graph(_exponential, directed=True, regular=True))
+)(Graph(_exponential, directed=True, regular=True, heard=lambda _, n: back_by(n, 2 ** jnp.arange(num_hops(n)))))
 
 GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
-    Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True)
+    Graph(
+        lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True, heard=_heard_from_one_peer
+    )
 )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mdfl_jax.senders import Senders
 from mdfl_jax.types import Clients
 
 Seconds = Callable[[], jax.Array]
@@ -20,16 +21,17 @@ class LinkFilter(NamedTuple):
     or none, so that it keeps the promise `mdfl_jax.types.SYMMETRIC` of a network.
 
     Attributes:
-      init: (numbers, key, clients) -> the state before the first round. ``key`` is the key of the seed.
-      step: (numbers, state, contact [N, N] bool, seconds) -> (the contacts that are left [N, N] bool, state).
-        ``seconds`` is a function () -> [N, N] float32, the seconds of contact in the round; it is None in networks that
-        do not know them.
+      init: (numbers, key, clients, K) -> the state before the first round. ``key`` is the key of the seed.
+      step: (numbers, state, contact [N, K] bool, seconds, senders) -> (the contacts that are left [N, K], state).
+        ``senders`` tells the clients for which the K places stand (`mdfl_jax.senders`), which may be other ones in each
+        round. ``seconds`` is a function () -> [N, K] float32, the seconds of contact in the round; it is None in
+        networks that do not know them.
       keeps_fixed: whether it removes the same contacts in every round, so that a network whose links are the same in
         every round keeps this promise (`mdfl_jax.types.FIXED`).
       needs_seconds: whether it calls ``seconds``.
     """
 
-    init: Callable[[Any, jax.Array, Clients], Any]
-    step: Callable[[Any, Any, jax.Array, Seconds | None], tuple[jax.Array, Any]]
+    init: Callable[[Any, jax.Array, Clients, int], Any]
+    step: Callable[[Any, Any, jax.Array, Seconds | None, Senders], tuple[jax.Array, Any]]
     keeps_fixed: bool = False
     needs_seconds: bool = False

@@ -17,7 +17,7 @@ from mdfl_jax.numbers import Numbers, Setting, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.theory.fedmobile import exponential_gaps, fixed_gaps, uniform_gaps
-from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Lists, Network, Places
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
@@ -189,7 +189,7 @@ class MeetingsState(NamedTuple):
     met: jax.Array
 
 
-def meetings(num_clients: int, pattern: str = "fixed") -> Network:
+def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> Network:
     """Make a network whose clients meet the server by a pattern, and each other in random pairs.
 
     A client's next meeting is drawn when the last one takes place, so a run may have any length. ``hparams.network`` is
@@ -198,6 +198,7 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
     Args:
       num_clients: N >= 1.
       pattern: a name of `PATTERNS`.
+      lists: whether the links are neighbour lists and not matrices [N, N].
 
     Returns:
       The network.
@@ -228,7 +229,7 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
         following = jnp.where(at_server, drawn, state.following)
         mean = jnp.asarray(rule.mean(params), jnp.float32) if rule.mean else observed_mean(last, met)
         told = jnp.where(params.known_next, following, expected_next(last, mean, slot))
-        links = pair_links(random_pairs(key_pairs, num_clients, params.pairs), at_server, last, told)
+        links = pair_links(random_pairs(key_pairs, num_clients, params.pairs), at_server, last, told, lists)
         return MeetingsState(last, following, met), links
 
     def places(state: MeetingsState) -> Places:
@@ -236,4 +237,13 @@ def meetings(num_clients: int, pattern: str = "fixed") -> Network:
         return Places(world.start, jnp.zeros(num_clients), world.is_mobile)
 
     gives = frozenset({"adjacency", "mix", "partner", SYMMETRIC}) | SERVER_FIELDS
-    return Network(num_clients, gives, init, step, places, lambda state: state.following < NEVER, (MET_SERVER,))
+    return Network(
+        num_clients=num_clients,
+        gives=gives,
+        init=init,
+        step=step,
+        places=places,
+        reached=lambda state: state.following < NEVER,
+        metrics=(MET_SERVER,),
+        lists=Lists(2) if lists else None,
+    )

@@ -1,5 +1,9 @@
 """Mixing rules: they make the mixing matrix, the weights with which a client averages the models that it hears.
 
+Matrices are arrays over links, [N, K], in the dense form (K = N) or as neighbour lists (`mdfl_jax.senders`). The
+formulas are the same for both: sums over the places of a row, and `Senders` for what belongs to a sender or to the
+client itself.
+
 ``mix[i, j]`` is the weight that receiver i gives to sender j. Rows sum to one. A client without a neighbour keeps its
 own model. A rule in `MIXINGS` takes a `MixingInputs`; the functions below take the parts of it that they need.
 
@@ -18,18 +22,20 @@ import jax.numpy as jnp
 
 from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.registry import Registry
+from mdfl_jax.senders import ALL_PAIRS, Senders
 
 
 class MixingInputs(NamedTuple):
     """The values that a mixing rule may use.
 
     Attributes:
-      adjacency: [N, N] bool; [i, j] is true where i hears j. There are no self loops.
-      contact: [N, N] bool, the links before any of them fails. It is symmetric unless the graph is directed.
+      adjacency: [N, K] bool; [i, j] is true where i hears the sender at place j. There are no self loops.
+      contact: [N, K] bool, the links before any of them fails. It is symmetric unless the graph is directed.
       num_samples: [N] number of samples that each client holds.
       speed: [N] distance that each client moved in the last round.
       radius: communication radius in the unit of the speed, one for all clients or [N].
       numbers: the numbers of the rule, an instance of the class that the rule is registered with.
+      senders: the clients for which the K places stand; `mdfl_jax.senders.ALL_PAIRS` for matrices [N, N].
     """
 
     adjacency: jax.Array
@@ -38,6 +44,7 @@ class MixingInputs(NamedTuple):
     speed: jax.Array
     radius: jax.Array
     numbers: Any = None
+    senders: Senders = ALL_PAIRS
 
 
 MixingRule = Callable[[MixingInputs], jax.Array]
@@ -45,35 +52,37 @@ MIXINGS: Registry[MixingRule] = Registry("mixing")
 SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # symmetric if links are undirected and none fails
 
 
-def metropolis_hastings(adjacency: jax.Array) -> jax.Array:
+def metropolis_hastings(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute Metropolis-Hastings weights (MADFL eq. 2).
 
     The weight of a neighbour is 1 / (1 + max(d_i, d_j)) with the degrees d. The rest of the weight is on the diagonal.
 
     Args:
-      adjacency: [N, N] bool, symmetric, without self loops.
+      adjacency: [N, K] bool, symmetric, without self loops.
+      senders: the clients for which the places stand.
 
     Returns:
-      mix: [N, N] float32, symmetric and doubly stochastic.
+      mix: [N, K] float32, symmetric and doubly stochastic.
 
     >>> metropolis_hastings(jnp.array([[False, True], [True, False]])).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
     degree = jnp.sum(adjacency, axis=1)
-    weight = jnp.where(adjacency, 1.0 / (1.0 + jnp.maximum(degree[:, None], degree[None, :])), 0.0)
-    return weight + jnp.diag(1.0 - jnp.sum(weight, axis=1))
+    weight = jnp.where(adjacency, 1.0 / (1.0 + jnp.maximum(degree[:, None], senders.of(degree))), 0.0)
+    return weight + senders.on_own(1.0 - jnp.sum(weight, axis=1))
 
 
-def max_degree(adjacency: jax.Array) -> jax.Array:
+def max_degree(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute max-degree weights W = I - L / (d_max + 1), where L is the Laplacian: 1 / (d_max + 1) for neighbours.
 
     Every client must know d_max, the largest degree of the whole graph.
 
     Args:
-      adjacency: [N, N] bool, symmetric, without self loops.
+      adjacency: [N, K] bool, symmetric, without self loops.
+      senders: the clients for which the places stand.
 
     Returns:
-      mix: [N, N] float32, symmetric and doubly stochastic.
+      mix: [N, K] float32, symmetric and doubly stochastic.
 
     >>> star = jnp.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], bool)
     >>> max_degree(star).tolist()[:2]
@@ -81,80 +90,87 @@ def max_degree(adjacency: jax.Array) -> jax.Array:
     """
     degree = jnp.sum(adjacency, axis=1)
     weight = jnp.where(adjacency, 1.0 / (1.0 + jnp.max(degree)), 0.0)
-    return weight + jnp.diag(1.0 - jnp.sum(weight, axis=1))
+    return weight + senders.on_own(1.0 - jnp.sum(weight, axis=1))
 
 
-def lazy(mix: jax.Array) -> jax.Array:
-    """Return the lazy mixing matrix (I + W) / 2 of a mixing matrix W, both [N, N].
+def lazy(mix: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+    """Return the lazy mixing matrix (I + W) / 2 of a mixing matrix W, both [N, K].
 
     It has the same limit, moves half as far in each round, and has no negative eigenvalue if W is symmetric.
 
     >>> lazy(jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
-    return (jnp.eye(mix.shape[0], dtype=mix.dtype) + mix) / 2
+    return (senders.own(mix.shape[0]).astype(mix.dtype) + mix) / 2
 
 
-def fedavg(adjacency: jax.Array, num_samples: jax.Array) -> jax.Array:
+def fedavg(adjacency: jax.Array, num_samples: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute FedAvg weights (DADFL eq. 2): a sender's share of the samples in the receiver's closed neighbourhood.
 
     Args:
-      adjacency: [N, N] bool, without self loops.
+      adjacency: [N, K] bool, without self loops.
       num_samples: [N] number of samples that each client holds, |D_j|.
+      senders: the clients for which the places stand.
 
     Returns:
-      mix: [N, N] float32, row-stochastic. A client whose closed neighbourhood holds no sample keeps its own model.
+      mix: [N, K] float32, row-stochastic. A client whose closed neighbourhood holds no sample keeps its own model.
 
     >>> fedavg(jnp.array([[False, True], [True, False]]), jnp.array([1, 3])).tolist()
     [[0.25, 0.75], [0.25, 0.75]]
     """
-    own = jnp.eye(adjacency.shape[0], dtype=bool)
-    held = jnp.where(adjacency | own, num_samples.astype(jnp.float32)[None, :], 0.0)
+    own = senders.own(adjacency.shape[0])
+    held = jnp.where(adjacency | own, senders.of(num_samples.astype(jnp.float32)), 0.0)
     total = jnp.sum(held, axis=1, keepdims=True)
     return jnp.where(total > 0, held / jnp.where(total > 0, total, 1.0), own.astype(jnp.float32))
 
 
-def uniform(adjacency: jax.Array) -> jax.Array:
+def uniform(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Compute uniform weights (thesis 5.3): W[i, j] = 1 / |M_i| over the closed neighbourhood M_i.
 
     Args:
-      adjacency: [N, N] bool, without self loops.
+      adjacency: [N, K] bool, without self loops.
+      senders: the clients for which the places stand.
 
     Returns:
-      mix: [N, N] float32, row-stochastic.
+      mix: [N, K] float32, row-stochastic.
 
     >>> uniform(jnp.array([[False, True], [False, False]])).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
-    closed = _closed(adjacency)
+    closed = _closed(adjacency, senders)
     return closed / jnp.sum(closed, axis=1, keepdims=True)
 
 
-def speed_aware(adjacency: jax.Array, speed: jax.Array, ratio: jax.Array | float) -> jax.Array:
+def speed_aware(
+    adjacency: jax.Array, speed: jax.Array, ratio: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Compute weights that grow with the sender's speed (thesis 5.4): W[i, j] = 1 / |M_i| + a (X_ij - 1 / |M_i|).
 
     X_ij is s_j divided by the sum of s over the closed neighbourhood M_i, or 1 / |M_i| if that sum is zero. The ratio
     a = 0 gives `uniform`, and a = 1 gives X.
 
     Args:
-      adjacency: [N, N] bool, without self loops.
+      adjacency: [N, K] bool, without self loops.
       speed: [N] speeds, at least 0, in any unit.
       ratio: a in [0, 1], one for all clients or [N], one for each receiver.
+      senders: the clients for which the places stand.
 
     Returns:
-      mix: [N, N] float32, row-stochastic.
+      mix: [N, K] float32, row-stochastic.
 
     >>> speed_aware(jnp.array([[False, True], [True, False]]), jnp.array([1.0, 3.0]), 1.0).tolist()
     [[0.25, 0.75], [0.25, 0.75]]
     """
-    even, held = uniform(adjacency), _closed(adjacency) * speed[None, :]
+    even, held = uniform(adjacency, senders), _closed(adjacency, senders) * senders.of(speed)
     total = jnp.sum(held, axis=1, keepdims=True)
     by_speed = jnp.where(total > 0, held / jnp.where(total > 0, total, 1), even)
     ratio = jnp.broadcast_to(jnp.asarray(ratio, even.dtype), speed.shape)[:, None]
     return (1 - ratio) * even + ratio * by_speed
 
 
-def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | float) -> jax.Array:
+def automatic_ratio(
+    adjacency: jax.Array, speed: jax.Array, radius: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Compute for each receiver the ratio of `speed_aware` that best weighs models by how many models they combine.
 
     Derivation. Assume that the model of client j is the mean of m_j independent models, those of the clients that it
@@ -172,16 +188,17 @@ def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | 
     gives the same weights.
 
     Args:
-      adjacency: [N, N] bool, without self loops.
+      adjacency: [N, K] bool, without self loops.
       speed: [N] distance that each client moves in a round.
       radius: R of the receiver in the unit of the speed, one for all clients or [N]. ``inf`` connects all and gives 0.
+      senders: the clients for which the places stand.
 
     Returns:
       ratio: [N] in [0, 1].
     """
-    weight = uniform(adjacency)
+    weight = uniform(adjacency, senders)
     mean = lambda x: jnp.sum(weight * x, axis=1, keepdims=True)  # noqa: E731
-    speed = speed[None, :]
+    speed = senders.of(speed)
     relative = jnp.sqrt(jnp.square(speed) + mean(jnp.square(speed)))
     deviation = speed - mean(speed)
     variance, both = mean(jnp.square(deviation)), mean(deviation * relative)
@@ -191,40 +208,40 @@ def automatic_ratio(adjacency: jax.Array, speed: jax.Array, radius: jax.Array | 
     return jnp.clip(ratio, 0, 1)[:, 0]
 
 
-def _closed(adjacency: jax.Array) -> jax.Array:
-    """Return [N, N] float, which is 1 where j is in the closed neighbourhood of i, else 0."""
-    return (adjacency | jnp.eye(adjacency.shape[0], dtype=bool)).astype(float)
+def _closed(adjacency: jax.Array, senders: Senders) -> jax.Array:
+    """Return [N, K] float, which is 1 where the sender is in the closed neighbourhood of i, else 0."""
+    return (adjacency | senders.own(adjacency.shape[0])).astype(float)
 
 
 def _arriving(mix: jax.Array, inputs: MixingInputs) -> jax.Array:
     """Move the weights of links that fail to the receiver's own model."""
     lost = jnp.where(inputs.contact & ~inputs.adjacency, mix, 0.0)
-    return mix - lost + jnp.diag(jnp.sum(lost, axis=1))
+    return mix - lost + inputs.senders.on_own(jnp.sum(lost, axis=1))
 
 
 @MIXINGS.register("metropolis_hastings")
 def _metropolis_hastings(inputs: MixingInputs) -> jax.Array:
-    return _arriving(metropolis_hastings(inputs.contact), inputs)
+    return _arriving(metropolis_hastings(inputs.contact, inputs.senders), inputs)
 
 
 @MIXINGS.register("max_degree")
 def _max_degree(inputs: MixingInputs) -> jax.Array:
-    return _arriving(max_degree(inputs.contact), inputs)
+    return _arriving(max_degree(inputs.contact, inputs.senders), inputs)
 
 
 @MIXINGS.register("lazy")
 def _lazy(inputs: MixingInputs) -> jax.Array:
-    return _arriving(lazy(metropolis_hastings(inputs.contact)), inputs)
+    return _arriving(lazy(metropolis_hastings(inputs.contact, inputs.senders), inputs.senders), inputs)
 
 
 @MIXINGS.register("fedavg")
 def _fedavg(inputs: MixingInputs) -> jax.Array:
-    return fedavg(inputs.adjacency, inputs.num_samples)
+    return fedavg(inputs.adjacency, inputs.num_samples, inputs.senders)
 
 
 @MIXINGS.register("uniform")
 def _uniform(inputs: MixingInputs) -> jax.Array:
-    return uniform(inputs.adjacency)
+    return uniform(inputs.adjacency, inputs.senders)
 
 
 class SpeedAwareNumbers(Numbers):
@@ -235,11 +252,11 @@ class SpeedAwareNumbers(Numbers):
 
 @MIXINGS.register("speed_aware", SpeedAwareNumbers)
 def _speed_aware(inputs: MixingInputs) -> jax.Array:
-    return speed_aware(inputs.adjacency, inputs.speed, inputs.numbers.ratio)
+    return speed_aware(inputs.adjacency, inputs.speed, inputs.numbers.ratio, inputs.senders)
 
 
 @MIXINGS.register("speed_aware_auto")
 def _speed_aware_auto(inputs: MixingInputs) -> jax.Array:
     """`speed_aware` with the `automatic_ratio`."""
-    ratio = automatic_ratio(inputs.adjacency, inputs.speed, inputs.radius)
-    return speed_aware(inputs.adjacency, inputs.speed, ratio)
+    ratio = automatic_ratio(inputs.adjacency, inputs.speed, inputs.radius, inputs.senders)
+    return speed_aware(inputs.adjacency, inputs.speed, ratio, inputs.senders)

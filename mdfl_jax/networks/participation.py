@@ -11,10 +11,11 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.metrics.registry import of_inner
+from mdfl_jax.metrics.registry import of_inner, of_inner_lists
 from mdfl_jax.networks.connected import until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.types import FIXED, Clients, Links, Network
 
 # This number is folded into the key, since the inner network draws from the same streams.
@@ -47,20 +48,23 @@ class ParticipationState(NamedTuple):
     links: jax.Array | None
 
 
-def pick_links(key: jax.Array, adjacency: jax.Array, rate: jax.Array | float) -> jax.Array:
+def pick_links(
+    key: jax.Array, adjacency: jax.Array, rate: jax.Array | float, senders: Senders = ALL_PAIRS
+) -> jax.Array:
     """Draw the links of a round: each client picks ceil(nu d_i) of its d_i neighbours, and exchanges go both ways.
 
     Args:
       key: one typed key for all clients.
-      adjacency: [N, N] bool; [i, j] is true where i hears j.
+      adjacency: [N, K] bool; [i, j] is true where i hears the sender at place j.
       rate: nu in [0, 1].
+      senders: the clients for which the places stand.
 
     Returns:
-      [N, N] bool, a subset of ``adjacency``: i hears j if i has picked j or j has picked i, and if ``adjacency`` has
+      [N, K] bool, a subset of ``adjacency``: i hears j if i has picked j or j has picked i, and if ``adjacency`` has
       this direction of the link.
     """
-    picked = random_neighbours(key, adjacency, rate)
-    return (picked | picked.T) & adjacency
+    picked = random_neighbours(key, adjacency, rate, senders)
+    return (picked | senders.opposite(picked)) & adjacency
 
 
 def partial_participation(network: Network, stay: bool = False) -> Network:
@@ -105,10 +109,10 @@ def partial_participation(network: Network, stay: bool = False) -> Network:
         kept = state.links
         if kept is None:
             own = jax.random.fold_in(stream_at(key, "link", round_index), OWN)
-            kept = pick_links(own, links.adjacency, params.participation)
+            kept = pick_links(own, links.adjacency, params.participation, links.senders)
         turn = round_index % jnp.maximum(jnp.asarray(params.period, jnp.int32), 1) == 0
-        mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept))
-        mix = jnp.where(turn, mix, jnp.eye(network.num_clients, dtype=mix.dtype))
+        mix = jnp.where(jnp.asarray(params.participation) >= 1, links.mix, metropolis_hastings(kept, links.senders))
+        mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
         return ParticipationState(inner, state.links), links._replace(adjacency=kept & turn, mix=mix)
 
     return Network(
@@ -117,5 +121,6 @@ def partial_participation(network: Network, stay: bool = False) -> Network:
         init=init,
         step=step,
         places=lambda state: network.places(state.inner),
+        lists=of_inner_lists(network, lambda state: state.inner),
         metrics=of_inner(network, lambda state: state.inner, lambda params: params.inner),
     )

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.senders import ALL_PAIRS, Senders
+
 
 def draw_radii(key: jax.Array, radius: jax.Array, spread: jax.Array, num_clients: int) -> jax.Array:
     """Draw a radius for each client, uniform in [1 - spread, 1 + spread] times the given one.
@@ -27,27 +29,28 @@ def failure_probability(
     """Compute the probability that a link fails in one direction: failure + fading (d / R)^2, at most 1.
 
     Args:
-      squared_distance: [N, N] d^2. With swept contact, it is the smallest squared distance of the movement.
-      radius: [] or [N, N] R, the distance up to which the two clients hear each other.
+      squared_distance: [N, K] d^2 of each link. With swept contact, it is the smallest one of the movement.
+      radius: [] or [N, K] R, the distance up to which the two clients hear each other.
       failure: the probability at distance 0.
       fading: the increase of the probability from distance 0 to distance R.
 
     Returns:
-      [N, N] probabilities.
+      [N, K] probabilities.
     """
     share = squared_distance / jnp.maximum(jnp.square(radius), jnp.finfo(jnp.float32).tiny)
     return jnp.clip(failure + fading * jnp.clip(share, 0, 1), 0, 1)
 
 
-def surviving(key: jax.Array, contact: jax.Array, probability: jax.Array) -> jax.Array:
+def surviving(key: jax.Array, contact: jax.Array, probability: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Draw the links that do not fail, independently for each direction.
 
     Args:
       key: typed key of the round.
-      contact: [N, N] bool, the links before any of them fails.
-      probability: [N, N] or [], the probability that a link fails. With 0 it never fails, with 1 always.
+      contact: [N, K] bool, the links before any of them fails.
+      probability: [N, K] or [], the probability that a link fails. With 0 it never fails, with 1 always.
+      senders: the clients for which the places stand. The same links survive in both forms.
 
     Returns:
-      [N, N] bool; [i, j] is true where i hears j.
+      [N, K] bool; [i, j] is true where i hears the sender at place j.
     """
-    return contact & (jax.random.uniform(key, contact.shape) >= probability)
+    return contact & (senders.uniform(key, contact.shape[0]) >= probability)

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
-from mdfl_jax.metrics.registry import of_inner
+from mdfl_jax.metrics.registry import of_inner, of_inner_lists
 from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
-from mdfl_jax.rng import stream_at
+from mdfl_jax.rng import pair_uniform, stream_at
 from mdfl_jax.rows import of_types
+from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 
@@ -93,21 +94,26 @@ def next_meetings(at_server: jax.Array) -> jax.Array:
     return jax.lax.scan(back, start, rows, reverse=True)[1]
 
 
-def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
+def matching(key: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
     """Draw a maximal matching: possible pairs are visited in random order and taken if both clients are still free.
 
     Args:
       key: typed key of this slot.
-      adjacency: [N, N] bool. Two clients can be a pair if they hear each other.
+      adjacency: [N, K] bool. Two clients can be a pair if they hear each other.
+      senders: the clients for which the places stand. The same pairs are drawn in both forms.
 
     Returns:
       [N] int32, the partner of each client; its own index if it is alone. No two clients left alone hear each other.
     """
     num_clients = adjacency.shape[0]
     me = jnp.arange(num_clients, dtype=jnp.int32)
-    drawn = jax.random.uniform(key, adjacency.shape)
-    lower = jnp.tril(drawn, -1)
-    rank = jnp.where(adjacency & adjacency.T, lower + lower.T, -1.0)
+    if senders.ids is None:
+        lower = jnp.tril(jax.random.uniform(key, adjacency.shape), -1)
+        drawn = lower + lower.T
+    else:
+        pair = jnp.maximum(me[:, None], senders.ids), jnp.minimum(me[:, None], senders.ids)
+        drawn = pair_uniform(key, *pair, num_clients)
+    rank = jnp.where(adjacency & senders.opposite(adjacency), drawn, -1.0)
 
     def unfinished(loop: tuple[jax.Array, jax.Array]) -> jax.Array:
         return loop[1]
@@ -116,8 +122,8 @@ def matching(key: jax.Array, adjacency: jax.Array) -> jax.Array:
         """Take every pair that is first in the order for both clients: the greedy matching, many pairs at a time."""
         partner, _ = loop
         free = partner == me
-        left = jnp.where(free[:, None] & free[None, :], rank, -1.0)
-        best = jnp.argmax(left, axis=1).astype(jnp.int32)
+        left = jnp.where(free[:, None] & senders.of(free), rank, -1.0)
+        best = senders.at(jnp.argmax(left, axis=1))
         mutual = (jnp.max(left, axis=1) >= 0) & (best[best] == me)
         return jnp.where(mutual, best, partner), jnp.any(mutual)
 
@@ -170,8 +176,8 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
             following = state.following[jnp.minimum(slot, rounds - 1)]
         moved, links = inner.step(params.spatial, key, slot, state.spatial, clients)
         if one_at_a_time:
-            partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency)
-            links = pair_links(partner, at_server, last, following)
+            partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency, links.senders)
+            links = pair_links(partner, at_server, last, following, lists=links.senders.ids is not None)
         else:
             links = links._replace(at_server=at_server, last_server=last, next_server=following)
         return RoadsideState(moved, last, met, state.following, state.reached), links
@@ -183,4 +189,8 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
     own = (*of_inner(inner, lambda state: state.spatial, lambda params: params.spatial), MET_SERVER)
-    return Network(num_clients, frozenset(gives), init, step, places, lambda state: state.reached, own)
+    lists = of_inner_lists(inner, lambda state: state.spatial)
+    if lists and one_at_a_time:
+        lists = lists._replace(places=2)  # of pairs; those of the inner network are still bounded
+    reached = lambda state: state.reached  # noqa: E731
+    return Network(num_clients, frozenset(gives), init, step, places, reached, own, lists=lists)

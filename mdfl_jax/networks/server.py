@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.metrics.declare import NOTHING, record
+from mdfl_jax.senders import Senders
 from mdfl_jax.types import BEFORE, NEVER, Links
 
 
@@ -60,7 +61,9 @@ def random_pairs(key: jax.Array, num_clients: int, rate: jax.Array | float) -> j
     return jnp.zeros(num_clients, jnp.int32).at[order].set(jnp.where(paired, mate, order))
 
 
-def pair_links(partner: jax.Array, at_server: jax.Array, last: jax.Array, following: jax.Array) -> Links:
+def pair_links(
+    partner: jax.Array, at_server: jax.Array, last: jax.Array, following: jax.Array, lists: bool = False
+) -> Links:
     """Make the links of disjoint pairs. The two weights of a pair are one half; a client that is alone keeps its model.
 
     If an algorithm does not read the matrices, the compiler removes them from the program.
@@ -70,11 +73,22 @@ def pair_links(partner: jax.Array, at_server: jax.Array, last: jax.Array, follow
       at_server: [N] bool, whether each client meets the server in this slot.
       last: [N] int32, the slots of the last meetings.
       following: [N] int32, the slots of the next meetings.
+      lists: whether the links are neighbour lists, of two places, and not matrices.
 
     Returns:
       The links of the slot.
     """
     client = jnp.arange(partner.shape[0], dtype=jnp.int32)
+    if lists:
+        paired = partner != client
+        of_own = jnp.stack([jnp.zeros_like(paired), paired], axis=1)
+        weights = 0.5 * of_own + jnp.stack([jnp.where(paired, 0.5, 1.0), jnp.zeros(paired.shape)], axis=1)
+        ids, place = (
+            jnp.stack([client, partner], axis=1),
+            jnp.broadcast_to(jnp.arange(2, dtype=jnp.int32), of_own.shape),
+        )
+        senders = Senders(ids, place, jnp.int32(2))
+        return Links(of_own, weights, at_server, last, following, partner, senders=senders)
     mate = partner[:, None] == client
     alone = client[:, None] == client
     return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)

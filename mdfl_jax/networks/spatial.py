@@ -9,15 +9,14 @@ import jax.numpy as jnp
 
 from mdfl_jax import contract
 from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.geometry import squared_distance, squared_reach
 from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
-from mdfl_jax.networks.contact import CONTACTS, closest_squared, disc, pair_radius, swept
-from mdfl_jax.networks.contact_list import links_at
+from mdfl_jax.networks.contact import CONTACTS, link_radius
 from mdfl_jax.networks.contact_time import seconds_in_contact
+from mdfl_jax.networks.encounters import Met, contacts_in_list, dense_contacts, listed_contacts
 from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
@@ -25,7 +24,7 @@ from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Lists, Network, Places
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 
@@ -77,6 +76,7 @@ class SpatialState(NamedTuple):
       path: the clients' paths in the last round; None unless contact is swept.
       there: [N] bool, which clients can be in contact; None if no rule lets clients be absent.
       filtered: the state of the link filter; None without one.
+      needed: [] int32, the largest number of places that a list has needed so far; None without lists.
     """
 
     world: GridWorld | PlaneWorld | ListWorld
@@ -87,6 +87,7 @@ class SpatialState(NamedTuple):
     path: Path | None
     there: jax.Array | None
     filtered: Any = None
+    needed: jax.Array | None = None
 
 
 def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
@@ -110,6 +111,7 @@ def spatial(
     contact: str = "disc",
     links_fail: bool = False,
     link_filter: LinkFilter | None = None,
+    max_neighbours: int = 0,
 ) -> Network:
     """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
@@ -126,6 +128,8 @@ def spatial(
         client is in contact in the first round (thesis 4). It is not used with a contact list.
       links_fail: whether links fail, as ``link_failure`` and ``link_fading`` say. If false, these two are not used.
       link_filter: a rule that removes contacts before links fail and weights are made; None: all contacts stay.
+      max_neighbours: the links of a round are neighbour lists that can hold this many neighbours of a client, so that
+        nothing has the size N x N. The metric ``list_places`` tells whether they were enough. 0: matrices [N, N].
 
     Returns:
       The network.
@@ -142,7 +146,7 @@ def spatial(
 
     if link_filter and link_filter.needs_seconds and kind == "contacts":
         raise UserError("a contact list does not say how long contacts last within a round")
-    own = rule_numbers(mobility)
+    own, num_places = rule_numbers(mobility), max_neighbours + 1 if max_neighbours else num_clients
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
         """Add the rule's numbers and the trace to the world; these are not carried from round to round."""
@@ -179,7 +183,8 @@ def spatial(
             speed=zero,
             path=still if sweeps else None,
             there=jnp.stack(present)[params.mobility] if some_absent else None,
-            filtered=link_filter.init(params.link_filter, key, clients) if link_filter else None,
+            filtered=link_filter.init(params.link_filter, key, clients, num_places) if link_filter else None,
+            needed=jnp.int32(1) if max_neighbours else None,
         )
 
     def move(params: SpatialParams, key: jax.Array, state: SpatialState) -> SpatialState:
@@ -195,45 +200,42 @@ def spatial(
 
             return step
 
-        states, position, length, path, present = jax.lax.switch(
-            params.mobility, [use(k) for k in range(len(rules))], state.rules
-        )
+        each = [use(k) for k in range(len(rules))]
+        states, position, length, path, present = jax.lax.switch(params.mobility, each, state.rules)
         places = state.places._replace(position=position, distance_moved=state.places.distance_moved + length)
         return state._replace(rules=states, places=places, speed=length, path=path, there=present)
 
-    def meet(params: SpatialParams, round_index: jax.Array, state: SpatialState) -> tuple[jax.Array, jax.Array | None]:
-        """Compute the contacts [N, N] and, if links fail, the squared distances (0 with a contact list)."""
+    def meet(params: SpatialParams, round_index: jax.Array, state: SpatialState) -> Met:
         if kind == "contacts":
-            zeros = jnp.zeros((num_clients, num_clients)) if links_fail else None
-            return links_at(params.trace, round_index, num_clients), zeros
-        if state.path is None:
-            position = state.places.position
-            return disc(position, state.radius), squared_distance(position, position) if links_fail else None
-        if not links_fail:
-            return swept(*state.path, state.radius) & (round_index > 0), None
-        nearest = closest_squared(*state.path)
-        near = nearest <= squared_reach(pair_radius(state.radius), nearest.dtype)
-        return near & ~jnp.eye(num_clients, dtype=bool) & (round_index > 0), nearest
+            return contacts_in_list(params.trace, round_index, num_clients, links_fail, max_neighbours)
+        find = partial(listed_contacts, max_neighbours=max_neighbours) if max_neighbours else dense_contacts
+        met = find(state.places.position, state.path, state.radius, links_fail)
+        return met._replace(heard=met.heard & (round_index > 0)) if sweeps else met
 
     def step(
         params: SpatialParams, key: jax.Array, round_index: jax.Array, state: SpatialState, clients: Clients
     ) -> tuple[SpatialState, Links]:
-        in_range, squared = meet(params, round_index, state)
+        senders, in_range, squared = meet(params, round_index, state)
         if state.there is not None:
-            in_range &= state.there[:, None] & state.there[None, :]
+            in_range &= state.there[:, None] & senders.of(state.there)
         filtered = None
         if link_filter:
-            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt)
-            in_range, filtered = link_filter.step(params.link_filter, state.filtered, in_range, seconds)
+            seconds = partial(seconds_in_contact, in_range, state.path, state.radius, params.motion.dt, senders)
+            in_range, filtered = link_filter.step(params.link_filter, state.filtered, in_range, seconds, senders)
         adjacency = in_range
         if squared is not None:
-            fails = failure_probability(squared, pair_radius(state.radius), params.link_failure, params.link_fading)
-            adjacency = surviving(stream_at(key, "link", round_index), in_range, fails)
-        contact = in_range | in_range.T if kind == "contacts" else in_range  # a list may hold one direction only
+            reach = link_radius(state.radius, senders, num_clients)
+            fails = failure_probability(squared, reach, params.link_failure, params.link_fading)
+            adjacency = surviving(stream_at(key, "link", round_index), in_range, fails, senders)
+        # A contact list may hold one direction only.
+        contact = in_range | senders.opposite(in_range) if kind == "contacts" else in_range
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
-        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights)
+        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights, senders)
         moved = move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
-        return moved, Links(adjacency, contract.arrays(weigh, weigh(inputs), adjacency.shape, float))
+        if senders.most is not None:
+            moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
+        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
+        return moved, Links(adjacency, mix, senders=senders)
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
@@ -245,5 +247,6 @@ def spatial(
         init=init,
         step=step,
         places=lambda state: state.places,
+        lists=Lists(num_places, num_places, lambda state: state.needed) if max_neighbours else None,
         metrics=space_records(rules, seen),
     )

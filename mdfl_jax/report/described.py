@@ -10,6 +10,7 @@ from mdfl_jax.report.style import spaced
 from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, world_of
 
 MANY = 9  # of more numbers, only the first and the last are told
+SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
 def setting(run: Run) -> str:
@@ -133,6 +134,8 @@ def _length(words: _Words) -> str:
     """Returns the clause about rounds, evaluations and seeds."""
     seeds = len(words.run.manifest["seeds"])
     length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", with a test every {}", "eval_every")
+    of = [words.clause(f"{{}} {what}", field) for field, what in SAMPLED.items() if words.has(field)]
+    length += f" (of a sample of {' and '.join(of)}; of all at the first and the last)" if of else ""
     if seeds > 1:
         return f"{length}; {seeds} seeds" if length else f"{seeds} seeds"
     return f"{length}; one seed" if length else ""

@@ -9,9 +9,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
 
 from mdfl_jax.report.contacts import rounds_done
-from mdfl_jax.report.panels.map import UNIT, discs, draw_ground
+from mdfl_jax.report.panels.map import MANY, UNIT, discs, draw_ground
 from mdfl_jax.report.playback import clients_of, coloured_by, first_history
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.style import INSIDE, looks
@@ -48,7 +49,7 @@ class _View:
         axes.add_collection(discs(axes, still, world.radius, "#7f7f7f0c", "#7f7f7f40"))
         self.trail: Any = axes.add_collection(LineCollection([], colors=self.colour, linewidths=1.4, zorder=2, **fresh))
         self.links: Any = axes.add_collection(LineCollection([], colors=LINK, linewidths=1.1, zorder=3, **fresh))
-        size = 95 if len(self.moves) <= 40 else 16
+        size = 95 if len(self.moves) <= 40 else 16 if len(self.moves) <= MANY else 3
         rim: dict[str, Any] = {"edgecolors": CLIENT, "linewidths": 0.7, "zorder": 4, "s": size} | fresh
         self.marks: list[Any] = [
             axes.scatter(*self.path[0, of].T, marker=mark, **rim)
@@ -69,8 +70,10 @@ class _View:
             places = np.where(leaps.any(axis=1, keepdims=True), self.path[near], places)
         begins = int(time + 0.5)
         over = self.stop is not None and begins >= self.stop
-        i, j = np.nonzero(links_at(self.path, self.recorded, self.world, self.total if over else begins))
-        self.links.set_segments(list(np.stack([places[i], places[j]], axis=1)) if len(i) else [])
+        pairs = links_at(self.path, self.recorded, self.world, self.total if over else begins)
+        if self.present is not None and self.recorded is None:  # the absent are in contact with nobody
+            pairs = pairs[self.present[min(begins, len(self.present) - 1)][pairs].all(axis=1)]
+        self.links.set_segments(list(places[pairs]))
         past = np.concatenate([self.path[max(0, before - LAST_ROUNDS) : before + 1], places[None]])[:, self.moves]
         steps = np.stack([past[:-1], past[1:]], axis=2)  # [K, M, 2, 2]
         alphas = np.broadcast_to(np.linspace(0.15, 0.8, len(steps))[:, None], steps.shape[:2])
@@ -90,7 +93,8 @@ class _View:
         fills = np.tile(np.array([0.42, 0.42, 0.42, 1.0]), (len(places), 1))
         if self.values is not None and self.norm is not None:
             row = max(0, int(np.searchsorted(self.rounds, time, side="right")) - 1)
-            fills = matplotlib.colormaps["viridis"](self.norm(np.nan_to_num(self.values[row])))
+            known = np.isfinite(self.values[row])  # a client that was not evaluated has no colour
+            fills[known] = matplotlib.colormaps["viridis"](self.norm(self.values[row][known]))
         at, edges = int(time + 0.5), np.array([CLIENT] * len(places), object)
         if self.met is not None and at < len(self.met):
             edges[self.met[at]] = UNIT
@@ -100,14 +104,14 @@ class _View:
             mark.set_offsets(places[of])
             mark.set_facecolor(fills[of])
             mark.set_edgecolor(list(edges[of]))
-            mark.set_linewidth(np.where(edges[of] == UNIT, 2.5, 0.7))
+            mark.set_linewidth(np.where(edges[of] == UNIT, 2.5, 0.7) if len(places) <= MANY else 0)
         for number, place, fill in zip(self.numbers, places, fills):
             number.set_position(place)
             number.set_color("#10131a" if fill[:3] @ (0.299, 0.587, 0.114) > 0.55 else "white")
 
 
 def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: int) -> np.ndarray:
-    """Returns who is linked in the round that begins at a row of the positions, [N, N] bool with i < j.
+    """Returns who is linked in the round that begins at a row of the positions, [K, 2] pairs of clients i < j.
 
     Args:
       path: [R + 1, N, 2] positions.
@@ -119,16 +123,20 @@ def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: in
     clients = path.shape[1]
     if recorded is not None:
         if at >= recorded.shape[1]:
-            return np.zeros((clients, clients), bool)
+            return np.zeros((0, 2), int)
         hears = np.unpackbits(recorded[0, at], axis=1, count=clients).astype(bool)
-        return np.triu(hears | hears.T, 1)
+        return np.argwhere(np.triu(hears | hears.T, 1))
     if world.kind == CIRCLE or not np.isfinite(world.radius) or at >= len(path) - 1 or (world.swept and not at):
-        return np.zeros((clients, clients), bool)
+        return np.zeros((0, 2), int)
     now, before = path[at], path[at - 1] if world.swept else path[at]
-    apart, shift = before[:, None] - before, (now[:, None] - now) - (before[:, None] - before)
+    placed = np.flatnonzero(np.isfinite(now + before).all(axis=1))
+    reach, way = world.radius * (1 + 1e-6), np.hypot(*(now - before)[placed].T).max(initial=0.0)
+    near = placed[cKDTree(before[placed]).query_pairs(reach + 2 * way, output_type="ndarray").reshape(-1, 2)]
+    apart = before[near[:, 0]] - before[near[:, 1]]
+    shift = now[near[:, 0]] - now[near[:, 1]] - apart
     speed = (shift**2).sum(-1)
-    nearest = np.clip(-(apart * shift).sum(-1) / np.where(speed > 0, speed, 1), 0, 1)[..., None]
-    return np.triu(((apart + nearest * shift) ** 2).sum(-1) <= (world.radius * (1 + 1e-6)) ** 2, 1)
+    nearest = np.clip(-(apart * shift).sum(-1) / np.where(speed > 0, speed, 1), 0, 1)[:, None]
+    return near[((apart + nearest * shift) ** 2).sum(-1) <= reach**2]
 
 
 def _scale(run: Run, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mdfl_jax import outcomes
 
@@ -52,7 +51,7 @@ def welch(a: Values, b: Values) -> dict[str, Any]:
     if total == 0:
         return {"mean": mean, "ci95": 0.0}
     parts = sum(v**2 / (len(values) - 1) for v, values in zip(variances, (first, second)))
-    return {"mean": mean, "ci95": float(stdtrit(total**2 / parts, 0.975) * math.sqrt(total))}
+    return {"mean": mean, "ci95": float(outcomes.t_quantile(total**2 / parts) * math.sqrt(total))}
 
 
 def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = True) -> dict[str, Any]:

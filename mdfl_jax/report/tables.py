@@ -151,6 +151,12 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
         parts.append(f"differences in percentage points, {how}, to the baseline{whose}")
         if apart := _apart(summary):
             parts.append(f"pairs that differ in {', '.join(apart)} share the seed, but not the same data")
+    if added := [point["sampling"]["ci95"] for point in summary["points"] if point.get("sampling")]:
+        most = max((half for half in added if half is not None), default=math.nan)
+        parts.append(
+            "the evaluations between the first and the last are of a sample, which adds an error of at most "
+            f"{100 * most:.2f} points (95 %) to the mean accuracies there"
+        )
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")

@@ -16,6 +16,10 @@ Logits = Callable[[Params, Any, jax.Array], jax.Array]
 # (shared, outputs [M, B, ...], test samples [B] int32, mask [B]) -> sums over the samples whose mask is True
 Summed = Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
 
+MANY = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
+CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
+AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
+
 
 class Evaluator(NamedTuple):
     """How models are evaluated.
@@ -35,9 +39,41 @@ class Evaluator(NamedTuple):
     in_turn: int
     mesh: Mesh | None
 
+    @property
+    def at_once(self) -> int:
+        """The samples that are computed together where models are computed in groups."""
+        return max(4 * self.tile, AT_ONCE)
+
+
+def by_group(of_models: Callable[[ClientParams], Any], client_params: ClientParams, size: int) -> Any:
+    """Apply a function of stacked models to one group of them after another, and join the results.
+
+    Args:
+      of_models: (models [g, ...]) -> a tree with the leading axis g.
+      client_params: [M, ...] the models.
+      size: the largest size of a group. The groups are equal, of a divisor of M, if there is one above size / 2.
+
+    Returns:
+      The tree with the leading axis M.
+    """
+    count = jax.tree.leaves(client_params)[0].shape[0]
+    if count <= size:
+        return of_models(client_params)
+    size = next((g for g in range(size, size // 2, -1) if count % g == 0), size)
+    whole = count // size * size
+    groups = jax.tree.map(lambda x: x[:whole].reshape(whole // size, size, *x.shape[1:]), client_params)
+    done = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), jax.lax.map(of_models, groups))
+    if whole == count:
+        return done
+    rest = of_models(jax.tree.map(lambda x: x[whole:], client_params))
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), done, rest)
+
 
 def score_of(evaluator: Evaluator, loss: Loss, numbers: Any, data: Any, client_params: ClientParams) -> Score:
     """Compute the accuracy and loss of M models on all test samples.
+
+    On one device, more than `MANY` models are computed in groups, so that the activations are those of at most
+    ``evaluator.at_once`` samples, and no array has an axis of the models and one of the test samples.
 
     Args:
       evaluator: how models are evaluated.
@@ -57,10 +93,26 @@ def score_of(evaluator: Evaluator, loss: Loss, numbers: Any, data: Any, client_p
         marks = jax.tree.map(lambda mark: masked_sum(mark, mask[None]), loss.marks(outputs, targets))
         return marks, jnp.sum(jnp.where(mask, losses, 0.0), axis=1)
 
-    marks, losses = over_samples(evaluator, data, client_params, tally, data.y_test)
     num_models = jax.tree.leaves(client_params)[0].shape[0]
+    marks, losses = over_models(evaluator, data, client_params, tally, grouped=num_models > MANY)
     accuracy = loss.accuracy(marks, data.y_test, None)
     return Score(contract.arrays(loss.accuracy, accuracy, (num_models,), float), losses / data.y_test.shape[0])
+
+
+def over_models(evaluator: Evaluator, data: Any, client_params: ClientParams, tally: Summed, grouped: bool) -> Any:
+    """Add up a function of the outputs of M models over all test samples, for sums that all have the axis M.
+
+    Args:
+      evaluator, data, client_params, tally: as for `over_samples`. ``tally`` gets the targets as its first argument.
+      grouped: whether models that would be mapped together on one device are computed in groups.
+
+    Returns:
+      The sums over all test samples, with the leading axis M.
+    """
+    sums = lambda models, chunk: over_samples(evaluator, data, models, tally, data.y_test, chunk)  # noqa: E731
+    if not grouped or evaluator.in_turn or evaluator.mesh is not None:
+        return sums(client_params, 0)
+    return by_group(lambda models: sums(models, CHUNK), client_params, evaluator.at_once // CHUNK)
 
 
 def masked_sum(values: jax.Array, mask: jax.Array) -> jax.Array:
@@ -69,7 +121,9 @@ def masked_sum(values: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.sum(values & counts if values.dtype == bool else jnp.where(counts, values, 0), axis=1)
 
 
-def over_samples(evaluator: Evaluator, data: Any, client_params: ClientParams, tally: Summed, shared: Any) -> Any:
+def over_samples(
+    evaluator: Evaluator, data: Any, client_params: ClientParams, tally: Summed, shared: Any, chunk: int = 0
+) -> Any:
     """Add up a function of the outputs of M models over all test samples, chunk by chunk.
 
     Args:
@@ -78,6 +132,8 @@ def over_samples(evaluator: Evaluator, data: Any, client_params: ClientParams, t
       client_params: [M, ...] the models.
       tally: makes a tree of sums over the samples of a chunk whose mask is True.
       shared: the arrays that ``tally`` gets as its first argument. All devices of a mesh have them.
+      chunk: the samples of a chunk; 0: chosen by the number of models. The outputs of all models for a chunk are in
+        memory together, the activations of more than `MANY` models only in groups.
 
     Returns:
       The sums over all test samples.
@@ -85,8 +141,10 @@ def over_samples(evaluator: Evaluator, data: Any, client_params: ClientParams, t
     mesh, in_turn = evaluator.mesh, evaluator.in_turn
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(in_turn or max(4 * evaluator.tile // num_models, 16), -(-total // devices))
-    over_models = jax.lax.map if in_turn else lambda of_model, models: jax.vmap(of_model)(models)
+    chunk = min(in_turn or chunk or max(4 * evaluator.tile // num_models, 16), -(-total // devices))
+    size = num_models if num_models <= MANY else max(evaluator.at_once // chunk, 1)
+    together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
+    mapped = jax.lax.map if in_turn else together
     chunks = -(-total // (chunk * devices)) * devices
     places = jnp.arange(chunks * chunk).reshape(chunks, chunk)
 
@@ -96,7 +154,7 @@ def over_samples(evaluator: Evaluator, data: Any, client_params: ClientParams, t
         def of_chunk(place: jax.Array) -> Any:
             sample, mask = jnp.minimum(place, total - 1), place < total
             x = data.x_test[sample]
-            outputs = over_models(lambda params: evaluator.logits(params, data, x), client_params)
+            outputs = mapped(lambda params: evaluator.logits(params, data, x), client_params)
             return tally(shared, outputs, sample, mask)
 
         def add(sums: Any, place: jax.Array) -> tuple[Any, None]:
@@ -160,6 +218,13 @@ def client_of_owner(held: ClientIndex, natural_owner: jax.Array, num_owners: int
     """
     ends = held.first + held.num_samples
     client = jnp.searchsorted(ends, jnp.arange(held.sample.shape[0]), side="right")  # of held.sample; N: nobody
-    counts = jnp.zeros((len(ends) + 1, num_owners), jnp.int32).at[client, natural_owner[held.sample]].add(1)
-    counts = counts[:num_clients]
-    return jnp.where(jnp.any(counts > 0, axis=0), jnp.argmax(counts, axis=0), -1).astype(jnp.int32)
+    owner = natural_owner[held.sample]
+    order = jnp.argsort(owner, stable=True)  # the samples of an owner together, and of these those of a client
+    owner, client = owner[order], client[order]
+    begins = jnp.append(True, (owner[1:] != owner[:-1]) | (client[1:] != client[:-1]))
+    run = jnp.cumsum(begins) - 1
+    count = jnp.where(client < num_clients, jnp.bincount(run, length=len(run))[run], 0)
+    most = jnp.zeros(num_owners, jnp.int32).at[owner].max(count.astype(jnp.int32))
+    is_most = (count > 0) & (count == most[owner])
+    first = jnp.full(num_owners, num_clients).at[owner].min(jnp.where(is_most, client, num_clients))
+    return jnp.where(most > 0, first, -1).astype(jnp.int32)

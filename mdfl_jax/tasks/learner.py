@@ -22,6 +22,7 @@ from mdfl_jax.rng import stream
 from mdfl_jax.rows import rows_like
 from mdfl_jax.tasks.blocks import minibatch_blocks, seed_of_block
 from mdfl_jax.tasks.evaluation import Evaluator, local_accuracy_of, over_samples, score_of
+from mdfl_jax.tasks.part import draw_part, score_of_part
 from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData
 from mdfl_jax.types import ClientParams, Params, Score, Tally
 
@@ -49,6 +50,7 @@ class Learner:
       mesh: devices that share one simulation, or None.
       augmentation: how training images are augmented.
       with_statistics, may_draw: whether the model has batch statistics, and whether it draws random numbers.
+      has_one_label: whether each sample has one label.
     """
 
     num_clients: int
@@ -68,6 +70,7 @@ class Learner:
     augmentation: Augmentation
     with_statistics: bool
     may_draw: bool
+    has_one_label: bool
 
     @property
     def evaluator(self) -> Evaluator:
@@ -176,6 +179,16 @@ class Learner:
         del clients
         with self.in_precision():
             return score_of(self.evaluator, self.loss, self.loss_numbers, data, client_params)
+
+    def evaluate_part(
+        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
+    ) -> tuple[Score, jax.Array]:
+        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.part.Part`."""
+        del clients
+        stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
+        sample = draw_part(key, stratum, count)
+        with self.in_precision():
+            return score_of_part(self.evaluator, self.loss, self.loss_numbers, data, client_params, sample)
 
     def over_test(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally

@@ -10,6 +10,7 @@ from mdfl_jax import sharding
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.numbers import Numbers, number
 from mdfl_jax.rows import rows_like
+from mdfl_jax.tasks.evaluation import MANY, by_group
 from mdfl_jax.tasks.registry import TASKS, TaskKind, TaskRequest
 from mdfl_jax.types import ClientParams, Params, Score, Task
 
@@ -195,7 +196,8 @@ def regression(
         return data_loss + num_clients * clients.l2 / 2 * jnp.sum(jnp.square(weights))
 
     def evaluate(data: None, clients: RegressionClients, client_params: ClientParams) -> Score:
-        return _score(kind, clients.test, cast(dict[str, jax.Array], client_params)["w"])
+        of_models = lambda weights: _score(kind, clients.test, weights)  # noqa: E731
+        return cast(Score, by_group(of_models, cast(dict[str, jax.Array], client_params)["w"], MANY))
 
     def validate(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:
         return _score(kind, clients.validation, cast(dict[str, jax.Array], params)["w"]).loss[0]

@@ -19,6 +19,7 @@ from mdfl_jax.models.adapters import client_model, draws, variables_of
 from mdfl_jax.models.drawing import with_stream
 from mdfl_jax.tasks.blocks import cut_for
 from mdfl_jax.tasks.learner import PRECISIONS, Learner, low_type
+from mdfl_jax.tasks.part import Part
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind, TaskRequest
 from mdfl_jax.tasks.samples import SupervisedClients, device_data, spec_of
 from mdfl_jax.types import Task
@@ -88,7 +89,6 @@ def _make(asked: TaskRequest) -> Task:
     assert dataset is not None
     learner = _learner(asked, dataset)
     by_place = getattr(PARTITIONS.numbers(asked.partition), "needs_places", False)
-    has_one_label = dataset.targets is Targets.LABELS
     return Task(
         asked.num_clients,
         device_data(dataset)._replace(pretrained=jax.tree.map(jnp.asarray, asked.pretrained)),
@@ -103,9 +103,10 @@ def _make(asked: TaskRequest) -> Task:
         in_turn=learner.sizes.chunk > 0,
         by_place=by_place,
         over_test=learner.over_test,
-        num_labels=dataset.num_classes if has_one_label else None,
+        num_labels=dataset.num_classes if learner.has_one_label else None,
         local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
         owner=learner.owner,
+        part=Part(len(dataset.y_test), learner.evaluate_part),
     )
 
 
@@ -145,6 +146,7 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
         augmentation=asked.augmentation,
         with_statistics=with_statistics,
         may_draw=may_draw,
+        has_one_label=dataset.targets is Targets.LABELS,
     )
 
 

@@ -19,6 +19,7 @@ from mdfl_jax.networks import GraphParams, fixed_graph, meetings, spatial
 from mdfl_jax.networks import given as given_matrices
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS
 from mdfl_jax.networks.spatial import SpatialParams
+from mdfl_jax.senders import ALL_PAIRS
 from mdfl_jax.types import FIXED, SYMMETRIC
 
 N, ROUNDS = 9, 8
@@ -75,10 +76,10 @@ def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds,
     lasted = np.concatenate([[0], np.cumsum(seconds)])
     if np.abs(lasted[:, None] - lasted - need).min() < 1e-3:  # single precision may judge such a duration either way
         return
-    state, found = rule.init(1), []
+    state, found = rule.init(1, 1), []
     for is_contact, second in rounds:
         contacts, durations = np.array([[is_contact]]), np.array([[second]], np.float32)
-        carries, state = rule.step(np.float32(need), state, contacts, durations)
+        carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
         found.append(bool(carries[0, 0]))
     np.testing.assert_array_equal(found, oracle.resumed(contact, seconds, need))
 
@@ -86,13 +87,13 @@ def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds,
 def test_a_message_as_long_as_the_contact_is_carried():
     """Ten rounds of 0.1 s are one second, also in single precision."""
     rule = SHORT_CONTACTS["resume"]
-    state, one = rule.init(2), np.full((2, 2), 0.1, np.float32)
+    state, one = rule.init(2, 2), np.full((2, 2), 0.1, np.float32)
     found = []
     for _ in range(20):
-        carries, state = rule.step(jnp.float32(1.0), state, jnp.ones((2, 2), bool), one)
+        carries, state = rule.step(jnp.float32(1.0), state, jnp.ones((2, 2), bool), one, ALL_PAIRS)
         found.append(bool(carries[0, 1]))
     assert np.flatnonzero(found).tolist() == [9, 19]
-    assert SHORT_CONTACTS["drop"].step(jnp.float32(0.1), None, jnp.ones((2, 2), bool), one)[0].all()
+    assert SHORT_CONTACTS["drop"].step(jnp.float32(0.1), None, jnp.ones((2, 2), bool), one, ALL_PAIRS)[0].all()
 
 
 @pytest.mark.long

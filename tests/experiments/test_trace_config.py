@@ -9,6 +9,7 @@ import pytest
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.build.task import load_dataset
+from mdfl_jax.experiments.run.plan import plan
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.traces import load_trace, resample
@@ -46,6 +47,10 @@ WRONG = [
     ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
     ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; those that do are trace, static_trace, con"),
     ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
+    (
+        {"trace.file": "/nope.csv", "trace.made_by": "python make.py"},
+        "trace.file: trace '/nope.csv': there is no such file; python make.py makes it",
+    ),
     ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
     (
         {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
@@ -180,6 +185,16 @@ def test_points_that_follow_no_trace_fit_the_program_of_those_that_do(traced):
     group = make_study(traced(sweep="network.mobility=trace,random_waypoint")).groups[0]
     shapes = [jax.tree.map(np.shape, hparams) for hparams in group.hparams]
     assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize(
+    ("clients", "told"),
+    [(8, ""), (9, "  note: 1 of 9 clients are never present in the trace; they train and meet nobody")],
+)
+def test_the_plan_tells_of_clients_without_a_vehicle(traced, clients, told):
+    changes = {"network.num_clients": clients, "trace.gaps": "absent", "sweep": "network.radius=50,80"}
+    lines = plan(make_study(traced(**changes))).splitlines()
+    assert [line for line in lines if "never present" in line] == [told] * bool(told)
 
 
 @pytest.mark.long

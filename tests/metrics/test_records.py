@@ -17,6 +17,7 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.experiments.results.files import write_arrays
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
+from mdfl_jax.metrics.declare import CLIENTS, record
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.metrics.records import before_rounds, choose, of_round, without_round
@@ -251,6 +252,24 @@ def test_the_size_of_the_records_is_bounded(clients, positions, mib, kept, why):
     assert ("links" in {metric.name for metric in measured}) == kept
     assert [metric.name for metric in with_rows] == ["position"] * positions + ["links"] * kept
     assert "position" in {metric.name for metric in measured}
+
+
+def test_of_many_clients_the_records_of_one_byte_are_kept():
+    """Who is present takes N bytes a round; links and places to go to take more."""
+    present, going = (
+        record("present", lambda view: view, 1.0, dtype="bool"),
+        record("destination", lambda view: view, UNKNOWN, shape=(ROUNDS, CLIENTS, 2)),
+    )
+    for clients, names in ((256, ("links", "present", "destination")), (257, ("present",))):
+        measured, with_rows, records = choose(metrics_of((present, going)), clients, 400, True, 8)
+        assert records.kept
+        assert not records.why
+        assert records.names == names
+        assert {metric.name for metric in with_rows} == {"position", *names}
+        assert {metric.name for metric in measured if metric.record} == {"position", *names}
+    assert records.size == 400 * 257
+    *_, records = choose(metrics_of((present, going)), 257, 400, True, 0.05)
+    assert records == (("present",), 400 * 257, False, "would take 0.1 MiB of a run, and engine.record_mib is 0.05")
 
 
 def test_wrong_declarations_and_values_are_one_line():

@@ -247,7 +247,7 @@ def test_clients_one_after_another_move_as_all_together(monkeypatch):
     for name in ("random_movement", "dam", "dcm"):
         paths = []
         for largest in (2**18, 0):
-            monkeypatch.setattr("mdfl_jax.mobility.grid.LARGEST_AT_ONCE", largest)
+            monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_AT_ONCE", largest)
             rule = MOBILITIES[name]()
             state, places = rule.init(jax.random.key(3), crowd), []
             step = jax.jit(rule.step)

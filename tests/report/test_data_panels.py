@@ -34,6 +34,19 @@ def test_the_inequality_of_the_labels_is_told_in_words_and_numbers():
     assert label_counts.inequality(np.array([[6], [6]])) == "Every client has 6 samples."
 
 
+def test_the_bars_of_many_clients_are_two_areas_of_the_same_heights():
+    rng = np.random.default_rng(0)
+    counts, mobile = rng.integers(0, 9, (501, 3)), rng.random(501) < 0.4
+    for known in (mobile, None):
+        drawn = label_counts.draw_counts(counts, known).axes[0]
+        dark = mobile if known is not None else np.zeros(501, bool)
+        still, moving = (area.get_data() for area in drawn.patches)
+        np.testing.assert_array_equal(still.values, np.where(dark, 0, counts.sum(axis=1)))
+        np.testing.assert_array_equal(moving.values, np.where(dark, counts.sum(axis=1), 0))
+        np.testing.assert_array_equal(still.edges, np.arange(502) - 0.5)
+    assert len(label_counts.draw_counts(counts[:40], mobile[:40]).axes[0].patches) == 40
+
+
 def test_sweep_points_with_the_same_data_share_a_division_named_by_what_differs(make_workdir):
     run = read_workdir(make_workdir(SWEEP, rounds=10))
     few = np.ones((8, 10), int)

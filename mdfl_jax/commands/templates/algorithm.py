@@ -25,9 +25,9 @@ def my_name(settings=Settings()):
     """D-PSGD whose clients go only a part of the way to the average."""
 
     def exchange(hparams, key, links, params):  # params: the models of all clients, [N, ...]
-        average = mix(links.mix, params, settings.mixing_bound)
+        average = mix(links.mix, params, settings.mixing_bound, links.senders)
         towards = jax.tree.map(lambda own, other: own + hparams.trust * (other - own), params, average)
-        return towards, messages_sent(links.adjacency)
+        return towards, messages_sent(links.adjacency, links.senders)
 
     return local_then(settings, exchange, ("adjacency", "mix"))
 

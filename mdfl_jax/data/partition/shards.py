@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
 from mdfl_jax.numbers import number
@@ -29,9 +30,9 @@ def shards(key: jax.Array, labels: jax.Array, num_clients: int, shards_per_clien
     """
     n, num_shards = labels.shape[0], num_clients * shards_per_client
     order = jnp.argsort(labels, stable=True)
-    # Shard k holds the sorted samples floor(k n / K) to floor((k+1) n / K) - 1, with K shards. The ends are computed in
-    # Python, since n * K may not fit in 32 bits.
-    ends = jnp.array([(k + 1) * n // num_shards for k in range(num_shards)], jnp.int32)
+    # Shard k holds the sorted samples floor(k n / K) to floor((k+1) n / K) - 1, with K shards. The ends are computed
+    # before the program runs, since n * K may not fit in 32 bits.
+    ends = jnp.asarray(np.arange(1, num_shards + 1, dtype=np.int64) * n // num_shards, jnp.int32)
     shard = jnp.searchsorted(ends, jnp.arange(n, dtype=jnp.int32), side="right")
     taker = jax.random.permutation(key, num_shards) // shards_per_client
     return jnp.zeros(n, jnp.int32).at[order].set(taker[shard].astype(jnp.int32))

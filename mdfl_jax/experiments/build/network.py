@@ -53,20 +53,23 @@ def described(experiment: Experiment, rules: list[str]) -> str:
     return f"{where}, network.mixing={network.mixing},"
 
 
-def network_of(experiment: Experiment, rules: list[str], link_filter: LinkFilter | None = None) -> Network:
+def network_of(
+    experiment: Experiment, rules: list[str], link_filter: LinkFilter | None = None, max_neighbours: int = 0
+) -> Network:
     """Returns the network of a group of points, before it is thinned.
 
     Args:
       experiment: The configuration of any point of the group.
       rules: The mobility rules that the points use. They have no effect with a graph.
       link_filter: A rule that removes links, from `mdfl_jax.costs.link_filter`.
+      max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 
     Raises:
       UserError: If a file cannot be used.
     """
     network = experiment.network
     if network.graph:
-        return graph_network(experiment, link_filter)
+        return graph_network(experiment, link_filter, max_neighbours > 0)
     world = spatial(
         network.num_clients,
         network.grid_size,
@@ -75,6 +78,7 @@ def network_of(experiment: Experiment, rules: list[str], link_filter: LinkFilter
         contact=network.contact,
         links_fail=network.link_failure > 0 or network.link_fading > 0,
         link_filter=link_filter,
+        max_neighbours=max_neighbours,
     )
     return server_network(experiment, world) if experiment.server.pattern else world
 
@@ -157,7 +161,7 @@ def _from_file(experiment: Experiment) -> np.ndarray:
         raise UserError(f"graph.file: {error}") from None
 
 
-def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None) -> Network:
+def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None, lists: bool = False) -> Network:
     """Returns the network of a point whose clients are connected by a graph.
 
     Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and there is a link filter.
@@ -165,7 +169,7 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None)
     network = experiment.network
     fails = network.link_failure > 0
     if network.graph != "file":
-        return fixed_graph(network.num_clients, network.graph, network.mixing, fails, link_filter)
+        return fixed_graph(network.num_clients, network.graph, network.mixing, fails, link_filter, lists)
     return given(_from_file(experiment), network.mixing, fails, link_filter)
 
 
@@ -224,7 +228,7 @@ def server_network(experiment: Experiment, world: Network) -> Network:
     config = experiment.server
     if config.pattern == "roadside":
         return roadside(world, experiment.rounds, config.known_next, config.one_at_a_time)
-    return meetings(experiment.network.num_clients, config.pattern)
+    return meetings(experiment.network.num_clients, config.pattern, lists=world.lists is not None)
 
 
 def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:

@@ -48,6 +48,7 @@ def build_simulation(
     rules: list[str],
     mesh: Mesh | None = None,
     pretrained: Any = None,
+    max_neighbours: int = 0,
 ) -> Simulation:
     """Builds the simulation that the points of a group share. Their traced numbers are its arguments.
 
@@ -57,6 +58,7 @@ def build_simulation(
       rules: The mobility rules that the points of the group use. They have no effect with a graph.
       mesh: The devices that share each run, if any.
       pretrained: As in `build_task`.
+      max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 
     Raises:
       UserError: If task, network and algorithm do not fit together.
@@ -81,10 +83,12 @@ def build_simulation(
         experiment.judged == "global",
         asked_for(experiment.metrics),
         engine.record_mib,
+        experiment.eval_clients,
+        experiment.eval_samples,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))
-    world = network_of(experiment, rules, slow)
+    world = network_of(experiment, rules, slow, max_neighbours)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
         world = partial_participation(world, stay=FIXED in algorithm.needs)

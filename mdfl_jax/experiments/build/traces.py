@@ -1,10 +1,12 @@
 """Reads the trace files of a study, each once, and makes from them the movement or contacts of each point."""
 
 import math
+import os
 from typing import NoReturn
 
 import numpy as np
 
+from mdfl_jax import stages
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
@@ -83,12 +85,14 @@ class TraceFiles:
         try:
             loaded = self.read.get((config.file, config.format))
             if loaded is None:
-                loaded = self.read[config.file, config.format] = load(config.file, config.format)
+                with stages.stage(f"reading the trace {config.file}"):
+                    loaded = self.read[config.file, config.format] = load(config.file, config.format)
             if isinstance(loaded, Contacts):
                 return _of_contacts(experiment, loaded)
             table = _of_places(experiment, loaded)
         except UserError as error:
-            raise UserError(f"trace.file: {error}") from None
+            makes = f"; {config.made_by} makes it" if config.made_by and not os.path.exists(config.file) else ""
+            raise UserError(f"trace.file: {error}{makes}") from None
         if config.streets and self.streets is None:
             try:
                 self.streets = street_pieces(config.streets, loaded)

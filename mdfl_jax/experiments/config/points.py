@@ -17,7 +17,8 @@ from mdfl_jax.mobility import MOBILITIES
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
-    *("seeds", "first_seed", "rounds", "eval_every", "sweep", "baseline", "name", "title"),
+    *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
+    "title",
     *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "x_axis"),
 )
 

@@ -109,6 +109,15 @@ class EngineConfig:
     )
     convolution: str = field("auto", "form of the convolutions", names=("auto", *FORMS))
     remat: bool = field(False, "compute stages again for the gradient instead of storing them")
+    links: str = field(
+        "auto",
+        "form of the links: dense (matrices N x N) or neighbour lists; auto: lists for more than 512 clients, if they "
+        "are short",
+        names=("auto", "dense", "lists"),
+    )
+    max_neighbours: int = field(
+        0, "neighbours that a list can hold; 0: counted in the movement of all runs before they start", at_least=0
+    )
     mixing_bound: int = field(0, "senders in a neighbour list; 0: by N; denser rounds use the product", at_least=0)
     client_devices: int = field(
         0, "devices that share a run, a divisor of their number; 0: one, or all if runs are fewer", at_least=0
@@ -149,6 +158,10 @@ class Experiment:
     first_seed: int = field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
     rounds: int = field(400, "number of rounds R", at_least=1)
     eval_every: int = field(20, "rounds between evaluations", at_least=1)
+    eval_clients: int = field(
+        0, "clients that are evaluated between the first and the last evaluation, a sample; 0: all", at_least=0
+    )
+    eval_samples: int = field(0, "test samples on which they are evaluated there, a sample; 0: all", at_least=0)
     target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1, in_runs=False)
     judged: str = field(
         "clients",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.experiments.results import samples
 from mdfl_jax.experiments.results.mobile_static import group_line
 from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.metrics.history import Metrics
@@ -36,7 +37,7 @@ def accuracy_of(metrics: Mapping[str, np.ndarray], judged: str) -> np.ndarray:
     """
     if judged == "global":
         return metrics["mean_model_accuracy"].astype(np.float64)
-    return metrics["accuracy"].mean(axis=2, dtype=np.float64)
+    return samples.mean_over_clients(metrics["accuracy"], metrics.get(samples.KEY))
 
 
 def metric_lines(
@@ -53,12 +54,14 @@ def metric_lines(
     """
     for e in range(len(metrics.round)):
         line: dict[str, Any] = {"schema": SCHEMA, "point": point, "seed": seed, "round": int(metrics.round[e])}
+        weights = samples.weights_at(metrics, e)
         for metric in metrics.declared:
             if metric.by_round:
                 continue
             values = metric.on_host(metrics[metric.name][e])
-            line[metric.in_files] = metric.number(values)
-            line |= {f"{metric.in_files}_{name}": of(values) for name, of in metric.more.items()}
+            line[metric.in_files] = metric.number(values, weights)
+            more = {name: metric.reduced(of, values, weights) for name, of in metric.more.items()}
+            line |= {f"{metric.in_files}_{name}": value for name, value in more.items()}
             if metric.name == "bits":  # the count of PaME is written as well
                 line["double_bits"] = _times(line["messages"], double_bits)
         yield line | group_line(metrics, e, is_mobile)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.experiments.results import samples
 from mdfl_jax.metrics.declare import GROUPS
 from mdfl_jax.metrics.history import Metrics
 
@@ -34,18 +35,29 @@ def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def by_group(values: np.ndarray, is_mobile: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.metrics.declare.GROUPS`."""
-    return {name: group_mean(values, members) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
+def by_group(values: np.ndarray, is_mobile: np.ndarray, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Returns `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.metrics.declare.GROUPS`.
+
+    Args:
+      values: [..., N] one value for each client.
+      is_mobile: [..., N] bool.
+      weights: [..., N], 0 for the clients that were not evaluated, which are left out. The others of a group have the
+        same weight, since a sample of clients is drawn from each group separately. None: all were evaluated.
+    """
+    known = True if weights is None else weights > 0
+    return {name: group_mean(values, members & known) for name, members in zip(GROUPS, (is_mobile, ~is_mobile))}
 
 
 def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
     """Returns the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
+    weights = samples.weights_at(metrics, e)
     return {
         f"{metric.in_files}_{name}": float(mean)
         for metric in metrics.declared
         if metric.by_group
-        for name, mean in by_group(metric.on_host(metrics[metric.name][e]), is_mobile).items()
+        for name, mean in by_group(
+            metric.on_host(metrics[metric.name][e]), is_mobile, weights if metric.sampled else None
+        ).items()
     }
 
 
@@ -65,7 +77,7 @@ def group_summary(
         the evaluations without the first one, at which all clients have the same model.
       group_neighbours: The contacts of a client over the whole run, for both groups.
     """
-    accuracy = by_group(metrics["accuracy"], is_mobile[:, None])  # [S, E]
+    accuracy = by_group(metrics["accuracy"], is_mobile[:, None], metrics.get(samples.KEY))  # [S, E]
     gap = accuracy["mobile"] - accuracy["other"]
     rounds = np.diff(metrics["rounds_done"], axis=1)[:, :, None]  # 0 after a run has stopped
     contacts = (np.nan_to_num(metrics["num_neighbours"][:, 1:].astype(np.float64)) * rounds).sum(axis=1)  # [S, N]

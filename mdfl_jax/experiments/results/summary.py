@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.experiments.results import samples
 from mdfl_jax.experiments.results.at_target import to_target
 from mdfl_jax.experiments.results.files import accuracy_of, unmeasured
 from mdfl_jax.experiments.results.mobile_static import group_summary
@@ -101,6 +102,7 @@ def summarize_point(
         "messages_per_client": float(messages[:, -1].mean()),
         "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
         **group_summary(arrays, mobile, with_seeds),
+        **samples.summary(records),
         "diverged": _diverged(records, arrays),
         "compile_seconds": sum(record.compile_seconds for record in records),
         "run_seconds": sum(record.run_seconds for record in records),

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax import target
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.links import check_lists
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.checkpoint import Arrays
+from mdfl_jax.experiments.run.compiled import Programs, compiled
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study
 from mdfl_jax.metrics.declare import Metric
@@ -121,10 +122,10 @@ class Program:
         self.starts = dict(zip(group.points, group.starts))
         self.eval_every = study.experiment.eval_every
         self.experiment, engine = study.experiment, study.experiment.engine
+        self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
         self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
         self.compile_seconds: float | None = None
-        self.init: Any = None
-        self.advance: Any = None
+        self.programs: Programs | None = None
 
     def inputs(self, runs: list[Run]) -> tuple[Any, Any]:
         """Returns the inputs of runs for `advance`, and those for `init`, which may have models to start from."""
@@ -145,16 +146,19 @@ class Program:
         Returns:
           The state, the metrics and the facts before the first round, and the seconds spent on compiling.
         """
-        mc, seconds, options = self.monte_carlo, 0.0, target.compiler_options(self.group.simulation.alone)
-        if self.compile_seconds is None:
+        mc, seconds = self.monte_carlo, 0.0
+        if self.programs is None:
             begin = time.perf_counter()
-            self.init = mc.init.lower(mc.data, *first).compile(options)
-        carry, metrics = self.init(mc.data, *first)
-        if self.compile_seconds is None:
-            self.advance = mc.advance.lower(mc.data, *runs, carry).compile(options)
+            self.programs = compiled(self.group.simulation, mc, runs, first)
             seconds = self.compile_seconds = time.perf_counter() - begin
+        carry, metrics = self.programs.init(mc.data, *first)
         facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
         return carry, to_host(metrics, num_runs), facts, seconds
+
+    def advance(self, *inputs: Any) -> tuple[Any, Metrics]:
+        """Computes the rounds up to the next evaluation, as `MonteCarlo.advance`. Call `start` before."""
+        assert self.programs is not None
+        return self.programs.advance(*inputs)
 
     def kept(self, carry: Any, num_runs: int) -> Any:
         """Returns a state in the form that is saved, which is the same for any devices."""
@@ -214,11 +218,14 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
     kept = keeper.start(carry, parts[0], saved, ended)
     yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
     for e in range(evaluations, mc.num_evaluations):
-        if np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1]):  # the stop rule has ended every run
+        all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
+        if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
             parts.append(standing_still(parts[-1], program.eval_every))
         else:
             carry, metrics = program.advance(mc.data, *device_runs, carry)
             parts.append(as_history(to_host(metrics, num_runs), 1))
+            if bound := program.group.simulation.list_bound:
+                check_lists(int(parts[-1].list_places.max()), bound)
         ended = e + 1 == mc.num_evaluations
         kept = keeper.see(carry, parts[-1], ended)
         yield Step(program.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)

@@ -70,7 +70,7 @@ def check(study: Study, workdir: Path, rounds: int) -> None:
             raise UserError(
                 f"--workdir={workdir}: {words}, and rounds cannot be added, since the first ones of point "
                 f"{study.points[group.points[0]].id!r} depend on the number of rounds in all, as with a cosine step "
-                "size, with road-side units or with a trace"
+                "size, with road-side units, with a trace or with eval_clients or eval_samples"
             )
 
 

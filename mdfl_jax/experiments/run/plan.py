@@ -16,6 +16,7 @@ from mdfl_jax.experiments.run import states
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.losses import LOSSES, loss_named
 from mdfl_jax.metrics.records import Records
+from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.sharding import size
 
 
@@ -38,16 +39,24 @@ def plan(study: Study) -> str:
             f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
             f"{models / 2**20:.1f} MiB"
         )
-    lines += [*_models_kept(study), *_records(study), *states.notes(study)]
+    lines += [*_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
     told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
-    lines += [f"  note: {line}" for line in (*told, *_targets(study), *_beyond_the_data(study), *study.pretrained)]
+    told |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
+    lines += [f"  note: {line}" for line in told]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     lines.append(f"  on {len(devices)} {devices[0].device_kind} device{'s' if len(devices) > 1 else ''}{sharing}")
     return "\n".join(lines)
+
+
+def _sampled(study: Study) -> list[str]:
+    """Returns a line about the sample that is evaluated between the first and the last evaluation; none without one."""
+    counts = {"clients": study.experiment.eval_clients, "test samples": study.experiment.eval_samples}
+    told = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return [f"  between the first and the last evaluation a sample of {told} is evaluated"] if told else []
 
 
 def _models_kept(study: Study) -> list[str]:
@@ -84,6 +93,17 @@ def file_bytes(group: Group) -> int:
     carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
     leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+def _absent(study: Study) -> list[str]:
+    """Returns a line for each number of clients that no vehicle of a trace is, or whose vehicle is never present."""
+    lines, what = [], "clients are never present in the trace; they train and meet nobody"
+    for hparams in (own for group in study.groups for own in group.hparams):
+        for found in jax.tree.leaves(hparams, is_leaf=lambda part: isinstance(part, Tracks)):
+            never = np.sum(~np.asarray(found.present).any(axis=0)) if isinstance(found, Tracks) else 0
+            if never:
+                lines.append(f"{never:,} of {found.present.shape[1]:,} {what}")
+    return list(dict.fromkeys(lines))
 
 
 def _targets(study: Study) -> list[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from mdfl_jax import own_files, stages, target
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.inputs import digests
+from mdfl_jax.experiments.build.links import with_links
 from mdfl_jax.experiments.build.pretrained import Pretrained, PretrainedFiles
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
 from mdfl_jax.experiments.build.start import Start, start_of
@@ -188,6 +190,11 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
+def _numbers(members: list[Experiment], rules: list[str], files: TraceFiles, simulation: Simulation) -> list[Hparams]:
+    """Returns the traced numbers of the points of a group."""
+    return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
+
+
 @stages.stage("preparing the study")
 @own_files.told()
 def make_study(config: ConfigDict) -> Study:
@@ -228,8 +235,10 @@ def make_study(config: ConfigDict) -> Study:
         tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
         origins = own_origins(members)
         with told(origins):
-            simulation = build_simulation(members[0], dataset, rules, mesh, tree)
-            hparams = [hparams_of(m, rules, files.params(m, rules), simulation.link_load) for m in members]
+            numbers = partial(_numbers, members, rules, files)
+            make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
+            simulation = with_links(make, members[0], numbers, seeds)
+            hparams = numbers(simulation)
             if origins:
                 check_traced(simulation, hparams)
                 for member, own in zip(members, hparams):

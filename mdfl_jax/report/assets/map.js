@@ -10,6 +10,7 @@ mdfl.register("map", (element, data, study) => {
   const name = (k) => (k === null ? "none" : study.points[points[k].point].label);
   const shown = { time: 0, smooth: true, focus: null, trail: 0, ranges: true, links: true, trails: true, numbers: true };
   Object.assign(shown, { streets: true, goals: true, meetings: true, pies: false });
+  if (points.some((point) => point.clients > map.MANY)) Object.assign(shown, { ranges: false, trails: false }); // they would cover the map
   const state = { playing: false, picked: null, hovered: null, last: null, speed: 5, draws: 0, scale: "study" };
   const views = [0, 1].map((side) => map.makeView(side, make));
   const chosen = [data.start[0], data.start.length > 1 ? data.start[1] : null];

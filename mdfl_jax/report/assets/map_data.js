@@ -123,18 +123,41 @@ mdfl.map.recorded = (point, frame, { pairs, oneWay }) => {
 
 // Computes the links from places and radius, for studies that have not recorded them.
 mdfl.map.computed = (point, frame, { pairs }) => {
-  const { radius, swept, kind } = point.world, n = point.clients, now = mdfl.map.places(point, point.frames.values[frame]);
+  const { radius, swept, kind } = point.world, now = mdfl.map.places(point, point.frames.values[frame]);
   if (!mdfl.map.knowsLinks(point) || (swept && frame === 0)) return;
   const before = swept ? mdfl.map.places(point, point.frames.values[frame - 1]) : now;
   const least = (radius * (1 + 1e-6) + (kind === "grid" ? 0 : 1e-4)) ** 2; // the places are rounded
-  for (let i = 0; i < n; i++)
-    for (let j = i + 1; j < n; j++) {
-      if (!mdfl.map.isPresent(point, frame, i) || !mdfl.map.isPresent(point, frame, j)) continue;
-      const x = before[2 * i] - before[2 * j], y = before[2 * i + 1] - before[2 * j + 1];
-      const dx = now[2 * i] - now[2 * j] - x, dy = now[2 * i + 1] - now[2 * j + 1] - y, speed = dx * dx + dy * dy;
-      const at = speed > 0 ? Math.min(1, Math.max(0, -(x * dx + y * dy) / speed)) : 0; // where they are nearest
-      if ((x + at * dx) ** 2 + (y + at * dy) ** 2 <= least) pairs.push(i, j);
-    }
+  const here = (i) => mdfl.map.isPresent(point, frame, i);
+  const meet = (i, j) => {
+    const x = before[2 * i] - before[2 * j], y = before[2 * i + 1] - before[2 * j + 1];
+    const dx = now[2 * i] - now[2 * j] - x, dy = now[2 * i + 1] - now[2 * j + 1] - y, speed = dx * dx + dy * dy;
+    const at = speed > 0 ? Math.min(1, Math.max(0, -(x * dx + y * dy) / speed)) : 0; // where they are nearest
+    if ((x + at * dx) ** 2 + (y + at * dy) ** 2 <= least) pairs.push(Math.min(i, j), Math.max(i, j));
+  };
+  let way = 0; // the longest of this movement
+  for (let i = 0; i < point.clients; i++) if (here(i)) way = Math.max(way, Math.hypot(now[2 * i] - before[2 * i], now[2 * i + 1] - before[2 * i + 1]) || 0);
+  mdfl.map.nearby(before, Array.from({ length: point.clients }, (_, i) => i).filter(here), Math.sqrt(least) + 2 * way, meet);
+};
+
+// Calls `meet` for all pairs of clients that may be within a reach of each other; of many clients, those of square cells
+// as wide as the reach that touch each other.
+mdfl.map.nearby = (xy, clients, reach, meet) => {
+  if (clients.length <= 300) {
+    for (let a = 0; a < clients.length; a++) for (let b = a + 1; b < clients.length; b++) meet(clients[a], clients[b]);
+    return;
+  }
+  const cells = new Map(), cell = (i, axis) => Math.floor(xy[2 * i + axis] / reach), key = (x, y) => `${x},${y}`;
+  for (const i of clients) {
+    const found = cells.get(key(cell(i, 0), cell(i, 1)));
+    if (found) found.push(i);
+    else cells.set(key(cell(i, 0), cell(i, 1)), [i]);
+  }
+  for (const members of cells.values()) {
+    const x = cell(members[0], 0), y = cell(members[0], 1);
+    for (let a = 0; a < members.length; a++) for (let b = a + 1; b < members.length; b++) meet(members[a], members[b]);
+    for (const [dx, dy] of [[1, -1], [1, 0], [1, 1], [0, 1]]) // each two cells once
+      for (const i of members) for (const j of cells.get(key(x + dx, y + dy)) || []) meet(i, j);
+  }
 };
 
 // Whether the page knows the links of a sweep point at all. Contacts on the way need the places of every round.

@@ -27,8 +27,10 @@ mdfl.map.onto = ({ point, width, height }, marker) => {
   return { scale, x: (x) => left + scale * (x - low[0]), y: (y) => top + scale * (high[1] - y) };
 };
 
+mdfl.map.MANY = 1000; // of more clients, each is a dot without an edge
+
 mdfl.map.markerSize = ({ point, width }) =>
-  Math.max(2.5, Math.min(point.clients <= 50 ? 9.5 : point.clients <= 120 ? 6 : 4, (width / 40) * (point.clients <= 50 ? 1 : 0.6)));
+  point.clients > mdfl.map.MANY ? 1.8 : Math.max(2.5, Math.min(point.clients <= 50 ? 9.5 : point.clients <= 120 ? 6 : 4, (width / 40) * (point.clients <= 50 ? 1 : 0.6)));
 
 // Returns how far clients at one place are drawn aside of it, {client: [dx, dy]}, so that none hides another.
 mdfl.map.aside = ({ point, xy }, to, r) => {
@@ -297,7 +299,9 @@ mdfl.map.arrow = (c, pen, ax, ay, bx, by, gap) => {
 };
 
 // The clients: squares stay, circles move; hollow and small ones are absent.
-mdfl.map.clients = ({ view, c, theme, frame, shown, pen, colour }) => {
+mdfl.map.clients = (context) => {
+  const { view, c, theme, frame, shown, pen, colour } = context;
+  if (view.point.clients > mdfl.map.MANY) return mdfl.map.dots(context);
   const { point, X, Y, here, r, row } = view, numbered = r >= 7, labels = shown.pies ? view.labels : null;
   const outline = (i, size) => {
     c.beginPath();
@@ -334,6 +338,33 @@ mdfl.map.clients = ({ view, c, theme, frame, shown, pen, colour }) => {
     }
     if (numbered && shown.numbers) mdfl.map.text(c, String(i), X(i), Y(i) + 0.5, tone.ink, "center", "middle", null, Math.round(r * 1.15));
   }
+};
+
+// Many clients: dots, those of like colours in one stroke of the brush; the absent are not drawn.
+mdfl.map.dots = ({ view, c, theme, frame, shown, pen, colour }) => {
+  const { point, X, Y, here, r, row } = view, SHADES = 64, groups = new Map();
+  for (let i = 0; i < point.clients; i++) {
+    if (!here(i) || !mdfl.map.isPresent(point, frame, i)) continue;
+    const value = mdfl.map.measured(point, colour, row, i);
+    const shade = Number.isNaN(value) ? -1 : Math.round((SHADES * (value - colour.from)) / (colour.to - colour.from || 1));
+    if (!groups.has(shade)) groups.set(shade, []);
+    groups.get(shade).push(i);
+  }
+  c.globalAlpha = 1;
+  for (const [shade, members] of [...groups].sort(([a], [b]) => a - b)) { // those without a value below the others
+    c.beginPath();
+    for (const i of members) c.moveTo(X(i) + r, Y(i)), c.arc(X(i), Y(i), r, 0, 2 * Math.PI);
+    c.fillStyle = shade < 0 ? theme.shade : mdfl.map.shade(shade / SHADES).fill;
+    c.fill();
+    pen(theme.soft, 0.5, 0.7); // a dark dot is seen on a dark page
+    c.stroke();
+    c.globalAlpha = 1;
+  }
+  if (shown.focus === null || !here(shown.focus)) return;
+  c.beginPath();
+  c.arc(X(shown.focus), Y(shown.focus), r + 4, 0, 2 * Math.PI);
+  pen(theme.accent, 2.6);
+  c.stroke();
 };
 
 // The labels of a client's samples as a pie of shares; its mark covers the middle, and a ring in the form of the mark is left.

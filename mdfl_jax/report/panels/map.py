@@ -18,6 +18,7 @@ PATH_ROUNDS = 40  # the longest path of a client in the figure
 LINK_ROUNDS = 10  # the rounds whose links are drawn for clients without places
 ALL_PATHS = 4  # the length of all paths together, as a multiple of the area's diagonal; longer ones are a tangle
 MAX_MAPS = 6
+MANY = 1000  # more clients are dots without an edge
 UNIT, STREET, REACH = "#D55E00", "#dddddd", "#7f7f7f50"
 
 
@@ -32,10 +33,14 @@ def _caption(run: Run) -> str:
     told = [f"The clients of {first_seed(run)} in each round."]
     if all(world.kind == CIRCLE for world in worlds):
         told.append("They have no places in this study, so they stand on a circle.")
+    elif max(clients_of(run, p) for p in shown) > MANY:
+        told.append("Each client is a dot; those that are absent are not drawn.")
     else:
         told.append("Squares stay and circles move.")
     if metric := coloured_by(run, shown):
         told.append(f"The colour of a client is its {metric} at the last evaluation before.")
+        sampled = any(run.value(p, "eval_clients") for p in shown)
+        told += ["Clients that were not evaluated then have no colour."] if sampled else []
     recorded = [run.history(p, "links") is not None for p in shown]
     if all(recorded):
         told.append("The links of a round are those of its exchange of models, before the clients move.")
@@ -93,7 +98,8 @@ def world_map(run: Run) -> Figure:
             Line2D([], [], color=MOBILE, label="client that moves", **dot),
             Line2D([], [], color=MOBILE, label=f"its place after {rounds} rounds", **end),
         ]
-        drawn.legend(handles=handles, loc="outside lower center", ncols=3, columnspacing=1.2, handletextpad=0.2)
+        across = 3 if len(shown) > 1 else 1
+        drawn.legend(handles=handles, loc="outside lower center", ncols=across, columnspacing=1.2, handletextpad=0.2)
     return drawn
 
 
@@ -152,11 +158,12 @@ def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds:
     if world.wraps:
         steps = steps[(np.abs(steps[:, 1] - steps[:, 0]) < (world.high - world.low) / 2).all(axis=1)]
     axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
-    rim = {"edgecolors": "white", "linewidths": 0.6}
-    axes.scatter(*lines[:, -1].T, s=24, color=colour, marker="s", zorder=3, **rim)
+    many = path.shape[1] > MANY
+    rim = {"edgecolors": "white", "linewidths": 0 if many else 0.6}
+    axes.scatter(*lines[:, -1].T, s=1 if many else 24, color=colour, marker="s", zorder=3, **rim)
     numbered = path.shape[1] <= 40
     for places, fill in ((stays, STAYS), (lines[:, 0], colour)):
-        axes.scatter(*places.T, s=100 if numbered else 18, color=fill, zorder=4, **rim)
+        axes.scatter(*places.T, s=100 if numbered else 2 if many else 18, color=fill, zorder=4, **rim)
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)
 

@@ -1,0 +1,124 @@
+"""Measure a round of many clients whose links are neighbour lists: python -m benchmarks.crowd
+
+Minibatches of 16 of random images, random movement of all clients at one density. The perceptron has 784 inputs (as for
+MNIST), the linear model 650 numbers (as for the shipped digits). Each row is measured in a process of its own, so that
+its peak memory is that of the whole process.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import flags
+
+from benchmarks import measure
+from benchmarks.rounds import images
+from mdfl_jax import Hparams, Schedule, target
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
+from mdfl_jax.commands import common
+from mdfl_jax.experiments.build.links import rounded
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.models import make_model
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.numbers import Numbers
+from mdfl_jax.simulation import build
+from mdfl_jax.tasks import classification
+
+_ROW = flags.DEFINE_string("row", "", "Measure this row alone, in this process.")
+
+ROUNDS, BATCH, SAMPLES_EACH, NEIGHBOURS = 4, 16, 6, 90
+SPACING, RADIUS, STEP = 100.0, 150.0, 10.0  # metres: 7 clients in range; seconds of movement in a round
+
+
+class Crowd(NamedTuple):
+    """What a row measures: the number of clients, their model, the side of the images, where they are, their links."""
+
+    num_clients: int
+    model: str
+    side: int
+    where: str = "plane"
+    lists: bool = True
+
+
+ROWS = {
+    "mlp, N = 500, matrices": Crowd(500, "mlp", 28, lists=False),
+    "mlp, N = 500": Crowd(500, "mlp", 28),
+    "mlp, N = 2,000": Crowd(2_000, "mlp", 28),
+    "mlp, N = 2,000, matrices": Crowd(2_000, "mlp", 28, lists=False),
+    "mlp, N = 10,000": Crowd(10_000, "mlp", 28),
+    "linear, N = 1,000": Crowd(1_000, "linear", 8),
+    "linear, N = 10,000": Crowd(10_000, "linear", 8),
+    "linear, N = 100,000": Crowd(100_000, "linear", 8),
+    "linear, N = 100,000, ring": Crowd(100_000, "linear", 8, "ring"),
+    "linear, N = 99,856, torus": Crowd(99_856, "linear", 8, "torus"),
+}
+
+
+def network_of(crowd: Crowd) -> tuple[Any, Any]:
+    """Return the network of a row and its numbers."""
+    if crowd.where != "plane":
+        return fixed_graph(crowd.num_clients, crowd.where, lists=crowd.lists), GraphParams()
+    side = np.float32(SPACING * np.sqrt(crowd.num_clients))
+    params = SpatialParams(np.int32(crowd.num_clients), np.float32(RADIUS), motion=Motion(side, side, np.float32(STEP)))
+    bound = rounded(NEIGHBOURS) if crowd.lists else 0
+    return spatial(crowd.num_clients, mobility=("random_waypoint",), contact="swept", max_neighbours=bound), params
+
+
+def row(name: str) -> dict[str, Any]:
+    """Compile and run some rounds of a row; return its seconds and its memory."""
+    crowd = ROWS[name]
+    dataset = images(max(60_000, SAMPLES_EACH * crowd.num_clients), crowd.side)
+    module = make_model(crowd.model, dataset.num_classes)
+    task = classification(dataset, module, crowd.num_clients, partition="iid", batch_size=BATCH)
+    network, params = network_of(crowd)
+    simulation = build(task, network, dpsgd(Settings(optimizer=sgd(None, momentum=False))), Schedule(ROUNDS, ROUNDS))
+    numbers, key = Hparams(Numbers(), params, LocalNumbers(lr=np.float32(0.1))), jax.random.key(0)
+    carry = jax.jit(lambda data, key: simulation.init(data, numbers, key)[0])(simulation.data, key)
+    jax.block_until_ready(carry)
+    begin = time.perf_counter()
+    # The state that goes in is not needed any more, so the one that comes out may take its memory.
+    advance: Any = jax.jit(simulation.round, donate_argnums=3)
+    program = advance.lower(simulation.data, numbers, key, carry).compile(target.compiler_options())
+    compiled, seconds = time.perf_counter() - begin, []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        carry = jax.block_until_ready(program(simulation.data, numbers, key, carry))
+        seconds.append(time.perf_counter() - begin)
+    memory = program.memory_analysis()
+    found: dict[str, Any] = {"variant": name, "num_clients": crowd.num_clients, "num_params": simulation.num_params}
+    found |= {"seconds_per_round": measure.spread(seconds[1:]), "compile_seconds": compiled}
+    found |= {"milliseconds_per_client": 1e3 * float(np.median(seconds[1:])) / crowd.num_clients}
+    found |= {"state_bytes_per_client": memory.output_size_in_bytes / crowd.num_clients}
+    found |= {"temporary_bytes_per_client": memory.temp_size_in_bytes / crowd.num_clients}
+    found |= {"peak_resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10}
+    if network.lists and network.lists.needed:
+        found |= {"places": network.lists.bound, "places_needed": int(network.lists.needed(carry.network))}
+    return found
+
+
+def main() -> int:
+    """Measure all rows, each in a process of its own, and write results/crowd-<platform>.json."""
+    common.setup_jax("")
+    if _ROW.value:
+        print(json.dumps(row(_ROW.value)))
+        return 0
+    rows = []
+    for name in ROWS:
+        command = [sys.executable, "-m", "benchmarks.crowd", f"--row={name}"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        print(json.dumps(rows[-1]), flush=True)
+    measure.report("crowd", rows)
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

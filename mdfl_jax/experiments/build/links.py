@@ -1,0 +1,99 @@
+"""Chooses the form of a study's links, matrices or neighbour lists, and the length of the lists."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mdfl_jax import stages, target
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.simulation import Simulation
+from mdfl_jax.types import Hparams
+
+LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
+ONE = 1  # neighbours that a list holds where neighbours are only counted
+
+
+def wants_lists(experiment: Experiment) -> bool:
+    """Tells whether the links of a point are neighbour lists, unless they turn out to be too long."""
+    engine, network = experiment.engine, experiment.network
+    if engine.links != "auto":
+        return engine.links == "lists"
+    if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
+        return False
+    return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
+
+
+def rounded(neighbours: int) -> int:
+    """Rounds a number of neighbours up, with their client, to 2^k or 3 * 2^(k - 1) places, at least 8.
+
+    Few programs then serve many seeds, and a study to which seeds are added mostly keeps its program.
+
+    >>> [rounded(n) + 1 for n in (1, 7, 8, 12, 16, 30, 40)]
+    [8, 8, 12, 16, 24, 32, 48]
+    """
+    power = max((neighbours + 1 - 1).bit_length(), 3)
+    return (3 * 2 ** (power - 2) if 8 <= neighbours < 3 * 2 ** (power - 2) else 2**power) - 1
+
+
+def expected(experiment: Experiment) -> int:
+    """Estimates the neighbours that lists must hold from the density, where the movement cannot be computed."""
+    network, motion = experiment.network, experiment.motion
+    of_grid = network.grid_size**2 if not motion.width else motion.width * motion.height
+    mean = 2.5 * network.num_clients * math.pi * network.radius**2 / of_grid
+    return min(math.ceil(mean + 6 * math.sqrt(mean) + 8), network.num_clients - 1)
+
+
+def with_links(
+    make: Callable[[int], Simulation],
+    experiment: Experiment,
+    hparams_of: Callable[[Simulation], Sequence[Hparams]],
+    seeds: Sequence[int],
+) -> Simulation:
+    """Builds a simulation whose links have the form that the configuration wants.
+
+    Neighbour lists whose length is not given are made long enough for all rounds of all runs: the movement, which does
+    not depend on the models, is computed ahead, and the neighbours are counted.
+
+    Args:
+      make: (neighbours that a list can hold, or 0 for matrices) -> Simulation.
+      experiment: The configuration of any point of the group.
+      hparams_of: (Simulation) -> the traced numbers of the group's points.
+      seeds: The seeds of each point.
+
+    Raises:
+      UserError: If lists are asked for and cannot be made.
+    """
+    engine = experiment.engine
+    if not wants_lists(experiment):
+        return make(0)
+    if engine.max_neighbours:
+        return make(engine.max_neighbours)
+    counting = make(ONE)
+    if counting.places_needed is None:
+        return counting  # a graph, or pairs: the number of neighbours is known
+    if not target.current().is_here:
+        return make(rounded(expected(experiment)))
+    count: Any = jax.jit(counting.places_needed)
+    with stages.stage("counting neighbours"):
+        keys = [jax.random.key(np.uint32(seed)) for seed in seeds]
+        needed = max(int(count(counting.data, numbers, key)) for numbers in hparams_of(counting) for key in keys)
+    bound = rounded(needed - 1)
+    if engine.links == "auto" and 4 * bound > experiment.network.num_clients:
+        return make(0)
+    return make(min(bound, experiment.network.num_clients - 1))
+
+
+def check_lists(list_places: int, bound: int) -> None:
+    """Checks that the neighbour lists of a run have held all neighbours.
+
+    Raises:
+      UserError: If they have not.
+    """
+    if list_places > bound:
+        least = list_places - 1
+        raise UserError(f"engine.max_neighbours is {bound - 1}; a client has {least} neighbours, so {least} are needed")

@@ -1,0 +1,195 @@
+"""Movement of very many clients: what is computed in another way there, against what it stands for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from scipy import stats
+
+from mdfl_jax.mobility import MOBILITIES, GridWorld, many, met_draw
+from mdfl_jax.mobility.bits import packed, unpacked, votes_of
+from mdfl_jax.mobility.clustering import choice_by_rows, cluster_centres, cluster_centres_by_place, uniform_choice
+from mdfl_jax.mobility.discs import summed_at
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility.label_histograms import counts_in_range, counts_of
+from mdfl_jax.mobility.met import MetNumbers
+
+SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
+RULES = ("static", "random_movement", "dam", "dcm", "dam_met", "dcm_met")
+
+
+def crowd(seed=0, radius=2.0, tells=False, mobile=MOBILE):
+    rng = np.random.default_rng(seed)
+    return GridWorld(
+        grid=grid_points(SIZE),
+        start=jnp.asarray(rng.integers(0, SIZE * SIZE, NUM_CLIENTS), jnp.int32),
+        is_mobile=jnp.arange(NUM_CLIENTS) < mobile,
+        label_counts=jnp.asarray(rng.integers(0, 9, (NUM_CLIENTS, 3)), jnp.int32),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(2.5),
+        numbers=MetNumbers(warm_up_met=0.2, tell_met=tells).typed(),
+    )
+
+
+def paths_of(name, worlds, rounds=10):
+    """Places, destinations and cluster centres after each round, in each of the worlds."""
+    rule = MOBILITIES[name]()
+
+    @jax.jit
+    def run(world):
+        def body(state, t):
+            state = rule.step(jax.random.fold_in(jax.random.key(1), t), world, state)
+            centres = rule.centres(world, state) if rule.centres else None
+            return state, (rule.position(world, state), rule.destination(world, state), centres)
+
+        return jax.lax.scan(body, rule.init(jax.random.key(7), world), jnp.arange(rounds))[1]
+
+    return [jax.device_get(run(world)) for world in worlds]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RULES)
+def test_the_same_movement_draw_by_draw(name, monkeypatch):
+    """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
+    worlds = [crowd(0), crowd(1, 1.0, tells=True), crowd(2, np.inf, tells=True), crowd(3, 0.0, mobile=NUM_CLIENTS)]
+    expected = paths_of(name, worlds)
+    monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
+    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(many, "TRIES", 0)
+    monkeypatch.setattr(met_draw, "SIDE", 5)
+    for got, wanted in zip(paths_of(name, worlds), expected):
+        jax.tree.map(np.testing.assert_array_equal, got, wanted)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 7, 9])
+def test_chunks_give_each_row_its_result(chunk):
+    x, y = jnp.arange(7.0), jnp.arange(14).reshape(7, 2)
+    doubled, summed = many.in_chunks(lambda a, b: (2 * a, jnp.sum(b)), (x, y), chunk)
+    np.testing.assert_array_equal(doubled, 2 * x)
+    np.testing.assert_array_equal(summed, y.sum(axis=1))
+
+
+def test_one_by_one_replaces_what_is_due():
+    """Each due row once, from its own rows, in one pass."""
+    due = jnp.array([True, False, True, True, False])
+    state = (jnp.arange(5), jnp.zeros((5, 2)))
+    function = lambda i, given, row: (row[0] + given, row[1] + 1 + i)  # noqa: E731
+    got = jax.jit(lambda due: many.one_by_one(function, (jnp.arange(5) * 10,), state, due))
+    assert got(due)[0].tolist() == [0, 1, 22, 33, 4]
+    assert got(due)[1].tolist() == [[1, 1], [0, 0], [3, 3], [4, 4], [0, 0]]
+    assert got(~due)[0].tolist() == [0, 11, 2, 3, 44]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("radius", [2.5, 0.0, np.inf])
+def test_counts_by_rows_are_those_of_all_pairs(radius, monkeypatch):
+    """Also where the sums are of some millions: whole numbers, with nothing rounded."""
+    world = crowd(4, radius)._replace(label_counts=jnp.arange(3 * NUM_CLIENTS).reshape(NUM_CLIENTS, 3) * 4_001)
+    known = jnp.asarray(np.random.default_rng(0).random(NUM_CLIENTS) < 0.6)
+    counts = jnp.where(known[:, None], world.label_counts, 0)
+    expected = counts_in_range(world.grid[world.start], counts, world.grid, world.radius)
+    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    got = counts_of(world, known)
+    assert got.dtype == jnp.float32
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_the_same_choice_by_rows():
+    rng = np.random.default_rng(0)
+    by_rows, whole = jax.jit(jax.vmap(choice_by_rows)), jax.jit(jax.vmap(uniform_choice))
+    candidates = jnp.asarray(rng.random((300, 5, 5)) < rng.uniform(0.02, 1, (300, 1, 1))).at[:, 4, 1].set(True)
+    keys = jax.random.split(jax.random.key(0), 300)
+    np.testing.assert_array_equal(by_rows(keys, candidates), whole(keys, candidates.reshape(300, 25)))
+
+
+@jax.jit
+def centres_both_ways(keys, start, known, radius):
+    def by_place(key, start, known):
+        clients_at = summed_at(start, known.astype(jnp.int32)[:, None], SIZE)[..., 0]
+        return cluster_centres_by_place(key, clients_at, radius)
+
+    grid = grid_points(SIZE)
+    by_pairs = lambda key, start, known: cluster_centres(key, grid, grid[start], radius, known)  # noqa: E731
+    return [jax.vmap(function)(keys, start, known) for function in (by_place, by_pairs)]
+
+
+@pytest.mark.parametrize("radius", [0.0, 1.0, float(np.sqrt(2)), 2.0, 3.0, np.inf])
+def test_the_same_centres_by_place(radius):
+    """The same centres from the same keys, with several clients at one place and with none at all."""
+    rng = np.random.default_rng(0)
+    start = jnp.asarray(rng.integers(0, SIZE * SIZE, (25, NUM_CLIENTS)))
+    known = jnp.asarray(rng.random((25, NUM_CLIENTS)) < np.linspace(0, 1, 25)[:, None])
+    got, expected = centres_both_ways(jax.random.split(jax.random.key(0), 25), start, known, radius)
+    np.testing.assert_array_equal(got, expected)
+    assert not got[0].any()
+    assert got[-1].any()
+
+
+@pytest.mark.parametrize("count", [32, 70])
+def test_bits(count):
+    rng = np.random.default_rng(count)
+    mask, voting = jnp.asarray(rng.random((6, count)) < 0.4), jnp.asarray(rng.random(6) < 0.6)
+    words = packed(mask)
+    assert words.shape == (6, -(-count // 32))
+    np.testing.assert_array_equal(unpacked(words, count), mask)
+    np.testing.assert_array_equal(votes_of(words, voting, count), (mask & voting[:, None]).sum(axis=0))
+
+
+WORLDS = {  # (places of static clients, their counts, own counts, radius, candidates): 4 x 4 points
+    "few static clients": ([0, 9], [[4, 0], [0, 4]], [2, 1], 1.0, None),
+    "static clients everywhere": ([0, 3, 10, 12], [[4, 0], [0, 4], [2, 2], [1, 0]], [0, 3], 2.0, None),
+    "nobody near the client": ([15], [[3, 1]], [1, 1], 0.0, None),
+    "three candidates": ([0, 5, 10], [[4, 0], [0, 4], [1, 1]], [1, 1], 1.0, [0, 5, 15]),
+    "alike at the candidates": ([0, 5], [[4, 0], [0, 4]], [0, 0], 0.0, [6, 7, 11]),
+    "counts alike at all points": ([0, 5], [[4, 0], [0, 4]], [1, 0], np.inf, [1, 2, 9]),
+    "one candidate": ([0, 5], [[4, 0], [0, 4]], [1, 0], 1.0, [6]),
+    "no samples": ([0, 5], [[0, 0], [0, 0]], [0, 0], 1.0, None),
+}
+DRAWS = 6_000
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("tries", [128, 1])
+@pytest.mark.parametrize("name", WORLDS)
+def test_law_of_destinations(name, tries, monkeypatch):
+    """The oracle's law, whether most clients are settled by tries or most of them by the draw after these."""
+    places, counts, own, radius, only = WORLDS[name]
+    grid, here = grid_world.square_grid(4), 1
+    candidates = np.isin(np.arange(16), np.arange(16) if only is None else only)
+    law = grid_world.destination_probabilities(here, own, grid[places], counts, grid, radius, candidates)
+    for constant, value in (("LARGEST_AT_ONCE", 0), ("LARGEST_DENSE", 0), ("TRIES", tries)):
+        monkeypatch.setattr(many, constant, value)
+    rule = MOBILITIES["dam"]()
+    world = GridWorld(
+        grid=grid_points(4),
+        start=jnp.concatenate([jnp.full(DRAWS, here, jnp.int32), jnp.asarray(places, jnp.int32)]),
+        is_mobile=jnp.arange(DRAWS + len(places)) < DRAWS,
+        label_counts=jnp.concatenate(
+            [jnp.tile(jnp.asarray(own, jnp.int32), (DRAWS, 1)), jnp.asarray(counts, jnp.int32)]
+        ),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(0),
+    )
+    clients, (near, _) = rule.init(jax.random.key(0), world)
+    moved = jax.jit(rule.step)(jax.random.key(1), world, (clients, (near, jnp.asarray(candidates))))[0]
+    seen = np.bincount(np.asarray(moved.destination[:DRAWS]), minlength=16)
+    np.testing.assert_array_equal(moved.destination[DRAWS:], places)
+    assert seen[law < 1e-9].sum() == 0
+    if (law > 1e-9).sum() > 1:
+        assert (law[law > 1e-9] * DRAWS > 5).all()
+        assert stats.chisquare(seen[law > 1e-9], law[law > 1e-9] * DRAWS).pvalue > 1e-4
+
+
+def test_a_client_under_way_draws_nothing(monkeypatch):
+    """It moves on to its destination, which it keeps, and one that has arrived chooses another."""
+    monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
+    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    rule, world = MOBILITIES["dam"](), crowd(5)
+    clients, plan = rule.init(jax.random.key(0), world)
+    heading = clients.location.at[: MOBILE // 2].add(1) % (SIZE * SIZE)
+    moved = jax.jit(rule.step)(jax.random.key(2), world, (clients._replace(destination=heading), plan))[0]
+    np.testing.assert_array_equal(moved.destination[: MOBILE // 2], heading[: MOBILE // 2])
+    assert (moved.location[: MOBILE // 2] != clients.location[: MOBILE // 2]).all()
+    assert (moved.destination[MOBILE // 2 : MOBILE] != clients.destination[MOBILE // 2 : MOBILE]).any()
+    np.testing.assert_array_equal(moved.location[MOBILE:], clients.location[MOBILE:])

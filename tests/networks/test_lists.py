@@ -1,0 +1,158 @@
+"""Neighbour lists mean what matrices mean: the same links in every round, and weights that differ by rounding only."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.client_padding import Held, among_clients, pad_links
+from mdfl_jax.costs import CostParams
+from mdfl_jax.costs.filters import link_filter
+from mdfl_jax.costs.work import Work
+from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.message_bits import messages_sent
+from mdfl_jax.exchange.partial import random_neighbours
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.roadside import RoadsideParams, roadside
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.traces.types import ContactTable
+
+# A message takes 4 s of contact; a sample 5 ms.
+COST = CostParams(np.float32(100.0), link_bits=np.float32(400.0), joules_per_bit=np.float32(0.0))
+N, ROUNDS = 30, 4
+CLIENTS = Held(jnp.arange(N, dtype=jnp.int32) % 7, jnp.ones((N, 3), jnp.int32))
+PLANE = SpatialParams(20, radius=120.0, motion=Motion(600.0, 600.0, 10.0), radius_spread=0.4)
+GRID = SpatialParams(20, radius=3.0, max_step=4.0)
+
+
+def dense(senders, values):
+    """An array over neighbour lists as a matrix."""
+    values = np.asarray(values)
+    if senders.ids is None:
+        return values
+    ids, whole = np.asarray(senders.ids), np.zeros((len(values), len(values)), values.dtype)
+    for i, row in enumerate(ids):
+        for place, j in enumerate(row):
+            if place == 0 or j != i:
+                assert not whole[i, j]
+                whole[i, j] = values[i, place]
+            else:
+                assert not values[i, place], "an unused place has a value"
+    return whole
+
+
+def links_of(network, params, rounds=ROUNDS, seed=0):
+    """The links of the first rounds of a network."""
+    key = jax.random.key(seed)
+    state = jax.jit(network.init)(params, key, CLIENTS)
+    step = jax.jit(network.step)
+    for r in range(rounds):
+        state, links = step(params, key, jnp.int32(r), state, CLIENTS)
+        yield state, links
+
+
+def agree(make, params, **options):
+    """Compare the links of both forms; return the number of links in all rounds."""
+    seen = 0
+    both = zip(links_of(make(), params, **options), links_of(make(max_neighbours=24), params, **options))
+    for (_, of_pairs), (state, listed) in both:
+        needed = getattr(state, "spatial", getattr(state, "inner", state)).needed
+        assert listed.senders.ids is not None and needed <= 25
+        np.testing.assert_array_equal(
+            dense(of_pairs.senders, of_pairs.adjacency), dense(listed.senders, listed.adjacency)
+        )
+        np.testing.assert_allclose(of_pairs.mix, dense(listed.senders, listed.mix), atol=3e-7)
+        seen += int(np.sum(of_pairs.adjacency))
+    assert 0 < seen < N * N * ROUNDS
+    return seen
+
+
+@pytest.mark.parametrize("mixing", tuple(MIXINGS))
+def test_every_mixing_rule(mixing):
+    make = partial(spatial, N, mobility=("random_waypoint",), mixing=mixing, contact="swept", links_fail=True)
+    agree(make, PLANE._replace(link_failure=0.3, link_fading=0.4))
+
+
+@pytest.mark.parametrize("contact", ["disc", "swept"])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("world", ["grid", "plane"])
+def test_contact_and_failing_links(world, contact, fails):
+    rules, params = (("dcm", "random_movement"), GRID) if world == "grid" else (("random_walk",), PLANE)
+    make = partial(spatial, N, 12, rules, contact=contact, links_fail=fails)
+    agree(make, params._replace(link_failure=0.3, link_fading=0.2))
+
+
+@pytest.mark.parametrize("short_contact", ["drop", "resume"])
+@pytest.mark.parametrize("contact", ["disc", "swept"])
+def test_short_contacts_and_slow_clients(short_contact, contact):
+    cost = COST._replace(deadline=np.float32(0.02))
+    slow = link_filter(Work(), short_contact, deadline=True)
+    make = partial(spatial, N, mobility=("random_waypoint",), contact=contact, link_filter=slow)
+    agree(make, PLANE._replace(link_filter=cost))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_contact_lists(fails):
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, N, (400, 2)).astype(np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    offsets = np.array([0, 90, 91, 91, 240, len(edges)])
+    params = SpatialParams(trace=contact_list(ContactTable(edges, offsets, N)), link_failure=0.5)
+    agree(partial(spatial, N, mobility=("contacts",), links_fail=fails), params, rounds=5)
+
+
+def test_participation():
+    make = lambda **o: partial_participation(spatial(N, mobility=("random_waypoint",), **o))  # noqa: E731
+    agree(make, ParticipationParams(PLANE, 0.4, 2))
+
+
+@pytest.mark.parametrize("one_at_a_time", [True, False])
+def test_roadside_pairs(one_at_a_time):
+    make = lambda **o: roadside(spatial(N, mobility=("random_waypoint",), **o), ROUNDS, True, one_at_a_time)  # noqa: E731
+    params = RoadsideParams(PLANE, np.array([[300.0, 300.0]], np.float32), 100.0)
+    if not one_at_a_time:
+        agree(make, params)
+        return
+    both = zip(links_of(make(), params), links_of(make(max_neighbours=24), params))
+    for (_, of_pairs), (_, listed) in both:
+        np.testing.assert_array_equal(of_pairs.partner, listed.partner)
+        np.testing.assert_array_equal(of_pairs.adjacency, dense(listed.senders, listed.adjacency))
+        np.testing.assert_array_equal(of_pairs.mix, dense(listed.senders, listed.mix))
+
+
+def test_every_mobility_rule_of_a_world_moves_alike():
+    """Movement does not depend on the form of the links."""
+    rules = tuple(name for name in MOBILITIES if MOBILITIES[name]().world == "grid")
+    for k in range(len(rules)):
+        agree(partial(spatial, N, 12, rules), GRID._replace(mobility=k), rounds=2)
+
+
+def test_a_list_that_is_too_short_is_told():
+    network = spatial(N, 3, max_neighbours=4)
+    needed = [int(state.needed) for state, _ in links_of(network, GRID)]
+    degrees = [int(np.sum(links.adjacency, axis=1).max()) for _, links in links_of(spatial(N, 3), GRID)]
+    assert needed == list(np.maximum.accumulate(degrees) + 1)
+    assert needed[0] > 5
+
+
+def test_padding_clients_have_no_links_and_change_no_draw():
+    network = spatial(N, mobility=("random_waypoint",), contact="disc", max_neighbours=24)
+    *_, (_, links) = links_of(network, PLANE, rounds=2)
+    padded = pad_links(links, N + 2)
+    draw = partial(random_neighbours, jax.random.key(3), rate=0.5)
+    pick = lambda adjacency, senders: draw(adjacency, senders=senders)  # noqa: E731
+    picked, of_padded = jax.jit(lambda: [among_clients(pick, given) for given in (links, padded)])()
+    assert picked.any()
+    np.testing.assert_array_equal(picked, of_padded[:N])
+    assert not of_padded[N:].any()
+    np.testing.assert_array_equal(messages_sent(of_padded, padded.senders)[:N], messages_sent(picked, links.senders))
+    models = jnp.arange(2.0 * (N + 2)).reshape(N + 2, 2)
+    mixed = mix(padded.mix, models, senders=padded.senders)
+    np.testing.assert_array_equal(mixed[N:], models[N:])
+    np.testing.assert_array_equal(mixed[:N], mix(links.mix, models[:N], senders=links.senders))
