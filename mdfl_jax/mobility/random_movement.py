@@ -27,4 +27,4 @@ def random_movement() -> Mobility:
         del plan
         return random_step(key, client, world)
 
-    return grid_mobility(move)
+    return grid_mobility(move)._replace(destination=None)  # it is always where it is heading

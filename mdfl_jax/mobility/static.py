@@ -16,7 +16,7 @@ def static() -> Mobility:
         del key, world, plan
         return client
 
-    return grid_mobility(move)
+    return grid_mobility(move)._replace(destination=None)
 
 
 @MOBILITIES.register("static_plane")

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mdfl_jax import outcomes
 
@@ -27,6 +26,17 @@ def interval(values: Values) -> dict[str, Any]:
 def with_seeds(values: Values) -> dict[str, Any]:
     """Returns the `interval` of values [S], and the values themselves as 'per_seed'."""
     return interval(values) | {"per_seed": [float(value) for value in values]}
+
+
+def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Returns the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
+
+    With one seed there are no half-widths (None).
+    """
+    seeds, means = len(values), values.mean(0)
+    if seeds < 2:
+        return means, None
+    return means, outcomes.t_quantile(seeds - 1) * values.std(0, ddof=1) / np.sqrt(seeds)
 
 
 def welch(a: Values, b: Values) -> dict[str, Any]:
@@ -52,7 +62,7 @@ def welch(a: Values, b: Values) -> dict[str, Any]:
     if total == 0:
         return {"mean": mean, "ci95": 0.0}
     parts = sum(v**2 / (len(values) - 1) for v, values in zip(variances, (first, second)))
-    return {"mean": mean, "ci95": float(stdtrit(total**2 / parts, 0.975) * math.sqrt(total))}
+    return {"mean": mean, "ci95": outcomes.t_quantile(total**2 / parts) * math.sqrt(total)}
 
 
 def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = True) -> dict[str, Any]:
