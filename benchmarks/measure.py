@@ -55,7 +55,10 @@ def interleaved(variants: dict[str, Callable[[], Any]], repeats: int = REPEATS) 
 
 
 def process(command: list[str]) -> tuple[float, float]:
-    """Run a command without its standard output; return its wall seconds and its peak resident memory in MiB."""
+    """Run a command without its standard output; return its wall seconds and its peak resident memory in MiB.
+
+    The system counts the memory of this process too, if it is larger at the moment when the command starts.
+    """
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)

@@ -57,7 +57,7 @@ def test_a_row_has_the_seconds_of_the_command_and_the_size_of_the_page(workdirs,
 def test_a_process_is_timed_and_a_failure_is_told(capfd):
     seconds, mib = measure.process([sys.executable, "-c", "import time; print('silent'); time.sleep(0.2)"])
     assert 0.2 <= seconds < 60
-    assert 1 < mib < 1000
+    assert mib > 1
     assert capfd.readouterr().out == ""
     with pytest.raises(SystemExit, match="failed with status 3"):
         measure.process([sys.executable, "-c", "raise SystemExit(3)"])
