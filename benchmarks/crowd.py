@@ -80,7 +80,7 @@ def row(name: str) -> dict[str, Any]:
     task = classification(dataset, module, crowd.num_clients, partition="iid", batch_size=BATCH)
     network, params = network_of(crowd)
     simulation = build(task, network, dpsgd(Settings(optimizer=sgd(None, momentum=False))), Schedule(ROUNDS, ROUNDS))
-    numbers, key = Hparams(Numbers(), params, LocalNumbers(lr=np.float32(0.1))), jax.random.key(0)
+    numbers, key = Hparams(Numbers(), params, LocalNumbers(lr=0.1).typed()), jax.random.key(0)
     carry = jax.jit(lambda data, key: simulation.init(data, numbers, key)[0])(simulation.data, key)
     jax.block_until_ready(carry)
     begin = time.perf_counter()

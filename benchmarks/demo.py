@@ -1,12 +1,9 @@
 """Time the demo as a whole process, with a cold and a warm compilation cache: python -m benchmarks.demo"""
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +19,11 @@ _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the
 def run_demo(workdir: Path, cache: Path) -> dict[str, Any]:
     """Run the demo once; return wall seconds, peak resident memory in MiB, and the seconds that the demo reports."""
     command = [sys.executable, "-m", "launch.sweep", "--config=configs/digits.py", "--overwrite"]
-    start = time.perf_counter()
-    child = subprocess.Popen([*command, f"--workdir={workdir}", f"--cache={cache}"], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"the demo failed with status {status}")
-    seconds = time.perf_counter() - start
+    seconds, mib = measure.process([*command, f"--workdir={workdir}", f"--cache={cache}"])
     made = json.loads((workdir / "config.json").read_text())
     return {
         "seconds": seconds,
-        "peak_resident_mib": usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10),
+        "peak_resident_mib": mib,
         "compile_seconds": made["compile_seconds"],
         "run_seconds": made["run_seconds"],
     }

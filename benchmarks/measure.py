@@ -1,8 +1,12 @@
 """Time compiled functions: compiling apart from running, variants in turn, with a description of the machine."""
 
 import json
+import os
 import platform
+import shlex
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -48,6 +52,20 @@ def interleaved(variants: dict[str, Callable[[], Any]], repeats: int = REPEATS) 
             jax.block_until_ready(call())
             seconds[name].append(time.perf_counter() - start)
     return seconds
+
+
+def process(command: list[str]) -> tuple[float, float]:
+    """Run a command without its standard output; return its wall seconds and its peak resident memory in MiB.
+
+    The system counts the memory of this process too, if it is larger at the moment when the command starts.
+    """
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"{shlex.join(command)} failed with status {os.waitstatus_to_exitcode(status)}")
+    return seconds, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def spread(seconds: list[float]) -> dict[str, float]:

@@ -83,7 +83,7 @@ def pad_senders(senders: Senders, rows: int) -> Senders:
         return senders
     own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
     is_client = own < senders.ids.shape[0]
-    ids, back = (fill(x, rows, 0) for x in senders[:2])
+    ids, back = fill(senders.ids, rows, 0), fill(senders.back, rows, 0)
     return Senders(jnp.where(is_client, ids, own), jnp.where(is_client, back, place), senders.most)
 
 
@@ -98,8 +98,9 @@ def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links)
       [rows, rows] bool, or [rows, K] over neighbour lists; False for all pairs with a padding client.
     """
     num_clients, rows = links.num_clients, links.adjacency.shape[0]
-    if links.senders.ids is None:
+    ids, back, most = links.senders
+    if ids is None or back is None:
         adjacency = links.adjacency[:num_clients, :num_clients]
         return fill(everywhere(lambda a: draw(a, ALL_PAIRS), adjacency), rows, False, axes=2)
-    senders = Senders(links.senders.ids[:num_clients], links.senders.back[:num_clients], links.senders.most)
+    senders = Senders(ids[:num_clients], back[:num_clients], most)
     return fill(everywhere(draw, links.adjacency[:num_clients], senders), rows, False)

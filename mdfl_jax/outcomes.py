@@ -10,6 +10,17 @@ Line = Mapping[str, Any]  # a line of metrics.jsonl
 Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
 
 
+def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
+    """Returns the seeds of a sweep point: its own entry 'seeds', or else those of the study.
+
+    Args:
+      manifest: The content of config.json.
+      point: The index of the sweep point.
+    """
+    points = manifest.get("points")
+    return list((points[point] if points else {}).get("seeds", manifest["seeds"]))
+
+
 def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     """Returns lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
     found: dict[str, Runs] = {}
@@ -18,11 +29,11 @@ def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     return found
 
 
-def t_quantile(freedom: float) -> float:
-    """Returns the 97.5 % quantile of Student's t distribution, by which a 95 % interval is wider than the deviation."""
+def t_quantile(degrees: float) -> float:
+    """Returns the factor of a 95 % interval: the 0.975 quantile of Student's t with so many degrees of freedom."""
     from scipy.special import stdtrit  # importing it takes a sixth of a second, which no study needs before it runs
 
-    return float(stdtrit(freedom, 0.975))
+    return float(stdtrit(degrees, 0.975))
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
@@ -72,15 +83,12 @@ def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float |
 
 def _is_text_of(value: Any, text: str) -> bool:
     """Tells whether a value of config.json is the one that a text on the command line means."""
-    if isinstance(value, bool | str):
-        try:
-            return str(value).lower() == text.lower() or (isinstance(value, str) and float(value) == float(text))
-        except ValueError:
-            return False
+    if isinstance(value, bool):
+        return str(value).lower() == text.lower()
     if isinstance(value, list | tuple):
-        return "x".join(map(str, value)) == text
+        return "x".join(map(str, value)) == text.replace(" ", "")
     try:
-        return value is not None and float(value) == float(text)
+        return value == text or (value is not None and float(value) == float(text))
     except ValueError:
         return False
 

@@ -18,7 +18,7 @@ class Schedule(NamedTuple):
       eval_every: rounds between evaluations.
       record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
       record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
-        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.records`); 0: positions alone.
+        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.round_records`); 0: positions alone.
       eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
         static ones (`mdfl_jax.metrics.sampling`); 0: all.
       eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.
@@ -83,7 +83,6 @@ class Parts(NamedTuple):
       task, network, algorithm: the three main parts (`mdfl_jax.types`).
       schedule: the length of a run, and how often the models are evaluated.
       metrics: the metrics that are measured, in this order (`mdfl_jax.metrics.metrics_of`).
-      by_round: those of them whose value of each round is kept.
     """
 
     task: Task
@@ -91,4 +90,9 @@ class Parts(NamedTuple):
     algorithm: Algorithm
     schedule: Schedule
     metrics: tuple[Metric, ...]
-    by_round: tuple[Metric, ...] = ()
+
+    @property
+    def by_round(self) -> tuple[Metric, ...]:
+        """The metrics whose value of each round is kept. Without positions no record is."""
+        positions = self.schedule.record_positions
+        return tuple(m for m in self.metrics if m.by_round and m.each_round and (positions or not m.record))

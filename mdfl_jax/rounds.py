@@ -10,7 +10,7 @@ import numpy as np
 from mdfl_jax import contract, sharding
 from mdfl_jax.client_padding import Held, first, held_by, pad_links
 from mdfl_jax.exchange.message_bits import add_bits, no_bits
-from mdfl_jax.metrics import records
+from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import client_models, global_model, measure
@@ -105,8 +105,8 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
         bits=no_bits(num_clients),
         stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
     )
-    before = records.before_rounds(parts.by_round, network, hparams.network, carry.network, num_clients)
-    by_round = records.no_rows(parts.metrics, num_clients) | before
+    before = round_records.before_rounds(parts.by_round, network, hparams.network, carry.network, num_clients)
+    by_round = round_records.no_rows(parts.metrics, num_clients) | before
     sums = no_sums(parts.metrics, network)
     return settle(parts, carry), measure(parts, data, key, carry, sums, by_round, start=True, alike=alike)
 
@@ -170,7 +170,7 @@ def facts(parts: Parts, carry: Carry) -> RunFacts:
 
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
-) -> tuple[Carry, Sums, records.Rows]:
+) -> tuple[Carry, Sums, round_records.Rows]:
     """Computes one round: the links of the network, then the algorithm, then the check of the stop rule.
 
     Args:
@@ -200,10 +200,11 @@ def one_round(
         contract.like(parts.algorithm.round, algorithm_state, carry.algorithm)
         contract.arrays(parts.algorithm.round, stats.loss, (rows,), float)
         contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
-    details, stats = stats.details, first(stats._replace(details=None), task.num_clients)
+    stats = first(stats, task.num_clients)
     if network.after is not None:
         with jax.named_scope("costs"), sharding.tracing_over(task.mesh):
-            counted = sharding.everywhere(network.after, hparams.network, network_state, links, stats)
+            without_details = stats._replace(details=None)
+            counted = sharding.everywhere(network.after, hparams.network, network_state, links, without_details)
         network_state = of_types(counted, carry.network)
     stop_state = carry.stop_state
     if stop_state is not None and task.objective:
@@ -213,9 +214,9 @@ def one_round(
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(stop_state, value, parts.schedule.stop_std, moved)
     loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
-    stats = stats._replace(details=first(details, task.num_clients) if details is not None else None)
     view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
-    sums, recorded = add_round(parts.metrics, sums, view), records.of_round(parts.by_round, view, task.num_clients)
+    sums = add_round(parts.metrics, sums, view)
+    recorded = round_records.of_round(parts.by_round, view, task.num_clients)
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
     carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state)
     return settle(parts, carry)._replace(clients=clients), sums, recorded
@@ -227,16 +228,16 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
 
     num_clients = parts.task.num_clients
 
-    def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], records.Rows]:
+    def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         carry, sums, rows = one_round(parts, data, hparams, key, state[0]._replace(clients=clients), state[1])
         return (carry._replace(clients=None), sums), rows
 
-    def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], records.Rows]:
+    def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         carry, sums = state
-        rows = records.without_round(parts.by_round, parts.network, hparams.network, carry.network, num_clients)
+        rows = round_records.without_round(parts.by_round, parts.network, hparams.network, carry.network, num_clients)
         return (carry._replace(round=carry.round + 1), sums), rows
 
-    def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], records.Rows]:
+    def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         stop_state = state[0].stop_state
         if stop_state is None:
             return go(state)
@@ -246,4 +247,4 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
     start = (carry._replace(clients=None), no_sums(parts.metrics, parts.network))
     (carry, sums), rows = jax.lax.scan(body, start, None, length=schedule.eval_every)
     carry = carry._replace(clients=clients)
-    return carry, measure(parts, data, key, carry, sums, records.no_rows(parts.metrics, num_clients) | rows)
+    return carry, measure(parts, data, key, carry, sums, round_records.no_rows(parts.metrics, num_clients) | rows)

@@ -13,7 +13,7 @@ from mdfl_jax import rounds
 from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
-from mdfl_jax.metrics import records
+from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.declare import HOLDS, Metric
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
@@ -64,7 +64,7 @@ class Simulation(NamedTuple):
     mesh: Mesh | None
     alone: bool
     metrics: tuple[Metric, ...]
-    records: records.Records
+    records: round_records.Records
     model: Any
     models: Callable[[Carry], tuple[ClientParams, ClientParams | None]]
     link_load: Callable[[Any], LinkLoad]
@@ -162,10 +162,10 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     of_lists = (LIST_PLACES,) if network.lists and network.lists.needed else ()
     metrics = metrics_of(network.metrics, algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
     _check_metrics(task, metrics, schedule.eval_clients)
-    metrics, kept_rows, recorded = records.choose(
+    metrics, recorded = round_records.choose(
         metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
     )
-    parts = Parts(task, network, algorithm, schedule, metrics, kept_rows)
+    parts = Parts(task, network, algorithm, schedule, metrics)
     model = jax.eval_shape(task.init, task.data, jax.random.key(0))
     size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
     largest_message = sum(math.prod(leaf.shape) * (8 * leaf.dtype.itemsize + 1) for leaf in jax.tree.leaves(model))

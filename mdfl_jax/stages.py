@@ -1,11 +1,11 @@
 """Lines for a user who waits: a stage of a command that takes more than a second is named on standard error.
 
 This module imports only the standard library, so that a command can say what it does before it imports JAX. Nothing is
-printed unless a command has asked for it with `told`. So functions of the package name their stages everywhere, and
+printed unless a command has asked for it with `telling`. So functions of the package name their stages everywhere, and
 stay silent when a user's program calls them.
 
 >>> import time
->>> with told(print, patience=0.05), stage("loading data"):
+>>> with telling(print, patience=0.05), stage("loading data"):
 ...     time.sleep(0.4)
 loading data ...
 """
@@ -73,19 +73,14 @@ def to_stderr(line: str) -> None:
 
 
 @contextlib.contextmanager
-def told(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) -> Iterator[None]:
-    """Tells the stages within this context that last longer than ``patience`` seconds.
-
-    Inside of another such context this one changes nothing.
+def telling(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) -> Iterator[None]:
+    """Tells the stages within this context that last longer than ``patience`` seconds. It is entered once at a time.
 
     Args:
       say: a function that takes a line.
       patience: the seconds.
     """
     global _teller
-    if _teller is not None:
-        yield
-        return
     _teller = _Teller(say, patience)
     try:
         yield

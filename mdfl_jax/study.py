@@ -29,6 +29,7 @@ def as_config(config: Config) -> ConfigDict:
     from mdfl_jax.commands import shipped
     from mdfl_jax.experiments.config.resolve import check_value, default_config
     from mdfl_jax.experiments.config.use import completed, import_used
+    from mdfl_jax.experiments.results.identity import flat
 
     if isinstance(config, ConfigDict):
         return config
@@ -47,20 +48,11 @@ def as_config(config: Config) -> ConfigDict:
         return completed(made["get_config"](*filter(None, [argument])))
     import_used(config)
     found = default_config()
-    for path, value in _flat(config):
+    for path, value in flat(config).items():  # its keys may be dotted paths already
         value = check_value(path, value)
         *sections, name = path.split(".")
         (found[sections[0]] if sections else found)[name] = value
     return found
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Returns (dotted path, value) for each field of a nested dictionary; its keys may be dotted paths already."""
-    pairs: list[tuple[str, Any]] = []
-    for name, value in tree.items():
-        key = str(name)
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
-    return pairs
 
 
 def run(
@@ -86,8 +78,8 @@ def run(
       on_evaluation: a function that is called on the host at each evaluation of each sweep point, with an
         `mdfl_jax.EvaluationInfo`. If it returns True, the study is stopped after this evaluation. An evaluation that an
         earlier run of the study has saved is not shown again.
-      extend: whether to extend a study in the workdir that has fewer seeds, sweep points or rounds (docs/growing.md).
       data: arrays x_train, y_train, x_test, y_test, ... (docs/data.md) in place of the data set of ``data.name``.
+      extend: whether to extend a study in the workdir that has fewer seeds, sweep points or rounds (docs/growing.md).
 
     Returns:
       The results, which equal those of the command with the same configuration.

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
+from mdfl_jax.workdir_names import STREETS
 
 
 def _read_text(path: Path) -> str:
@@ -108,3 +109,21 @@ class History(Mapping[str, np.ndarray]):
             if isinstance(error, UserError):
                 raise
             raise UserError(f"{self.path}: cannot be read: {error}") from None
+
+
+def no_streets() -> np.ndarray:
+    """Returns the streets of a study that has none, [0, 4]."""
+    return np.zeros((0, 4))
+
+
+def read_streets(workdir: Path) -> np.ndarray:
+    """Returns the streets of a study's map: straight pieces from (x, y) to (x, y), [K, 4]; [0, 4] if it has none.
+
+    Raises:
+      UserError: if their file cannot be read.
+    """
+    path = workdir / STREETS
+    found = History(path).get("streets") if path.is_file() else None
+    if found is not None and (found.ndim != 2 or found.shape[1] != 4):
+        raise UserError(f"{path}: streets has shape {found.shape}; [K, 4] is needed")
+    return no_streets() if found is None else found.astype(float)

@@ -30,7 +30,7 @@ class Mutant(NamedTuple):
     tests: str
 
 
-EXP = {name: f"experiments/test_{name}.py" for name in ("results", "groups", "checkpoint", "ordered_lines", "select")}
+EXP = {name: f"experiments/test_{name}.py" for name in ("results", "groups", "checkpoint", "select")}
 MUTANTS = [
     # Who moves where.
     Mutant("mobility/label_histograms.py", "histogram - reference", "histogram", "mobility"),
@@ -113,12 +113,11 @@ MUTANTS = [
     Mutant("models/adapters.py", "self.training: says if mask", "self.training: says if 1 or mask", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
     Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),
-    Mutant("experiments/results/files.py", "accuracy >= target", "accuracy > target", EXP["results"]),
-    Mutant("experiments/results/files.py", "accuracy.min(axis=2)", "accuracy.max(axis=2)", EXP["results"]),
+    Mutant("outcomes.py", "accuracy >= target", "accuracy > target", EXP["results"]),
+    Mutant("experiments/results/summary.py", "].min(axis=2)", "].max(axis=2)", EXP["results"]),
     Mutant("experiments/results/step_sizes.py", 'not m["diverged"] and ', "", EXP["select"]),
     Mutant("experiments/results/mobile_static.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", EXP["groups"]),
     Mutant("experiments/run/batch.py", "in range(evaluations, mc.", "in range(0, mc.", EXP["checkpoint"]),
-    Mutant("experiments/results/ordered_lines.py", "number == self.turn", "number >= self.turn", EXP["ordered_lines"]),
     Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
     Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),

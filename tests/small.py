@@ -1,4 +1,6 @@
-"""Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules."""
+"""Small parts that many tests share: a toy data set, a linear task, a world of four mobility rules, a terminal."""
+
+import io
 
 import chex
 import jax
@@ -81,3 +83,10 @@ def assert_trees_differ(a, b, tolerance=0.0):
     chex.assert_trees_all_equal_structs(a, b)
     with pytest.raises(AssertionError):
         assert_trees_equal(a, b, tolerance)
+
+
+class Terminal(io.StringIO):
+    """Takes what is printed, and says that it is a terminal."""
+
+    def isatty(self):
+        return True

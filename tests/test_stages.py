@@ -13,7 +13,7 @@ PATIENCE = 0.25
 @pytest.fixture
 def lines():
     said = []
-    with stages.told(said.append, patience=PATIENCE):
+    with stages.telling(said.append, patience=PATIENCE):
         yield said
 
 
@@ -62,6 +62,6 @@ def test_an_error_ends_a_stage_and_no_timer_is_left(lines):
 def test_nothing_is_told_unless_a_command_asks_for_it(capfd):
     with stages.stage("silent"):
         time.sleep(0.05)
-    with stages.told(patience=0.0), stages.stage("heard"):
+    with stages.telling(patience=0.0), stages.stage("heard"):
         time.sleep(0.3)
     assert capfd.readouterr() == ("", "mdfl_jax: heard ...\n")

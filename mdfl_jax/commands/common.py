@@ -185,8 +185,8 @@ def run(main: Callable[[], int]) -> None:
     The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it, and a text ``DOES``, which says what
     the command does; it is printed if that takes more than a second. The docstring of the module is printed by --help.
     """
-    # These loggers report missing backends, joining processes and found fonts, which are of no use to the user.
-    for chatty in ("jax._src.xla_bridge", "jax._src.distributed", "matplotlib.font_manager"):
+    # These loggers report missing backends and found fonts, which are of no use to the user.
+    for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     command, start = sys.modules[main.__module__], sys.modules["__main__"]
     if command is not start:  # absl looks for the flags and the text of --help in the module that was started

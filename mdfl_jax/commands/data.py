@@ -51,11 +51,11 @@ def _show_clients() -> int:
     from mdfl_jax.experiments import make_study
     from mdfl_jax.experiments.ahead import partitions
     from mdfl_jax.experiments.config.use import with_files
-    from mdfl_jax.report.panels import label_counts as clients
+    from mdfl_jax.report.panels import label_counts
 
     path = Path(_PICTURE.value)
     if _PICTURE.value:
-        clients.check_picture(path)
+        label_counts.check_picture(path)
     with_files(_CONFIG.value, _USE.value)
     common.setup_jax("")
     study = make_study(_CONFIG.value)
@@ -64,7 +64,7 @@ def _show_clients() -> int:
         print(partitions.describe(study, data))
         if _PICTURE.value:
             own = path if len(drawn) == 1 else path.with_stem(f"{path.stem}_{k}")
-            clients.save_counts(data.counts[0], data.is_mobile[0], own)
+            label_counts.save_counts(data.counts[0], data.is_mobile[0], own)
             print(f"\npicture: {own}")
         print("\n" * (k < len(drawn)), end="")
     return 0

@@ -45,7 +45,7 @@ def start(name: str) -> None:
     Args:
       name: the name of the command, one of `COMMANDS`.
     """
-    with stages.told():
+    with stages.telling():
         with stages.stage(f"starting {name}"):
             command = importlib.import_module(f"mdfl_jax.commands.{name}")
         command.common.run(command.main)

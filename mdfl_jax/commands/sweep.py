@@ -66,7 +66,7 @@ def main() -> int:
     study = make_study(_CONFIG.value)
     if shard:
         study = part_of(study, shard)
-        if not study.runs:
+        if not study.to_do():
             num_runs = len(study.all_runs)
             print(f"shard {shard}: nothing is left to do, since the study has {num_runs} run{'s' * (num_runs > 1)}")
             return 0

@@ -174,7 +174,9 @@ def mix(weights: jax.Array, client_params: ClientParams, bound: int = 0, senders
         return _mix_lists(weights, senders.ids, client_params)
     if weights.shape != (num_clients, num_clients):
         shape = " x ".join(map(str, weights.shape))
-        raise UserError(f"weights of {shape} are of neighbour lists; mix(...) needs links.senders, or engine.links=dense")
+        raise UserError(
+            f"weights of {shape} are of neighbour lists: mix(...) needs links.senders or engine.links=dense"
+        )
     if not bound:
         if backend() != "cpu" or num_clients <= DENSE_UP_TO:
             return mix_dense(weights, client_params)

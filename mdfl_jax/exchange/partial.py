@@ -90,7 +90,11 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array, send
         return jnp.where(number > 0, total / jnp.maximum(number, 1), mine.astype(wide)).astype(own.dtype)
 
     if senders.ids is not None:
-        of_rows = lambda rows, whole: merged(*listed_sums(*rows[:2], whole), rows[2])  # noqa: E731
+
+        def of_rows(rows: tuple[jax.Array, jax.Array, jax.Array], whole: tuple[jax.Array, jax.Array]) -> jax.Array:
+            total, number = listed_sums(rows[0], rows[1], whole)
+            return merged(total, number, rows[2])
+
         return by_rows(of_rows, (neighbours.astype(wide), senders.ids, own), (values, present), own.shape[0])
 
     def average(rows: tuple[jax.Array, jax.Array], whole: tuple[jax.Array, jax.Array]) -> jax.Array:

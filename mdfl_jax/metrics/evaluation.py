@@ -139,11 +139,6 @@ class Evaluation(NamedTuple):
         """The places of the clients, and the distance that each has moved."""
         return self.network.places(self.network_state)
 
-    @property
-    def position(self) -> jax.Array:
-        """[rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if not recorded."""
-        return self.by_round("position")
-
     def by_round(self, name: str) -> jax.Array:
         """Return the values of a metric's ``each_round``, [rounds since the last evaluation, ...].
 

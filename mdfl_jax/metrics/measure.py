@@ -12,7 +12,7 @@ from mdfl_jax.exchange.message_bits import words
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.evaluation import Evaluation, Sample, Sums
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.metrics.records import Rows
+from mdfl_jax.metrics.round_records import Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, sampled_scores
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.parts import Carry, Parts

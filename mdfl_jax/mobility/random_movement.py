@@ -28,4 +28,5 @@ def random_movement() -> Mobility:
         del plan
         return random_step(key, client, world)
 
-    return grid_mobility(move, quick=always_settled(move))
+    mobility = grid_mobility(move, quick=always_settled(move))
+    return mobility._replace(destination=None)  # it is always where it is heading

@@ -80,4 +80,3 @@ def contacts_in_list(
     senders = from_pairs(receiver, sender, real, num_clients, max_neighbours + 1)
     heard = heard_from(senders, receiver, sender, real)
     return Met(senders, heard, jnp.zeros(heard.shape) if distances else None)
-

@@ -198,7 +198,5 @@ GRAPHS.register(
 )(Graph(_exponential, directed=True, regular=True, heard=lambda _, n: back_by(n, 2 ** jnp.arange(num_hops(n)))))
 
 GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
-    Graph(
-        lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True, heard=_heard_from_one_peer
-    )
+    Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True, heard=_heard_from_one_peer)
 )

@@ -232,7 +232,7 @@ def spatial(
         weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
         inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights, senders)
         moved = move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
-        if senders.most is not None:
+        if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
         mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
         return moved, Links(adjacency, mix, senders=senders)

@@ -16,7 +16,6 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.report import partial
-from mdfl_jax.report.joint_arrays import JointArrays
 from mdfl_jax.report.pairing import shared
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, read_workdir
 from mdfl_jax.report.references import STUDY, accuracy_gap, references
@@ -136,16 +135,8 @@ def _joint(
         for line in run.lines
         if line["point"] in ids[i]
     ]
-    at = {part: p for p, part in enumerate(parts)}
-    first = {
-        f"{at[i, int(p)]}/{key}": array
-        for i, run in enumerate(runs)
-        for p, _, key, array in ((*name.partition("/"), array) for name, array in run.first_seed.items())
-    }
-    arrays, places = JointArrays(runs, parts), tuple(range(len(parts)))
-    return Run(
-        folder, manifest, summary, curves, first, x_axis, lines, arrays, places, remarks, tuple(runs), tuple(parts)
-    )
+    found = Run(folder, manifest, summary, curves, {}, x_axis, lines, remarks=remarks)
+    return dataclasses.replace(found, studies=tuple(runs), parts=tuple(parts))
 
 
 def _end(run: Run) -> int:

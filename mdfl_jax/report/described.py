@@ -7,7 +7,7 @@ from typing import Any
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.settings import show
 from mdfl_jax.report.style import spaced
-from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, world_of
+from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, worlds_of
 
 MANY = 9  # of more numbers, only the first and the last are told
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
@@ -34,11 +34,9 @@ class _Words:
         if path not in self.axes:
             plain = self.run.value(0, path)
             return None if plain is None or plain == "" else _told(show(plain))
-        found = dict(zip(self.axes[path].texts, self.axes[path].values))
-        if len(found) > MANY and all(isinstance(value, int | float) for value in found.values()):
-            ordered = sorted(found, key=lambda text: found[text])
-            return f"{len(found)} values from {_told(ordered[0])} to {_told(ordered[-1])}"
-        *first, last = map(_told, found)
+        if len(ordered := list(self.axes[path].numbers)) > MANY:
+            return f"{len(ordered)} values from {_told(ordered[0])} to {_told(ordered[-1])}"
+        *first, last = map(_told, dict.fromkeys(self.axes[path].texts))
         return f"{', '.join(first)} or {last}"
 
     def clause(self, template: str, path: str) -> str:
@@ -112,8 +110,7 @@ def _meeting(words: _Words) -> str:
 
 def _movement(words: _Words, file: str) -> str:
     """Returns the clause about movement, the world and the contact radius."""
-    worlds = [world_of(words.run, p) for p in range(len(words.run.points))]
-    kinds = {world.kind for world in worlds if world is not None}
+    kinds = {world.kind for world in worlds_of(words.run).values()}
     place = words.clause("Mobility is {}", "network.mobility")
     if kinds == {GRID} and not file:
         place += words.clause(" on a grid of {0} x {0}", "network.grid_size")

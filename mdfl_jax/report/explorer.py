@@ -3,16 +3,15 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
+from mdfl_jax.outcomes import t_quantile
+from mdfl_jax.report.pack import LEVELS, MISSING
 from mdfl_jax.report.partial import judged_key
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, declared
 from mdfl_jax.report.recorded import Quantity, Recorded, of_clients, recorded
-from mdfl_jax.report.style import DASHES, looks, main_axis, spaced
+from mdfl_jax.report.style import looks
 
-LEVELS = 65534  # a client's number is stored in 2 bytes; 65535 stands for NaN
 CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
-_DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,5px")  # of plotly, for those of style.DASHES
 
 
 def explorer(run: Run) -> dict[str, Any]:
@@ -24,11 +23,8 @@ def explorer(run: Run) -> dict[str, Any]:
     """
     found = recorded(run)
     extremes = _extremes(run, found)
-    main = main_axis(run)
-    texts = main.texts if main else [""] * len(run.points)
-    styles = looks(run)
     target = run.config.get("target")
-    quantile = [None, None, *(float(stdtrit(n - 1, 0.975)) for n in range(2, len(found.seeds) + 1))]
+    quantile = [None, None, *(t_quantile(n - 1) for n in range(2, len(found.seeds) + 1))]
     own = axes_of(run.summary)
     return {
         "metrics": [_described(quantity, found, extremes) for quantity in found.quantities],
@@ -39,8 +35,7 @@ def explorer(run: Run) -> dict[str, Any]:
         "seeds": [int(seed) for seed in found.seeds],
         "quantile": quantile,  # of Student's t, by the number of seeds
         "points": [
-            {"group": spaced(text), "dash": _DASHES[DASHES.index(look.dashes)], "seeds": np.flatnonzero(known)}
-            for text, look, known in zip(texts, styles, _ran(found))
+            {"dash": look.plotly_dash, "seeds": np.flatnonzero(known)} for look, known in zip(looks(run), _ran(found))
         ],
         "values": {key: short(array) for key, array in (found.values | extremes).items()},
         "clients": _clients(run, found),
@@ -137,7 +132,7 @@ def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
 
     Returns:
       (uint16 numbers of the same shape, {"low": lowest, "step": step, "log": whether they are logarithms}). A number is
-      low + step * stored, or e to this power; 65535 stands for NaN and infinity.
+      low + step * stored, or e to this power; `MISSING` stands for NaN and infinity.
     """
     known = values[np.isfinite(values)].astype(float)
     low, high = float(known.min()), float(known.max())
@@ -147,7 +142,7 @@ def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
         numbers, low, high = np.log(numbers), np.log(low), np.log(high)
     whole = not logarithmic and high - low <= LEVELS and bool((known == np.round(known)).all())
     step = 1.0 if whole else (high - low) / LEVELS or 1.0
-    levels = np.where(np.isfinite(values), np.round((numbers - low) / step), 0xFFFF)
+    levels = np.where(np.isfinite(values), np.round((numbers - low) / step), MISSING)
     return levels.astype(np.uint16), {"low": float(low), "step": float(step), "log": logarithmic}
 
 

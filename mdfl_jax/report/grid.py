@@ -12,6 +12,11 @@ MOST_PARTS = 12  # more parts of a grid are not drawn
 WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest
 
 
+def is_wide(numbers: Sequence[float]) -> bool:
+    """Tells whether numbers are better seen on a logarithmic axis; it has no place for infinity."""
+    return bool(numbers) and min(numbers) > 0 and WIDE * min(numbers) <= max(numbers) < math.inf
+
+
 @dataclass(frozen=True)
 class Scale:
     """A varying setting with its values in order: numbers by size, other values as the study lists them.
@@ -41,9 +46,7 @@ class Scale:
     @property
     def is_logarithmic(self) -> bool:
         """Whether the values are better seen on a logarithmic axis."""
-        if self.numbers is None or not self.is_finite or self.numbers[0] <= 0:
-            return False
-        return self.numbers[-1] >= WIDE * self.numbers[0]
+        return self.numbers is not None and is_wide(self.numbers)
 
     @property
     def places(self) -> tuple[float, ...]:
@@ -61,23 +64,9 @@ def scales(run: Run) -> list[Scale]:
 
 
 def _scale(axis: Axis) -> Scale:
-    distinct = dict(zip(axis.texts, map(_number, axis.values)))
-    numbers = [value for value in distinct.values() if value is not None]
-    if len(numbers) == len(distinct):
-        distinct = dict(sorted(distinct.items(), key=lambda item: item[1] or 0.0))
-        numbers.sort()
-    texts = tuple(distinct)
-    at = tuple(texts.index(text) for text in axis.texts)
-    return Scale(axis, texts, at, tuple(numbers) if len(numbers) == len(distinct) else None)
-
-
-def _number(value: object) -> float | None:
-    """Returns a value of a configuration as a number, or None; files have infinity as a text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str):
-        return math.inf if value == "inf" else None
-    return None if math.isnan(value) else float(value)
+    numbers = axis.numbers
+    texts = tuple(numbers or dict.fromkeys(axis.texts))
+    return Scale(axis, texts, tuple(map(texts.index, axis.texts)), tuple(numbers.values()) or None)
 
 
 def parts(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:

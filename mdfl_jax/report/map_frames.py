@@ -65,9 +65,8 @@ class _View:
         after, share = min(before + 1, last), time - int(time)
         near = before if share < 0.5 else after
         places = self.path[before] + share * (self.path[after] - self.path[before])
-        if self.world.wraps:
-            leaps = np.abs(self.path[after] - self.path[before]) > (self.world.high - self.world.low) / 2
-            places = np.where(leaps.any(axis=1, keepdims=True), self.path[near], places)
+        leaps = self.world.leaps(self.path[before], self.path[after])
+        places = np.where(leaps[:, None], self.path[near], places)
         begins = int(time + 0.5)
         over = self.stop is not None and begins >= self.stop
         pairs = links_at(self.path, self.recorded, self.world, self.total if over else begins)
@@ -77,9 +76,7 @@ class _View:
         past = np.concatenate([self.path[max(0, before - LAST_ROUNDS) : before + 1], places[None]])[:, self.moves]
         steps = np.stack([past[:-1], past[1:]], axis=2)  # [K, M, 2, 2]
         alphas = np.broadcast_to(np.linspace(0.15, 0.8, len(steps))[:, None], steps.shape[:2])
-        if self.world.wraps:
-            far = (np.abs(steps[:, :, 1] - steps[:, :, 0]) > (self.world.high - self.world.low) / 2).any(axis=-1)
-            alphas = np.where(far, 0, alphas)
+        alphas = np.where(self.world.leaps(steps[:, :, 0], steps[:, :, 1]), 0, alphas)
         self.trail.set_segments(list(steps.reshape(-1, 2, 2)))
         self.trail.set_alpha(alphas.ravel() if alphas.size else None)
         self._colour(time, places)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 
 MOST = 6  # so many sweep points are named in a sentence
@@ -20,7 +21,7 @@ def missing_told(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     whole = manifest.get("whole")
     if not whole:
         return ()
-    here = {point["id"]: point.get("seeds") or manifest["seeds"] for point in manifest["points"]}
+    here = {point["id"]: seeds_of(manifest, p) for p, point in enumerate(manifest["points"])}
     seeds = {str(of["id"]): [s for s in whole["seeds"] if s not in here.get(of["id"], ())] for of in whole["points"]}
     missing = {name: found for name, found in seeds.items() if found}
     count, total = sum(map(len, missing.values())), len(whole["points"]) * len(whole["seeds"])

@@ -124,7 +124,7 @@ def _ffmpeg(path: Path) -> str:
     if found is None and importlib.util.find_spec("imageio_ffmpeg"):
         found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     if found is None:
-        raise UserError(f"{path}: MP4 needs ffmpeg, which is not there: pip install imageio-ffmpeg, or write a .gif")
+        raise UserError(f"{path}: MP4 needs the program ffmpeg: pip install 'mdfl_jax[movie]', or write a .gif")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+LEVELS, MISSING = 65_534, 65_535  # of numbers stored in 2 bytes: the largest one, and what stands for NaN
 _TYPES = {"f8": "f4", "i8": "i4", "u8": "u4", "b1": "u1", "f2": "f4"}  # JavaScript has typed arrays of the others
 
 

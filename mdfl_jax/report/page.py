@@ -123,8 +123,10 @@ def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
 
 
 def _study(run: Run) -> dict[str, Any]:
-    """Returns what the scripts of all panels know of the study: its sweep points with their colours, and its seeds."""
-    points = [
-        {"id": point["id"], "label": look.label, "colour": look.colour} for point, look in zip(run.points, looks(run))
-    ]
-    return {"name": run.manifest.get("name"), "points": points, "seeds": run.manifest["seeds"]}
+    """Returns what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
+    return {
+        "points": [
+            {"id": point["id"], "label": look.label, "colour": look.colour}
+            for point, look in zip(run.points, looks(run))
+        ]
+    }

@@ -1,12 +1,11 @@
 """Tells whether runs of two studies with the same seed can be compared in pairs: whether they share data and places."""
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.settings import show
 
 WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
@@ -17,6 +16,7 @@ RECORDED = {
 }
 
 
+@kept
 def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
     """Returns why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
 
@@ -32,8 +32,7 @@ def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
     if not common:
         return "they have no seed in common"
     data = sorted({f"data.{name}" for run in (a, b) for name in run.config.get("data") or {}} - {*NO_MATTER})
-    arrays = {key: [_of_seeds(run, at, key, common) for run, at in ((a, p), (b, q))] for key in RECORDED}
-    unknown = any(array is None for array in arrays["position"])
+    unknown = not (a.has(p, "position") and b.has(q, "position"))
     for path in ("network.num_clients", *data, *(WORLD if unknown else ())):
         texts = [show(_used(run, at, path)) for run, at in ((a, p), (b, q))]
         if texts[0] != texts[1]:
@@ -42,8 +41,8 @@ def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
     for name in sorted(digests[0].keys() | digests[1].keys()):
         if digests[0].get(name) != digests[1].get(name):
             return f"the input {name} is not the same"
-    for key, meaning in RECORDED.items():
-        one, two = arrays[key]
+    for key, meaning in RECORDED.items():  # last, since these arrays are read from files
+        one, two = (_of_seeds(run, at, key, common) for run, at in ((a, p), (b, q)))
         if one is not None and two is not None and not np.array_equal(one, two, equal_nan=True):
             return meaning
     return ""
@@ -56,7 +55,6 @@ def pairs_of(run: Run) -> Callable[[str, str], bool]:
     """
     parts = {point["id"]: part for point, part in zip(run.points, run.parts)}
 
-    @functools.cache
     def paired(one: str, other: str) -> bool:
         if one not in parts:
             return True
@@ -73,8 +71,7 @@ def common_seeds(a: Run, p: int, b: Run, q: int) -> int:
 
 def _used(run: Run, p: int, path: str) -> Any:
     """Returns the value that a sweep point uses: the member's number where the config leaves it to the member."""
-    numbers: dict[str, Mapping[str, Any]] = {of["id"]: of.get("numbers", {}) for of in run.manifest.get("points", ())}
-    mine = numbers.get(run.points[p]["id"], {})
+    mine = run.numbers(p)
     return mine[path] if path in mine else run.value(p, path)
 
 
@@ -86,11 +83,14 @@ def _inputs(run: Run, prefixes: tuple[str, ...]) -> dict[str, str]:
 
 def _of_seeds(run: Run, p: int, key: str, seeds: list[int]) -> np.ndarray | None:
     """Returns a recorded array of the given seeds, of places only the first ones; None if it is not recorded."""
+    array = _recorded(run, p, key)
+    return None if array is None else array[[run.seeds(p).index(seed) for seed in seeds]]
+
+
+@kept
+def _recorded(run: Run, p: int, key: str) -> np.ndarray | None:
     array = run.history(p, key)
-    if array is None:
-        return None
-    rows = [run.seeds(p).index(seed) for seed in seeds]
-    return array[rows, 0] if key == "position" else array[rows]
+    return array[:, 0].copy() if array is not None and key == "position" else array
 
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

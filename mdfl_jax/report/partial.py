@@ -14,7 +14,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
-from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number
+from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.report.statistics import difference, with_seeds
 from mdfl_jax.study_files import read_lines, require
 
@@ -171,7 +171,7 @@ def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: floa
 def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
     """Returns how far the study is: its runs, the round of its results, and the points that have not reached it."""
     total = manifest["config"].get("rounds")
-    planned = sum(len(point.get("seeds") or manifest["seeds"]) for point in manifest["points"])
+    planned = sum(len(seeds_of(manifest, p)) for p in range(len(manifest["points"])))
     ends = {name: [max(by_round) for by_round in of.values()] for name, of in runs.items()}
     done = sum(end == total for of in ends.values() for end in of)
     begun = sum(map(len, ends.values()))

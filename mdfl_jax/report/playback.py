@@ -11,14 +11,13 @@ import numpy as np
 
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.report.contacts import rounds_done
-from mdfl_jax.report.pack import packed
+from mdfl_jax.report.pack import LEVELS, MISSING, packed
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.style import main_axis
 from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 
 MOST_POINTS = 20  # of more sweep points, a choice is on the page
 BUDGET = 12_000_000  # the length of the text of all sweep points together; longer ones are shown in fewer rounds
-LEVELS, MISSING = 65_534, 65_535  # the largest whole number of a value, and what stands for NaN
 RELAYS = ("relay_upload", "relay_download")  # arrays [S, R, N]: which client relayed for each; -1 for none
 OF_ROUNDS = ("links", "present", "met_server", *RELAYS)  # arrays [S, R, ...]: what happens when a round begins
 OF_PLACES = ("destination", "centre")  # arrays [S, R, N, 2]: places that hold after the movement of a round

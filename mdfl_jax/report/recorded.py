@@ -1,16 +1,14 @@
 """All that a study has recorded as numbers against the rounds: what `metrics.jsonl` and `history.npz` hold, by key."""
 
-import functools
-import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
 from mdfl_jax.metrics.declare import ROUNDS as BY_ROUND
 from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.report.read import Run, declared
+from mdfl_jax.report.read import Run, declared, kept
 
 _NOT_METRICS = {"schema", "point", "seed", "round"}
 _ACCURACIES = {"accuracy", "mean_model_accuracy"}  # in [0, 1], shown in per cent
@@ -27,8 +25,6 @@ _FURTHER = {
     "mobile": ("mobile clients", True),
     "other": ("other clients", True),
 }
-
-T = TypeVar("T")
 
 
 class Quantity(NamedTuple):
@@ -69,20 +65,7 @@ class Recorded(NamedTuple):
     quantities: list[Quantity]
 
 
-def kept_for_latest(found_in: Callable[[Run], T]) -> Callable[[Run], T]:
-    """Makes a function of a study keep its result for the latest study, since several panels ask for the same."""
-    latest: list[tuple[weakref.ref[Run], T]] = []
-
-    @functools.wraps(found_in)
-    def kept(run: Run) -> T:
-        if not latest or latest[0][0]() is not run:
-            latest[:] = [(weakref.ref(run), found_in(run))]
-        return latest[0][1]
-
-    return kept
-
-
-@kept_for_latest
+@kept
 def recorded(run: Run) -> Recorded:
     """Returns all numbers in metrics.jsonl of the shown sweep points.
 
@@ -105,11 +88,11 @@ def recorded(run: Run) -> Recorded:
         array[place] = np.where(np.isfinite(column), column, np.nan)
         values[key] = array
     metrics = {metric.key: metric for metric in declared(run.summary)}
-    kept = _telling(values, rounds, metrics)
-    quantities = [_quantity(key, array, metrics) for key, array in kept.items()]
+    telling = _telling(values, rounds, metrics)
+    quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
     if run.config.get("judged") == "global":
         quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
-    return Recorded(rounds, seeds, kept, quantities)
+    return Recorded(rounds, seeds, telling, quantities)
 
 
 def _telling(
@@ -171,10 +154,10 @@ def of_clients(run: Run, point: int, key: str, metrics: Mapping[str, Shown]) -> 
     shape: tuple[Any, ...] | None = metrics[key].shape if key in metrics else ()
     if shape is not None and (tuple(shape)[:1] != (CLIENTS,) or {CLASSES, BY_ROUND} & set(shape)):
         return None
-    array, mobile = run.history(point, key), run.history(point, "is_mobile")
+    array, mobile = run.history(point, key), run.array(point, "is_mobile")
     evaluations = len(run.curves[run.points[point]["id"]].rounds)
     if array is None or array.ndim != 3 or array.shape[1] != evaluations:
         return None
-    if mobile is not None and array.shape[2] != mobile.shape[1]:
+    if mobile is not None and array.shape[2] != len(mobile):
         return None  # an axis of another meaning
     return array if np.isfinite(array).any() else None

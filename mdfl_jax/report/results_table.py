@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import sweep_axes
+from mdfl_jax.report.settings import as_number, sweep_axes
 from mdfl_jax.report.style import looks, spaced
 
 PERCENT = 100.0
@@ -60,10 +60,8 @@ def _settings(run: Run) -> list[Column]:
     axes = sweep_axes(run.points, run.config)
     if not axes:
         return [Column("point", "point", [Cell(spaced(str(point["id"])), None) for point in run.points], True)]
-    return [
-        Column(axis.path, spaced(axis.name), [Cell(spaced(t), _real(v)) for t, v in zip(axis.texts, axis.values)], True)
-        for axis in axes
-    ]
+    cells = [[Cell(spaced(t), as_number(v)) for t, v in zip(axis.texts, axis.values)] for axis in axes]
+    return [Column(axis.path, spaced(axis.name), of_axis, is_name=True) for axis, of_axis in zip(axes, cells)]
 
 
 def _accuracies(run: Run) -> list[Column]:
@@ -83,7 +81,7 @@ def _accuracies(run: Run) -> list[Column]:
         cells = [
             Cell("baseline", 0.0)
             if sign == "+" and baseline == point["id"] and len(run.points) > 1
-            else Cell(tables.percent(point.get(key), "±", sign), _percent(point, key))
+            else percent_cell(point.get(key), sign)
             for point, baseline in zip(run.points, own)
         ]
         found.append(Column(key, title, cells))
@@ -107,18 +105,12 @@ def _numbers(run: Run) -> list[Column]:
     return found
 
 
-def _percent(point: Mapping[str, Any], key: str) -> float | None:
-    value = tables.mean_of(point.get(key))
-    return None if value is None else PERCENT * value
+def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
+    """Returns a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
+    mean = tables.mean_of(statistic)
+    return Cell(tables.percent(statistic, "±", sign), None if mean is None else PERCENT * mean)
 
 
 def _scaled(point: Mapping[str, Any], key: str, divisor: float) -> float | None:
     value = tables.mean_of(point.get(key))
     return None if value is None else value / divisor
-
-
-def _real(value: Any) -> float | None:
-    """Returns a setting's value as a number to sort by, or None if it is none."""
-    if value == "inf":
-        return float("inf")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,6 +1,8 @@
 """The settings that differ between the sweep points of a study, and their printed form."""
 
+import functools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +16,29 @@ class Axis:
     name: str  # "mobility"
     values: tuple[Any, ...]  # one for each sweep point
 
-    @property
+    @functools.cached_property
     def texts(self) -> tuple[str, ...]:
         """The printed values, one for each sweep point."""
         return tuple(show(value) for value in self.values)
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, float]:
+        """The values as numbers by their printed form, the smallest first; none if one of them is no number."""
+        found = [(number, text) for text, x in zip(self.texts, self.values) if (number := as_number(x)) is not None]
+        return {text: number for number, text in sorted(found)} if len(found) == len(self.values) else {}
+
+
+def as_number(value: Any) -> float | None:
+    """Returns a configuration value as a number, or None if it is none. Files have infinity as a text.
+
+    >>> [as_number(v) for v in (3, 0.5, "inf", True, "dam", None, float("nan"))]
+    [3.0, 0.5, inf, None, None, None, None]
+    """
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    return float(value)
 
 
 def show(value: Any) -> str:
@@ -69,7 +90,7 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> l
         return [str(point["id"]) for point in points]
     parts = [
         [
-            text if isinstance(value, str) and value != "inf" else f"{axis.name} = {text}"
+            text if isinstance(value, str) and as_number(value) is None else f"{axis.name} = {text}"
             for value, text in zip(axis.values, axis.texts)
         ]
         for axis in axes

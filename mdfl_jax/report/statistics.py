@@ -28,6 +28,17 @@ def with_seeds(values: Values) -> dict[str, Any]:
     return interval(values) | {"per_seed": [float(value) for value in values]}
 
 
+def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Returns the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
+
+    With one seed there are no half-widths (None).
+    """
+    seeds, means = len(values), values.mean(0)
+    if seeds < 2:
+        return means, None
+    return means, outcomes.t_quantile(seeds - 1) * values.std(0, ddof=1) / np.sqrt(seeds)
+
+
 def welch(a: Values, b: Values) -> dict[str, Any]:
     """Returns the difference of two means, a - b, of values that are not paired.
 
@@ -51,7 +62,7 @@ def welch(a: Values, b: Values) -> dict[str, Any]:
     if total == 0:
         return {"mean": mean, "ci95": 0.0}
     parts = sum(v**2 / (len(values) - 1) for v, values in zip(variances, (first, second)))
-    return {"mean": mean, "ci95": float(outcomes.t_quantile(total**2 / parts) * math.sqrt(total))}
+    return {"mean": mean, "ci95": outcomes.t_quantile(total**2 / parts) * math.sqrt(total)}
 
 
 def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = True) -> dict[str, Any]:

@@ -5,23 +5,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.report import tables
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.pairing import common_seeds, differing, why_unpaired
 from mdfl_jax.report.read import Run, declared
 from mdfl_jax.report.references import STUDY, accuracy_gap, counterparts
+from mdfl_jax.report.results_table import Cell, percent_cell
 from mdfl_jax.report.style import looks
 
 HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
 
 
 class Same(NamedTuple):
-    """A sweep point and the first study's point with the same settings, as printed texts."""
+    """A sweep point and the first study's point with the same settings, as cells of a table."""
 
     label: str
-    accuracy: str
-    other: str
-    difference: str
+    accuracy: Cell
+    other: Cell
+    difference: Cell
     kind: str  # whether the difference is paired
 
 
@@ -94,9 +94,9 @@ def same_settings(run: Run) -> list[Same]:
         if q is None or run.parts[p][0] == 0:
             continue
         gap = accuracy_gap(run.studies, run.parts[p], run.parts[q], run.summary.get("round"))
-        here, there = (tables.percent(run.points[k]["final_accuracy"], "±") for k in (p, q))
+        here, there = (percent_cell(run.points[k]["final_accuracy"]) for k in (p, q))
         kind = f"{gap['seeds']} seeds in pairs" if gap["paired"] else "not paired"
-        found.append(Same(labels[p].label, here, there, tables.percent(gap, "±", sign="+"), kind))
+        found.append(Same(labels[p].label, here, there, percent_cell(gap, "+"), kind))
     return found
 
 

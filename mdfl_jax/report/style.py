@@ -5,7 +5,8 @@ mobility rule has the same colour in every study.
 """
 
 import contextlib
-from collections.abc import Iterator
+import html
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ MOBILITY = "network.mobility"  # the setting that determines the colours whereve
 INSIDE: dict[str, Any] = {"ha": "center", "va": "center_baseline", "in_layout": False}  # the layout ignores this text
 STATIC, MOBILE, STAYS = "#b3b3b3", "#2b2b2b", "#6b6b6b"  # greys, since colours stand for sweep points
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 3)))
+PLOTLY_DASHES = ("solid", "8px,3px", "2px,3px", "8px,3px,2px,3px", "14px,5px")  # the same on the page
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -92,6 +94,11 @@ class Look:
     colour: str
     dashes: Any
 
+    @property
+    def plotly_dash(self) -> str:
+        """The line style on the page."""
+        return PLOTLY_DASHES[DASHES.index(self.dashes)]
+
 
 def looks(run: Run) -> list[Look]:
     """Returns the label, colour and line style of each sweep point.
@@ -123,10 +130,9 @@ def main_axis(run: Run) -> Axis | None:
 
 def colours_of(axis: Axis) -> dict[str, str]:
     """Returns the colour of each value of an axis, by the printed value."""
-    distinct = dict(zip(axis.texts, axis.values))
-    if len(distinct) > 2 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in distinct.values()):
-        scale = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(distinct)))
-        return dict(zip(sorted(distinct, key=lambda text: distinct[text]), map(to_hex, scale)))
+    distinct, numbers = dict.fromkeys(axis.texts), axis.numbers
+    if len(numbers) > 2:
+        return dict(zip(numbers, map(to_hex, matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(numbers))))))
     fixed = {text: MOBILITY_COLOURS[text] for text in distinct if text in MOBILITY_COLOURS}
     free = [colour for colour in PALETTE if colour not in fixed.values()] or list(PALETTE)
     others = [text for text in distinct if text not in fixed]
@@ -157,6 +163,15 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
         above.tick_params(labelbottom=True)  # a shared x axis hides these labels, and no panel is below
         unused.set_visible(False)
     return figure, axes[:count]
+
+
+def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
+    """Returns the ends of an axis of percentages: all finite values that are drawn with a margin, within 0 and 100."""
+    values = np.array([value for value in drawn if np.isfinite(value)])
+    if not len(values):
+        return [0.0, 100.0]
+    room = max(0.05 * float(np.ptp(values)), 0.5)
+    return [max(float(values.min()) - room, -0.5), min(float(values.max()) + room, 100.5)]
 
 
 def seeds_told(run: Run) -> str:
@@ -193,3 +208,8 @@ def first_seed(run: Run) -> str:
 def spaced(name: str) -> str:
     """Returns a name in its printed form, with spaces for underscores."""
     return name.replace("_", " ")
+
+
+def for_plotly(text: str) -> str:
+    """Returns a text as plotly shows it unchanged. It understands a little HTML, but no sign for quotation marks."""
+    return html.escape(text, quote=False)

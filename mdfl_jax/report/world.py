@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdfl_jax.report.read import Run
-from mdfl_jax.study_files import History
-from mdfl_jax.workdir_names import STREETS
+from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.settings import as_number
+from mdfl_jax.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
 OWN_PLACES = ("trace", "static_trace", "contacts")  # for these mobility rules the positions determine the map's size
@@ -41,7 +41,12 @@ class World:
     swept: bool = False
     units: np.ndarray = field(default_factory=_none)
     unit_range: float = float("inf")
-    streets: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    streets: np.ndarray = field(default_factory=no_streets)
+
+    def leaps(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Tells which steps [..., 2] from a place to another cross the edge of the area and come in at the other."""
+        far = np.abs(after - before) > (self.high - self.low) / 2
+        return far.any(axis=-1) & self.wraps
 
 
 def in_plane(path: np.ndarray | None) -> bool:
@@ -60,6 +65,7 @@ def units_of(text: str | None) -> np.ndarray:
     return np.array([part.split(",") for part in (text or "").split(";") if part.strip()], float).reshape(-1, 2)
 
 
+@kept
 def worlds_of(run: Run) -> dict[int, World]:
     """Returns the worlds of the sweep points that have one, by their index.
 
@@ -84,7 +90,7 @@ def world_of(run: Run, p: int) -> World | None:
     """
     path = None if met_by_pattern(run, p) else run.array(p, "position")
     if path is None or _is_circle(path):
-        recorded = any(run.history(p, name) is not None for name in ("links", "met_server"))
+        recorded = any(run.has(p, name) for name in ("links", "met_server"))
         return World(CIRCLE, np.full(2, -1.0), np.full(2, 1.0)) if recorded or path is not None else None
     mobility, graph = run.value(p, "network.mobility"), bool(run.value(p, "network.graph"))
     by_file = graph or mobility in OWN_PLACES
@@ -95,7 +101,7 @@ def world_of(run: Run, p: int) -> World | None:
     walls = not by_file and (side is not None if kind == GRID else None not in size)
     if walls:
         low, high = (np.ones(2), np.full(2, float(side))) if kind == GRID else (np.zeros(2), np.array(size, float))
-    streets = streets_of(run, p) if mobility in OWN_PLACES else np.zeros((0, 4))
+    streets = run.study_of(p)[0].streets if mobility in OWN_PLACES else no_streets()
     units = units_of(run.value(p, "server.units")) if run.value(p, "server.pattern") == "roadside" else _none()
     for places in (units, *([streets.reshape(-1, 2)] if not walls else [])):
         if len(places):
@@ -106,23 +112,12 @@ def world_of(run: Run, p: int) -> World | None:
         np.where(high > low, high, low + 1),  # an area without extent cannot be drawn
         walls,
         walls and run.value(p, "motion.boundary") == "wrap",
-        float("inf") if graph else _number(run.value(p, "network.radius")),
+        float("inf") if graph else _reach(run.value(p, "network.radius")),
         run.value(p, "network.contact") == "swept",
         units,
-        _number(run.value(p, "server.unit_range")),
+        _reach(run.value(p, "server.unit_range")),
         streets,
     )
-
-
-def streets_of(run: Run, p: int) -> np.ndarray:
-    """Returns the streets of the trace of a sweep point as straight pieces, [K, 4]; [0, 4] if its study has none.
-
-    Raises:
-      UserError: if the file of the streets cannot be read.
-    """
-    study = run.studies[run.parts[p][0]] if run.parts else run
-    recorded = History(study.workdir / STREETS).get("streets") if (study.workdir / STREETS).is_file() else None
-    return np.zeros((0, 4)) if recorded is None else np.asarray(recorded, float).reshape(-1, 4)
 
 
 def circle(clients: int) -> np.ndarray:
@@ -136,6 +131,7 @@ def _is_circle(path: np.ndarray) -> bool:
     return bool(np.allclose(np.hypot(*path[0].T), 1, atol=1e-5) and np.all(path == path[:1]))
 
 
-def _number(value: object) -> float:
-    """Returns a number of a configuration, in which infinity is inf, "inf" or null."""
-    return float("inf") if value is None else float(str(value))
+def _reach(value: object) -> float:
+    """Returns a range of a configuration, in which null stands for infinity, too."""
+    found = as_number(value)
+    return float("inf") if found is None else found

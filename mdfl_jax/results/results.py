@@ -14,7 +14,7 @@ from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
 from mdfl_jax.results import named, tables
 from mdfl_jax.results.saved import KeptModels
-from mdfl_jax.study_files import History, read_json, read_lines
+from mdfl_jax.study_files import History, no_streets, read_json, read_lines, read_streets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,7 @@ class Results(KeptModels):
       arrays: the arrays of history.npz by name: 'rounds' [E], and for the p-th sweep point 'p/accuracy' [S, E, N] and
         so on (docs/outputs.md).
       workdir: the folder of the study; None if it was a temporary one.
+      streets: [K, 4] the streets of a trace's map; [0, 4] for none.
     """
 
     manifest: dict[str, Any]
@@ -44,6 +45,7 @@ class Results(KeptModels):
     lines: list[dict[str, Any]]
     arrays: dict[str, np.ndarray]
     workdir: Path | None
+    streets: np.ndarray = dataclasses.field(default_factory=no_streets)
 
     @classmethod
     def load(cls, workdir: str | Path) -> "Results":
@@ -60,9 +62,8 @@ class Results(KeptModels):
         if manifest["status"] != "finished":
             raise UserError(f"{folder}: the study there is not finished")
         summary = read_json(folder / "summary.json", ("points", "baseline"))
-        lines = read_lines(folder / "metrics.jsonl")
-        arrays = dict(History(folder / "history.npz"))
-        return cls(manifest, summary, lines, arrays, folder)
+        lines, arrays = read_lines(folder / "metrics.jsonl"), dict(History(folder / "history.npz"))
+        return cls(manifest, summary, lines, arrays, folder, read_streets(folder))
 
     def without_workdir(self) -> "Results":
         """Returns the same results without a folder, since a temporary folder is removed."""
@@ -233,10 +234,9 @@ class Results(KeptModels):
         Raises:
           UserError: if there is no such axis.
         """
-        shown = self.declared.get(x)
+        shown, home = self.declared.get(x), folder or self.workdir or Path()
         axis = ROUNDS if x == "round" else shown.name if shown else x
-        home = folder or self.workdir or Path()
-        return make_run(home, self.manifest, self.summary, self.lines, self.arrays, axis)
+        return make_run(home, self.manifest, self.summary, self.lines, self.arrays, self.streets, axis)
 
     def __repr__(self) -> str:
         rounds = self.arrays["rounds"]

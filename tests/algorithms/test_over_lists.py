@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from small import toy_hparams, toy_task
 
 from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS
@@ -15,7 +16,6 @@ from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.types import FIXED, SYMMETRIC
-from small import toy_hparams, toy_task
 
 N, ROUNDS = 12, 4
 PLANE = SpatialParams(6, radius=250.0, motion=Motion(600.0, 600.0, 10.0))

@@ -1,11 +1,8 @@
 """`launch.data --config`: the clients' data of a study without training, and its mistakes."""
 
-import sys
-
 import pytest
-from absl import flags
 
-from mdfl_jax.commands import common, data
+from mdfl_jax.commands import data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 TINY = """
@@ -21,32 +18,11 @@ def get_config():
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capfd):
-    """Runs launch.data in this process with {config} in its arguments filled in; returns its text."""
+def call(call, tmp_path, monkeypatch):
+    """Runs launch.data in this process with {config} in its arguments filled in: (status, output, errors)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.py").write_text(TINY)
-
-    def run(*args):
-        argv = ["data", *(arg.format(config=f"--config={tmp_path / 'tiny.py'}") for arg in args)]
-        sys.modules.pop("config_config", None)
-        monkeypatch.setattr(sys, "argv", argv)
-        flags.FLAGS.unparse_flags()
-        before = set(flags.FLAGS)
-        capfd.readouterr()
-        try:
-            common.parse_flags(argv)
-            status = common.call(data.main)
-        except SystemExit as ended:
-            status = ended.code
-        finally:
-            for name in set(flags.FLAGS) - before:
-                delattr(flags.FLAGS, name)
-            for name in ("config", "picture", "trace"):
-                flags.FLAGS[name].unparse()
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+    return lambda *args: call(data, *(arg.format(config=f"--config={tmp_path / 'tiny.py'}") for arg in args))
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ import pytest
 from shell import heed_interrupts
 
 from tests.report.conftest import write_workdir
-from tests.report.test_partial import unfinish
+from tests.report.made_report import unfinish
 
 DRIVER = """
 import contextlib, io, json, sys

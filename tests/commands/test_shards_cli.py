@@ -3,20 +3,16 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from absl import flags
+from shell import ROOT, ended, start
 from small import TINY
 
-from mdfl_jax.commands import common, sweep
+from mdfl_jax.commands import sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
-ROOT = Path(__file__).parents[2]
 LONGER = """    config.rounds, config.eval_every, config.engine.checkpoint_minutes = 360000, 40, 0.001
     return config
 """
@@ -36,50 +32,47 @@ def launch(here):
     """Starts a command on two host devices; whatever still runs at the end is killed."""
     started = []
 
-    def start(command, *args):
-        words = [sys.executable, "-m", f"launch.{command}", "--noreport", *map(str, args)]
-        words += [f"--cache={here / 'xla'}"] if command == "sweep" else []
-        environment = os.environ | {"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": "2", "PYTHONPATH": str(ROOT)}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(words, cwd=here, env=environment, **pipes))
+    def begin(command, *args):
+        words = ["--noreport", *args, *([f"--cache={here / 'xla'}"] if command == "sweep" else [])]
+        started.append(start(command, *words, cwd=here))
         return started[-1]
 
-    yield start
+    yield begin
     for process in started:
         process.kill()
         process.communicate()
 
 
-def ended(process):
+def succeeded(process):
     """Standard output of a command that must succeed."""
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    status, out, err = ended(process)
+    assert status == 0, err
     return out
 
 
 @pytest.mark.long
 def test_three_shards_together_are_the_whole_study(launch, here):
     """Each has one or two runs, and computes them with a program of its own."""
-    ended(launch("sweep", "--config=tiny.py", "--workdir=whole"))
-    told = [ended(launch("sweep", "--config=tiny.py", "--workdir=parts", f"--shard={k}/3")) for k in (1, 2, 3)]
+    succeeded(launch("sweep", "--config=tiny.py", "--workdir=whole"))
+    told = [succeeded(launch("sweep", "--config=tiny.py", "--workdir=parts", f"--shard={k}/3")) for k in (1, 2, 3)]
     assert [f"shard {k}/3: {n} of these runs" in told[k - 1] for k, n in ((1, 1), (2, 1), (3, 2))] == [True] * 3
     pattern = "parts/shard-*-of-03 --workdir=parts"
     assert f"shard 1/3 is there; with the others: python -m launch.merge {pattern}\n" in told[0]
     manifest = json.loads((here / "parts" / "shard-02-of-03" / "config.json").read_text())
     assert (manifest["shard"], manifest["status"]) == ("2/3", "finished")
-    ended(launch("merge", *sorted((here / "parts").glob("shard-*")), "--workdir=parts"))
+    succeeded(launch("merge", *sorted((here / "parts").glob("shard-*")), "--workdir=parts"))
     with np.load(here / "parts" / "history.npz") as found, np.load(here / "whole" / "history.npz") as wanted:
         assert found.files == wanted.files
         assert [key for key in wanted.files if found[key].tobytes() != wanted[key].tobytes()] == []
     lines = [(here / name / "metrics.jsonl").read_text() for name in ("parts", "whole")]
     assert lines[0] == lines[1]
-    again = ended(launch("sweep", "--config=tiny.py", "--workdir=parts"))
+    again = succeeded(launch("sweep", "--config=tiny.py", "--workdir=parts"))
     assert "parts holds this study, finished" in again
 
 
 @pytest.mark.long
 def test_a_shard_beyond_the_runs_has_nothing_to_do(launch, here):
-    out = ended(launch("sweep", "--config=tiny.py", "--workdir=many", "--shard=1/9"))
+    out = succeeded(launch("sweep", "--config=tiny.py", "--workdir=many", "--shard=1/9"))
     assert out == "shard 1/9: nothing is left to do, since the study has 4 runs\n"
     assert not (here / "many").exists()
 
@@ -109,31 +102,14 @@ def test_a_stopped_shard_goes_on_under_the_same_command(launch, here):
 
 
 @pytest.fixture
-def told(here, tmp_path, monkeypatch, capfd):
+def told(mistake, here, tmp_path, monkeypatch):
     """Runs launch.sweep with flags that are wrong; returns its line, checked to be all that it did."""
     monkeypatch.chdir(ROOT)
 
     def call(*args):
-        argv = ["sweep", "--cache=", f"--config={here / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", *args]
-        sys.modules.pop("config_config", None)  # what ml_collections calls a config file
-        monkeypatch.setattr(sys, "argv", argv)
-        before = set(flags.FLAGS)
-        capfd.readouterr()
-        try:
-            with pytest.raises(SystemExit) as ended:
-                common.call(lambda: common.parse_flags(argv) and sweep.main())
-        finally:
-            for name in set(flags.FLAGS) - before:  # ml_collections defines a flag for each --config.KEY
-                delattr(flags.FLAGS, name)
-            flags.FLAGS.unparse_flags()
-            for name in ("config", "workdir", "shard", "target", "dry_run"):
-                flags.FLAGS[name].unparse()
-        out, err = capfd.readouterr()
-        assert (ended.value.code, out) == (2, "")
-        assert err.startswith("error: ")
-        assert err.count("\n") == 1
+        line = mistake(sweep, "--cache=", f"--config={here / 'tiny.py'}", f"--workdir={tmp_path / 'run'}", *args)
         assert not (tmp_path / "run").exists()
-        return err
+        return line
 
     return call
 

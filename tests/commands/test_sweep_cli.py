@@ -2,25 +2,20 @@
 
 import importlib.util
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from subprocess import PIPE
 
 import jax
 import pytest
-from absl import flags
-from shell import without_stages
+from shell import ROOT, ended, start
 from small import TINY
 
 from mdfl_jax.commands import common, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -30,37 +25,20 @@ def tiny(tmp_path):
     return path
 
 
-# In this process: parsed and run as `launch.sweep` does, without absl's own start.
+# In this process.
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capfd):
+def told(mistake, tmp_path, monkeypatch):
     """Runs launch.sweep with arguments that are wrong; returns its line, checked to be all that it did."""
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("MDFL_DATA_DIR", raising=False)
 
     def call(*args):
-        argv = ["sweep", "--cache=", *map(str, args)]
-        sys.modules.pop("config_config", None)  # what ml_collections calls a config file
-        monkeypatch.setattr(sys, "argv", argv)
-        before = set(flags.FLAGS), {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-        capfd.readouterr()
-        try:
-            with pytest.raises(SystemExit) as ended:
-                common.call(lambda: common.parse_flags(argv) and sweep.main())
-        finally:
-            for name in set(flags.FLAGS) - before[0]:  # ml_collections defines a flag for each --config.KEY
-                delattr(flags.FLAGS, name)
-            flags.FLAGS.unparse_flags()
-            for name in ("config", "use", "workdir", "overwrite", "report", "dry_run", "target", "effort"):
-                flags.FLAGS[name].unparse()
-        out, err = capfd.readouterr()
-        assert ended.value.code == 2
-        assert out == ""
-        assert err.startswith("error: ")
-        assert err.count("\n") == 1
-        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix != ".pyc"} == before[1]
-        return err
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        line = mistake(sweep, "--cache=", *args)
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix != ".pyc"} == before
+        return line
 
     return call
 
@@ -251,17 +229,9 @@ def test_control_c_is_no_traceback(capfd):
 # In processes of their own.
 
 
-def launch(module, *args, cwd=ROOT):
+def launch(module, *args):
     """Starts a launcher on two host devices, with programs that compile fast."""
-    environment = os.environ | {"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": "2", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    command = [sys.executable, "-m", f"launch.{module}", *map(str, args)]
-    return subprocess.Popen(command, cwd=cwd, env=environment, text=True, stdout=PIPE, stderr=PIPE)
-
-
-def ended(process):
-    """Exit status, standard output and standard error, without the lines about stages that took long."""
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, without_stages(err)
+    return start(module, *args, JAX_DISABLE_MOST_OPTIMIZATIONS="1")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.run import alone as module
 from mdfl_jax.experiments.run.alone import alone
 
 
@@ -22,6 +23,15 @@ def test_a_workdir_is_reserved_until_the_end_and_no_other_one_is(tmp_path):
     with alone(tmp_path / "run"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_without_locks_of_files_as_on_windows_nothing_is_reserved(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "fcntl", None)
+    monkeypatch.delattr(os, "getuid")
+    with alone(tmp_path / "run"), alone(tmp_path / "run"):
+        pass
+    with pytest.raises(KeyError), alone(tmp_path / "run"):  # an error of the study stays what it is
+        raise KeyError
 
 
 def test_a_process_that_was_killed_has_given_it_back(tmp_path):

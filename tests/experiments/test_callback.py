@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import signal
 import sys
 import threading
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 import tqdm.auto
+from small import Terminal
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
@@ -210,11 +210,6 @@ def test_a_study_runs_in_a_thread(tiny, tmp_path, reference):
     thread.join()
     assert_same(found[0], reference)
     assert signal.getsignal(signal.SIGINT) is handler
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("progress", [True, False])

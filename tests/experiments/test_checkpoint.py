@@ -14,7 +14,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import Interrupted, make_study, run_study
 from mdfl_jax.experiments.results import checkpoint
 from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.checkpoint import Checkpoints, Progress
+from mdfl_jax.experiments.results.checkpoint import Checkpoints, Saved
 from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.experiments.run.manifest import wanted
@@ -64,7 +64,7 @@ def watch(monkeypatch, at=0, do=None):
 def go(config, folder):
     """What launch.sweep does."""
     study = make_study(config)
-    return run_study(study, folder, workdirs.check(folder, wanted(study), False), log=lambda line: None)
+    return run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
 
 
 def without_seconds(summary):
@@ -96,9 +96,9 @@ def reference(tiny, tmp_path_factory):
 @pytest.mark.parametrize(
     ("at", "saved", "writes"),
     [
-        (2, Progress([], {"batch-000-at-00001": 1}), 1 + 2 + 4),
-        (4, Progress(["batch-000"]), 1 + 4),  # after the last evaluation of the first batch
-        (7, Progress(["batch-000"], {"batch-001-at-00002": 2}), 1 + 2),
+        (2, Saved([], {"batch-000-at-00001": 1}), 1 + 2 + 4),
+        (4, Saved(["batch-000"]), 1 + 4),  # after the last evaluation of the first batch
+        (7, Saved(["batch-000"], {"batch-001-at-00002": 2}), 1 + 2),
     ],
 )
 def test_a_stopped_study_goes_on_where_it_was(tiny, tmp_path, monkeypatch, reference, at, saved, writes):
@@ -159,7 +159,7 @@ def test_a_kill_while_the_results_are_written_loses_nothing(tiny, tmp_path, monk
         with pytest.raises(Killed):
             go(config, folder)
     assert json.loads((folder / "config.json").read_text())["status"] == "running"
-    assert Checkpoints(folder / "checkpoints").progress() == Progress(["batch-000", "batch-001"])
+    assert Checkpoints(folder / "checkpoints").progress() == Saved(["batch-000", "batch-001"])
     assert file == "config.json" or not (folder / file).exists()
     with monkeypatch.context() as patch:
         patch.setattr(Program, "start", None)  # no batch runs again
@@ -255,10 +255,10 @@ def arrays(value, shape=(2, 3)):
 
 def test_arrays_come_back_as_they_were_saved(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    assert checkpoints.progress() == Progress()
+    assert checkpoints.progress() == Saved()
     assert not (tmp_path / "checkpoints").exists()
     checkpoints.save({0: arrays(0.25), 1: arrays(0.5)}, {2: (3, arrays(0.75))})
-    assert checkpoints.progress() == Progress(["batch-000", "batch-001"], {"batch-002-at-00003": 3})
+    assert checkpoints.progress() == Saved(["batch-000", "batch-001"], {"batch-002-at-00003": 3})
     for name, value in (("batch-000", 0.25), ("batch-001", 0.5), ("batch-002-at-00003", 0.75)):
         loaded = checkpoints.load(name)
         assert loaded.keys() == arrays(value).keys()
@@ -268,7 +268,7 @@ def test_arrays_come_back_as_they_were_saved(tmp_path):
     checkpoints.save({}, {2: (4, arrays(1.0))})
     assert not (tmp_path / "checkpoints" / "batch-002-at-00003.npz").exists()
     checkpoints.save({2: arrays(2.0)}, {})
-    assert Checkpoints(tmp_path / "checkpoints").progress() == Progress(["batch-000", "batch-001", "batch-002"])
+    assert Checkpoints(tmp_path / "checkpoints").progress() == Saved(["batch-000", "batch-001", "batch-002"])
     assert len(list((tmp_path / "checkpoints").iterdir())) == 4
     checkpoints.remove()
     assert list(tmp_path.iterdir()) == []

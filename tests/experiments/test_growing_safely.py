@@ -11,13 +11,14 @@ from tiny import tiny_config
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import Interrupted, make_study
+from mdfl_jax.experiments.results import provenance
 from mdfl_jax.experiments.results import whole as wholes
-from mdfl_jax.experiments.results.checkpoint import read_arrays, write_arrays
+from mdfl_jax.experiments.results.checkpoint import read_state, write_state
 from mdfl_jax.experiments.results.identity import compare
 from mdfl_jax.experiments.results.records import joined, read
 from mdfl_jax.experiments.run import continued
 from mdfl_jax.experiments.run.extend import extend
-from mdfl_jax.experiments.run.manifest import manifest_of
+from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.merge import merge
 from mdfl_jax.experiments.run.resume import run_or_resume
 from mdfl_jax.report.read import read_workdir
@@ -42,7 +43,7 @@ def unfinished(folder, **changes):
     study = make_study(tiny_config(**changes))
     there = json.loads((folder / "config.json").read_text())
     with pytest.raises(Interrupted):
-        extend(study, folder, compare(there, manifest_of(study)), lambda line: None, stop)
+        extend(study, folder, compare(there, wanted(study)), lambda line: None, stop)
     return (folder / "extension" / "plan.json").read_bytes()
 
 
@@ -74,7 +75,7 @@ def test_states_of_an_earlier_round_are_neither_kept_nor_continued(finished, tmp
 def test_a_state_that_does_not_fit_the_program_is_refused(finished, tmp_path, change):
     folder = shutil.copytree(finished, tmp_path / "run")
     for path in (folder / "states").iterdir():
-        arrays = read_arrays(path, "")
+        arrays = read_state(path, "")
         name = next(name for name in arrays if name.startswith("carry/.algorithm"))
         if change == "absent":
             del arrays[name]
@@ -84,7 +85,7 @@ def test_a_state_that_does_not_fit_the_program_is_refused(finished, tmp_path, ch
             arrays[name] = arrays[name].astype(np.float64)
         else:
             arrays["carry/.round"] -= 1
-        write_arrays(path, arrays)
+        write_state(path, arrays)
     told = {"unknown": r"\(\.old_name\)", "round": "was not kept"}.get(
         change, r"does not fit the program \(\.algorithm"
     )
@@ -97,6 +98,12 @@ def test_rounds_that_do_not_follow_each_other_are_not_joined():
     earlier, later = record_of("all", 0, rounds=8), record_of("all", 0, rounds=4)
     with pytest.raises(UserError, match="of seed 0 begin at round 0, and the earlier ones end at round 8"):
         joined(earlier, later)
+
+
+def test_to_begin_an_extension_git_is_not_asked(tmp_path, monkeypatch):
+    made(tmp_path / "run", **SWEEP, seeds=2)
+    monkeypatch.setattr(provenance, "commit", lambda: pytest.fail("git was asked"))
+    unfinished(tmp_path / "run", **SWEEP, seeds=6)
 
 
 def test_an_unfinished_extension_goes_on_with_another_title_and_is_never_dropped(tmp_path):

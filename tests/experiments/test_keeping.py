@@ -43,7 +43,7 @@ STUDY = {
 def go(config, folder):
     """What launch.sweep does, and the results."""
     study = make_study(config)
-    run_study(study, folder, workdirs.check(folder, wanted(study), False), log=lambda line: None)
+    run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
     return Results.load(folder)
 
 

@@ -37,13 +37,13 @@ def test_lists_that_are_too_short_end_the_study_with_the_number_that_is_needed(t
 
 def test_a_bound_that_is_reached_is_enough():
     check_lists(9, 9)
-    with pytest.raises(UserError, match="engine.max_neighbours is 8; a client has 9 neighbours, so 9 are needed"):
+    with pytest.raises(UserError, match=r"engine\.max_neighbours is 8; a client has 9 neighbours, so 9 are needed"):
         check_lists(10, 9)
 
 
 def test_a_graph_that_is_a_matrix_has_no_lists(tiny):
     config = lists_of(tiny(sweep="", baseline="", **{"network.graph": "star"}))
-    with pytest.raises(UserError, match="engine.links is lists; network.graph=star is a matrix, .* ring, torus"):
+    with pytest.raises(UserError, match=r"engine\.links is lists; network\.graph=star is a matrix, .* ring, torus"):
         make_study(config)
 
 

@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.experiments.run.loggers.line_logger import LONGEST, WORDS, folder_names
+from mdfl_jax.experiments.config.points import points
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.run.loggers import LOGGERS, load, loggers_of, parse_loggers
+from mdfl_jax.experiments.run.loggers.line_logger import LONGEST, WORDS, LineLogger, folder_names
+from mdfl_jax.experiments.run.study import Run, Study
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
 
@@ -214,12 +218,11 @@ def test_a_missing_package_is_one_line_that_names_the_extra(tiny, tmp_path, monk
 def test_every_shipped_logger_has_an_extra_of_its_name():
     import tomllib
 
-    from mdfl_jax.experiments.run.loggers import LOGGERS, load
-
     load()
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     for name in LOGGERS.as_registered():
         if LOGGERS[name].package:
+            assert LOGGERS[name].install == f"mdfl_jax[{name}]"
             assert any(
                 needed.lower().startswith(LOGGERS[name].package.lower())
                 for needed in project["optional-dependencies"][name]
@@ -230,6 +233,37 @@ def test_an_unknown_logger_is_one_line_with_a_suggestion(tiny, tmp_path):
     with pytest.raises(UserError, match=r"loggers: unknown logger 'tensorbord' \(did you mean 'tensorboard'\?\); "):
         mdfl_jax.run(tiny(loggers="wandb, tensorbord"), tmp_path / "run", progress=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def own():
+    """A logger of the user's own."""
+
+    class Own(LineLogger):
+        """Keeps nothing."""
+
+    LOGGERS.register("own")(Own)
+    yield Own
+    LOGGERS.remove("own")
+
+
+@pytest.mark.parametrize(("install", "advice"), [("", "no_package"), ("no-package>=2", "no-package>=2")])
+def test_a_missing_package_of_an_own_logger_is_told_as_its_file_says(own, install, advice):
+    own.package, own.install = "no_package", install
+    with pytest.raises(UserError) as told:
+        parse_loggers("own")
+    assert str(told.value) == f"loggers is 'own'; own needs the package no_package: pip install '{advice}'"
+
+
+def test_a_logger_writes_into_the_given_folder_whatever_its_name_and_makes_each_config_once(own, tiny, tmp_path):
+    experiment = resolve(tiny(loggers="own", sweep="network.mobility=static,dcm"))
+    study, workdir = Study(experiment, points(experiment), [None] * 2, [], [0, 1]), tmp_path / "extension" / "mine"
+    (logger,) = loggers_of(study, workdir, print)
+    assert logger.folder == workdir / "loggers" / "own"
+    run = logger._run(Run(1, 0))
+    assert (run.point, run.folder, run.config["network"]["mobility"]) == ("dcm", "dcm/seed-0", "dcm")
+    assert logger._run(Run(1, 0)) is run
+    assert logger._run(Run(1, 1)).seed == 1
 
 
 @given(st.lists(st.text(max_size=2 * LONGEST), max_size=6))

@@ -92,7 +92,7 @@ def test_an_own_metric_is_in_every_file(workdir):
         assert [line["lonely"] for line in of_seed] == history[f"{p}/lonely"][1].tolist()
         assert of_seed[0]["shares"] is None
         assert of_seed[1]["shares_low"] == history[f"{p}/shares"][1, 1].min()
-    assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss", "destination"]
+    assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss"]
 
 
 def test_an_unfinished_study_has_its_own_metrics(workdir, tmp_path):

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from small import Terminal
 
 import mdfl_jax
 from mdfl_jax import Interrupted
@@ -170,11 +171,6 @@ def test_plain_lines_are_rare_and_complete(study, clock, monkeypatch):
         shown.take(Ended(first, None))
         shown.take(evaluated(second, [0], 0.1, first=True))
         assert len(said) == 3
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def test_a_terminal_has_a_bar_with_speed_and_accuracies_and_the_seconds_of_compiling(study, clock, monkeypatch):

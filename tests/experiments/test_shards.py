@@ -3,12 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.commands.shards import of_cluster
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.run.batch import batches_of
+from mdfl_jax.experiments.run.manifest import places
 from mdfl_jax.experiments.run.shards import Shard, parse, part_of
 from mdfl_jax.experiments.run.study import Group, Run, Study
 
@@ -26,10 +27,11 @@ def study(points_by_group, num_seeds, runs_per_batch=8):
 
 def done(part):
     """The runs that a part does, batch after batch, and the points of the group of each batch."""
-    batches = batches_of(part) if part.runs else []
+    batches = batches_of(part)
     return [run for batch in batches for run in batch.runs], [tuple(batch.group.points) for batch in batches]
 
 
+@settings(deadline=None)  # the first example finds the devices
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.integers(1, 6),
@@ -48,6 +50,7 @@ def test_shards_do_every_run_once_in_the_order_of_the_study(points_by_group, num
     assert programs <= len(whole.groups) + count - 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 6), st.integers(1, 9), st.data())
 def test_a_part_does_its_runs_in_as_few_batches_as_the_whole_study_would(points_by_group, num_seeds, size, data):
     whole = study(points_by_group, num_seeds, size)
@@ -79,8 +82,17 @@ def test_equal_groups_are_shared_out_whole():
 def test_more_shards_than_runs_leave_some_without_work():
     whole = study([1], 2)
     parts = [part_of(whole, Shard(number, 5)) for number in range(1, 6)]
-    assert sorted(len(part.runs) for part in parts) == [0, 0, 0, 1, 1]
-    assert {part.shard for part in parts} == {"1/5", "2/5", "3/5", "4/5", "5/5"}
+    assert [part.to_do() for part in parts] == [[], [], [Run(0, 7)], [], [Run(0, 8)]]
+    assert [part.shard for part in parts] == ["1/5", "2/5", "3/5", "4/5", "5/5"]
+
+
+def test_all_runs_and_no_runs_are_told_apart():
+    whole = study([2, 1], 2)
+    assert whole.to_do() == whole.all_runs == part_of(whole, Shard(1, 1)).to_do()
+    assert places(whole) == {0: 0, 1: 1, 2: 2}
+    nothing = whole.part([])
+    assert nothing.to_do() == batches_of(nothing) == []
+    assert places(nothing) == {}
 
 
 def test_folders_sort_by_number():

@@ -122,13 +122,6 @@ def test_every_point_has_the_baseline_of_its_other_settings(tiny):
     assert baseline_of(experiment, found) == [None, None]
 
 
-def test_the_baseline_is_called_by_its_id_where_there_is_one_for_all(tiny):
-    one = make_study(tiny(sweep="network.mobility=static,dcm", baseline="network.mobility=static"))
-    assert one.baseline == "static"
-    two = make_study(tiny(sweep="network.mobility=static,dcm; data.alpha=1,2", baseline="network.mobility=static"))
-    assert two.baseline == "network.mobility=static"
-
-
 @pytest.mark.parametrize(
     ("sweep", "groups"),
     [

@@ -98,11 +98,23 @@ def test_step_sizes_have_their_own_panel(tmp_path):
 
 def test_a_label_is_no_template(tmp_path):
     """In a template of plotly, %{x} would be replaced by a number."""
-    overrides = [{"data.name": name, "network.radius": r} for name in ("%{x}<b>", "y") for r in RADII]
+    overrides = [{"data.name": name, "network.radius": r} for name in ('%{x}<b>"', "y") for r in RADII]
     run = study(tmp_path / "run", overrides, [0.1] * 8)
-    trace = traces_of(of_run(run)[1], "radius")[0]
-    assert trace["hovertemplate"] == "%{text} %{x}: %{customdata} %<extra></extra>"
-    assert trace["text"] == ["%{x}&lt;b&gt;<br>radius"] * 4
+    axis, lines = of_run(run)
+    trace = traces_of(lines, axis)[0]
+    assert trace["hovertemplate"] == "%{text}<extra></extra>"
+    assert trace["name"] == '%{x}&lt;b&gt;"'  # plotly knows no sign for quotation marks
+    assert trace["text"] == [f'%{{x}}&lt;b&gt;"<br>radius = {r:g}: 10.00 ± 1.00 %' for r in RADII]
+
+
+def test_intervals_end_at_0_and_100_and_one_seed_has_none(tmp_path):
+    run = study(tmp_path / "run", by("static", RADII), [0.004, 0.3, 0.995, 0.4])
+    run.points[1]["final_accuracy"]["ci95"] = None
+    axis, lines = of_run(run)
+    (trace,) = traces_of(lines, axis)
+    assert trace["error_y"]["arrayminus"] == pytest.approx([0.4, 0, 1, 1])
+    assert trace["error_y"]["array"] == pytest.approx([1, 0, 0.5, 1])
+    assert trace["text"][1] == "radius = 2: 30.00 %"
 
 
 def test_select_leaves_out_points_elsewhere_but_not_here(tmp_path):
@@ -111,12 +123,14 @@ def test_select_leaves_out_points_elsewhere_but_not_here(tmp_path):
     write_workdir(folder, by("static", sizes, "algorithm.lr"), seeds=2, rounds=20, positions=False)
     every = step_lines(read_workdir(folder))[1][0].spots
     summary = json.loads((folder / "summary.json").read_text())
+    best = 0.25  # not what the lines say: the panel has the numbers of summary.json
+    summary["points"][0]["final_accuracy"]["mean"] = best
     summary["selected"] = [{"of": {}, "id": "static-0.1", "value": 0.1, "validation_loss": 1.0, "at_edge": False}]
     (folder / "summary.json").write_text(json.dumps(summary))
     run = read_workdir(folder)
     assert len(run.points) == 1
     (line,) = step_lines(run)[1]
-    assert [spot.mean for spot in line.spots] == pytest.approx([spot.mean for spot in every])
+    assert [spot.mean for spot in line.spots] == [best, every[1].mean, every[2].mean]
 
 
 def test_both_are_drawn_for_papers(tmp_path):

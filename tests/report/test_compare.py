@@ -17,8 +17,9 @@ from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
 from mdfl_jax.report.studies import paired_told, same_settings, write_differences
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
-from tests.report.test_partial import unfinish
+from tests.report.made_report import unfinish
 
 TWO = [{"network.mobility": "static"}, {"network.mobility": "dcm"}]
 
@@ -80,16 +81,19 @@ def test_points_of_all_studies_with_the_studys_name_in_front(two):
     assert {line["point"] for line in run.lines} == {point["id"] for point in run.points}
 
 
-def test_arrays_of_a_whole_study_are_those_of_all_if_they_agree(two):
-    arrays = dict(np.load(two[1] / "history.npz")) | {"streets": np.ones((3, 4))}
-    np.savez(two[1] / "history.npz", **arrays)
-    run = read_studies(two)
-    assert np.array_equal(run.arrays["rounds"], arrays["rounds"])
-    assert np.array_equal(run.arrays["streets"], arrays["streets"])
-    assert {name.partition("/")[0] for name in run.arrays} == {"rounds", "streets", "0", "1", "2", "3"}
-    assert len(run.arrays) == len(list(run.arrays))
-    np.savez(two[1] / "history.npz", **arrays | {"rounds": arrays["rounds"] + 1})
-    assert "rounds" not in read_studies(two).arrays
+def test_streets_are_those_of_each_study_wherever_the_report_is(two, tmp_path):
+    for folder, streets in zip(two, (np.ones((3, 4)), np.zeros((1, 4)))):
+        change(folder, network__mobility="trace")
+        np.savez(folder / "streets.npz", streets=streets)
+        summary = json.loads((folder / "summary.json").read_text())
+        for point in summary["points"]:
+            point["overrides"]["network.mobility"] = "trace" if point["id"] == "static" else "dcm"
+        (folder / "summary.json").write_text(json.dumps(summary))
+    (tmp_path / "elsewhere").mkdir()
+    both = worlds_of(read_studies(two, tmp_path / "elsewhere"))
+    assert [len(world.streets) for world in both.values()] == [3, 0, 1, 0]
+    alone = worlds_of(read_studies(two[:1], tmp_path / "elsewhere"))
+    assert [len(world.streets) for world in alone.values()] == [3, 0]
 
 
 def test_differences_are_paired_where_data_and_places_agree(two):
@@ -106,7 +110,9 @@ def test_differences_are_paired_where_data_and_places_agree(two):
     ]
     (same_static, same_dcm) = same_settings(run)
     assert same_dcm.kind == "3 seeds in pairs"
-    assert same_dcm.difference.startswith(f"{100 * (seeds_of(two[1], 'dcm') - seeds_of(two[0], 'dcm')).mean():+.2f}")
+    apart = 100 * (seeds_of(two[1], "dcm") - seeds_of(two[0], "dcm")).mean()
+    assert same_dcm.difference.text.startswith(f"{apart:+.2f} ± ")
+    assert same_dcm.difference.number == pytest.approx(apart)  # by which the page sorts
     assert same_static.label == "second, static"
 
 

@@ -10,7 +10,7 @@ from mdfl_jax.report import style
 from mdfl_jax.report.panels import consensus, curves, final_accuracy, metrics, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from tests.report.test_explorer import change
+from tests.report.made_report import change
 
 RADII = [{"network.radius": float(r)} for r in range(1, 201)]
 CROSSED = [

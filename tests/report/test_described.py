@@ -18,7 +18,7 @@ ON_GRID, IN_PLANE, NOWHERE = np.ones((2, 3, 2)), np.full((2, 3, 2), 1.5), None  
 
 def setting_of(config, path):
     """The setting of a study, finished or not, whose first seed has recorded these positions."""
-    manifest = json.loads(json.dumps(manifest_of(make_study(config)), default=str))
+    manifest = json.loads(json.dumps(manifest_of(make_study(config), {}), default=str))
     points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
     first = {} if path is None else {f"{p}/position": path for p in range(len(points))}
     return setting(Run(Path("run"), manifest, {"points": points, "baseline": ""}, {}, first))

@@ -1,7 +1,6 @@
 """The data of the curves of the page: those of metrics.jsonl and history.npz, and nothing that says nothing."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,17 +10,7 @@ from hypothesis import strategies as st
 from mdfl_jax.report.explorer import CLIENT_NUMBERS, explorer, short, stored
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.recorded import recorded
-
-
-def change(folder: Path, lines=lambda row: row, arrays=lambda arrays: arrays) -> Path:
-    """Changes the lines of metrics.jsonl and the arrays of history.npz of a folder."""
-    file = folder / "metrics.jsonl"
-    rows = [lines(json.loads(line)) for line in file.read_text().splitlines()]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows if row))
-    with np.load(folder / "history.npz") as history:
-        kept = arrays(dict(history))
-    np.savez(folder / "history.npz", **kept)
-    return folder
+from tests.report.made_report import change
 
 
 def titles(run):

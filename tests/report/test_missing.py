@@ -9,7 +9,7 @@ from mdfl_jax.report.missing import missing_told
 from mdfl_jax.report.page import render
 from mdfl_jax.report.read import read_workdir
 from tests.report.conftest import write_workdir
-from tests.report.test_partial import unfinish
+from tests.report.made_report import unfinish
 
 WHOLE = {"points": [{"id": name} for name in ("static", "dam", "dcm")], "seeds": [0, 1, 2]}
 

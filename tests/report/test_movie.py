@@ -121,7 +121,7 @@ def test_a_point_without_places_has_no_movie(tmp_path):
 def test_mp4_needs_ffmpeg(run, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"MP4 needs ffmpeg.*imageio-ffmpeg"):
+    with pytest.raises(UserError, match=r"MP4 needs the program ffmpeg: pip install 'mdfl_jax\[movie\]'"):
         save_movie(run, tmp_path / "map.mp4")
 
 

@@ -10,20 +10,7 @@ from mdfl_jax.report.page import render
 from mdfl_jax.report.partial import NotYetError, common_round
 from mdfl_jax.report.read import read_workdir
 from tests.report.conftest import write_workdir
-
-
-def unfinish(folder, keep=lambda line: True, torn=True):
-    """Makes a finished study look as if it ran: no summary, no arrays, some lines, and the last of them incomplete."""
-    manifest = json.loads((folder / "config.json").read_text())
-    manifest |= {"status": "running"}
-    manifest["config"] |= {"baseline": "network.mobility=static", "target": 0.6}
-    (folder / "config.json").write_text(json.dumps(manifest))
-    (folder / "summary.json").unlink()
-    (folder / "history.npz").unlink()
-    lines = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if keep(json.loads(line))]
-    text = "".join(f"{line}\n" for line in lines) + (lines[-1][:40] if torn and lines else "")
-    (folder / "metrics.jsonl").write_text(text)
-    return folder
+from tests.report.made_report import unfinish
 
 
 def accuracies(run, name):

@@ -26,7 +26,7 @@ def recovered(coded: np.ndarray, low, high) -> np.ndarray:
         whole = 0
         for t, change in enumerate(coded[i, axis]):
             whole = (whole + int(change)) % 65536
-            share = float("nan") if whole == playback.MISSING else whole / playback.LEVELS
+            share = float("nan") if whole == pack.MISSING else whole / pack.LEVELS
             found[i, axis, t] = low[axis] + share * (high[axis] - low[axis])
     return found.transpose(2, 0, 1)
 
@@ -55,7 +55,7 @@ def test_places_are_recovered_within_half_a_quantum(places):
     low, high = np.array([-40.0, -50.0]), np.array([70.0, 90.0])
     again = recovered(playback.changes(playback.quantised(places, low, high)), low, high)
     assert np.array_equal(np.isnan(again), np.isnan(places))
-    half = (high - low) / playback.LEVELS / 2
+    half = (high - low) / pack.LEVELS / 2
     assert np.nanmax(np.abs(again - places) / half, initial=0) <= 1 + 1e-6
 
 
@@ -87,14 +87,12 @@ def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
         first = {
             name: history[f"{p}/{name}"][0] for name in ("position", "links", "met_server", "relay_upload", "accuracy")
         }
-        assert (
-            np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / playback.LEVELS / 2 + 1e-9
-        )
+        assert np.abs(recovered(point["position"], low, high) - first["position"]).max() <= 9 / pack.LEVELS / 2 + 1e-9
         assert np.array_equal(links_of(point["links"], 9), np.unpackbits(first["links"], axis=2, count=9).astype(bool))
         assert np.array_equal(np.unpackbits(point["met_server"], axis=1, count=9), first["met_server"])
         assert np.array_equal(point["relay_upload"], first["relay_upload"])
         colour = data["colour"]
-        values = colour["low"] + point["values"] / playback.LEVELS * (colour["high"] - colour["low"])
+        values = colour["low"] + point["values"] / pack.LEVELS * (colour["high"] - colour["low"])
         np.testing.assert_allclose(values, first["accuracy"], atol=1e-5)
         assert np.array_equal(data["labels"][point["labels"]], history[f"{p}/label_counts"][0])
         goals = recovered(point["destination"], low, high) if "destination" in point else None

@@ -6,9 +6,10 @@ import pytest
 from mdfl_jax.experiments import default_config, make_study, run_study
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.panels.roadside import at_unit, roadside, units_of
+from mdfl_jax.report.panels.roadside import at_unit, roadside
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.report.world import units_of
 
 
 def test_meetings_drawn_are_those_of_the_places():

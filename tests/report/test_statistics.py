@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.report.statistics import difference, interval, welch, with_seeds
+from mdfl_jax.report.statistics import band, difference, interval, welch, with_seeds
 
 numbers = st.lists(st.integers(0, 1000).map(lambda value: value / 1000), min_size=2, max_size=12)
 
@@ -29,6 +29,17 @@ def test_welch_is_that_of_scipy(a, b):
         return
     low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
     assert found["ci95"] == pytest.approx((high - low) / 2, rel=1e-6)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1000)] * 3), min_size=2, max_size=9))
+def test_the_band_of_a_curve_is_the_interval_of_each_of_its_values(rows):
+    values = np.array(rows) / 1000
+    means, halves = band(values)
+    columns = [interval(column) for column in values.T]
+    assert means == pytest.approx([of["mean"] for of in columns])
+    assert halves == pytest.approx([of["ci95"] for of in columns])
+    means, halves = band(values[:1])
+    assert (means.tolist(), halves) == (values[0].tolist(), None)
 
 
 def test_what_is_not_known_is_none():

@@ -21,7 +21,8 @@ def sweep(**axes):
 
 
 TWO = sweep(network__mobility=("dcm", "static"), network__radius=(3.0, 1.0, 10.0))
-THREE = sweep(network__mobility=("dcm", "static"), network__radius=(1.0, 2.0, 3.0, 4.0), algorithm__lr=(0.01, 0.1, 1.0))
+MOVES = ("dcm", "static")
+THREE = sweep(network__mobility=MOVES, network__radius=(1.0, 2.0, 3.0, 4.0), algorithm__lr=(0.01, 0.1, 1.0))
 
 
 @pytest.fixture
@@ -113,10 +114,19 @@ def test_a_third_setting_makes_small_multiples(run_of):
     assert [panel["title"] for panel in panels] == ["dcm", "static"]
     assert len({(panel["traces"][0]["zmin"], panel["traces"][0]["zmax"]) for panel in panels}) == 1
     shown = response.panels_of(run)
-    assert [part.title for part in shown] == [f"lr = {v}" for v in (0.01, 0.1, 1)] + [
-        f"radius = {r}" for r in (1, 2, 3, 4)
-    ]
-    assert all([line.name for line in part.lines] == ["dcm", "static"] for part in shown)
+    assert [part.title for part in shown] == [f"lr = {v}" for v in (0.01, 0.1, 1)]
+    assert {part.x.name for part in shown} == {"radius"}  # step sizes have a panel of their own
+    assert "against radius:" in FIGURES["response"].caption(run)
+    for size, part in zip((0.01, 0.1, 1.0), shown):
+        points = [[run.points[spot.point]["overrides"] for spot in line.spots] for line in part.lines]
+        assert points == [[p for p in THREE if (p["network.mobility"], p["algorithm.lr"]) == (m, size)] for m in MOVES]
+        assert [line.label for line in part.lines] == list(MOVES)
+
+
+def test_response_needs_another_number_than_the_step_size(run_of):
+    run = run_of(sweep(algorithm__lr=(0.01, 0.1, 1.0), network__mobility=("dcm", "static")))
+    assert not FIGURES["response"].applies(run)
+    assert FIGURES["step_sizes"].applies(run)
 
 
 def test_response_has_means_and_intervals_within_0_and_100(run_of):
@@ -130,7 +140,7 @@ def test_response_has_means_and_intervals_within_0_and_100(run_of):
     np.testing.assert_allclose(dcm["y"], means)
     np.testing.assert_allclose(dcm["error_y"]["array"], np.minimum(50, 100 - means))
     np.testing.assert_allclose(dcm["error_y"]["arrayminus"], np.minimum(50, means))
-    assert dcm["text"] == ["radius = 1: ± 50.00", "radius = 3: ± 50.00", "radius = 10: ± 50.00"]
+    assert dcm["text"] == [f"dcm<br>radius = {r}: {mean:.2f} ± 50.00 %" for r, mean in zip((1, 3, 10), means)]
     np.testing.assert_allclose(dcm["x"], np.array([1, 3, 10]) - 0.045)  # half a hundredth of the axis aside
     np.testing.assert_allclose(static["x"], np.array([1, 3, 10]) + 0.045)
     assert "a line for each mobility" in FIGURES["response"].caption(run)
@@ -147,7 +157,7 @@ def test_two_hundred_points_of_three_settings_are_drawn(run_of):
     points = sweep(
         network__radius=tuple(map(float, range(1, 11))),
         network__mobility=("static", "dam", "dcm", "random_movement"),
-        algorithm__lr=(0.001, 0.01, 0.03, 0.1, 0.3),
+        data__alpha=(0.001, 0.01, 0.03, 0.1, 0.3),
     )
     run = run_of(points, seeds=1)
     panels = FIGURES["response"].chart(run).data["panels"]

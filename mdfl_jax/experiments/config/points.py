@@ -14,6 +14,7 @@ from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
 from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.outcomes import baselines
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
@@ -165,25 +166,19 @@ def points(experiment: Experiment) -> list[Point]:
 
 
 def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
-    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
+    """Returns the baseline of each point (`mdfl_jax.outcomes.baselines`), and checks the field that names it.
 
     Raises:
-      UserError: If the baseline is not of the form field=value.
+      UserError: If the baseline is not of the form field=value, or if the field does not take the value.
     """
-    if not experiment.baseline:
-        return [None] * len(all_points)
-    path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
-    if not equals:
-        raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
-    with _errors_of("baseline"):
-        value = _parse_value(path, text)
-    index = {tuple(point.overrides.items()): i for i, point in enumerate(all_points)}
-    return [
-        index.get(tuple((p, value if p == path else v) for p, v in point.overrides.items()))
-        if path in point.overrides
-        else None
-        for point in all_points
-    ]
+    if experiment.baseline:
+        path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
+        if not equals:
+            raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
+        with _errors_of("baseline"):
+            _parse_value(path, text)
+    points_of = [{"overrides": point.overrides} for point in all_points]
+    return baselines({"config": {"baseline": experiment.baseline}, "points": points_of})
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:

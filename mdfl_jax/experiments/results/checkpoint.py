@@ -23,13 +23,13 @@ Arrays = dict[str, np.ndarray]
 _DTYPES = "dtypes"  # the array of each file that names the types of the others
 
 
-class Progress(NamedTuple):
+class Saved(NamedTuple):
     """The content of a checkpoint directory.
 
     Attributes:
       finished: The names of the finished batches, in the order in which they finished.
       states: The number of evaluations of every batch under way, by name of the saved state. The evaluation before the
-        first round is not counted. There may be several: an older version ran a study in several processes.
+        first round is not counted. There are several if rounds are added to finished runs: each batch waits for them.
     """
 
     finished: list[str] = []  # noqa: RUF012
@@ -50,7 +50,7 @@ def number_of(name: str) -> int:
     return int(name.split("-")[1])
 
 
-def write_arrays(path: Path, arrays: Arrays) -> None:
+def write_state(path: Path, arrays: Arrays) -> None:
     """Writes named arrays with the names of their types, since .npz does not know those of bfloat16 and its like.
 
     Raises:
@@ -60,8 +60,8 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     np.savez(path, **arrays, **{_DTYPES: np.array(dtypes)})  # type: ignore[arg-type]
 
 
-def read_arrays(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
-    """Reads the arrays of a file that `write_arrays` has written.
+def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
+    """Reads the arrays of a file that `write_state` has written.
 
     Args:
       path: The file.
@@ -85,7 +85,7 @@ class Checkpoints:
     def __init__(self, directory: Path):
         self.directory = directory.absolute()
 
-    def progress(self) -> Progress:
+    def progress(self) -> Saved:
         """Reads what is saved. Without a progress.json nothing is.
 
         Raises:
@@ -93,7 +93,7 @@ class Checkpoints:
         """
         path = self.directory / "progress.json"
         try:
-            return Progress(**json.loads(path.read_text())) if path.exists() else Progress()
+            return Saved(**json.loads(path.read_text())) if path.exists() else Saved()
         except (OSError, ValueError, TypeError) as error:
             raise self._broken(path) from error
 
@@ -108,7 +108,7 @@ class Checkpoints:
           OSError: If a file cannot be written.
         """
         before = self.progress()
-        after = Progress(list(before.finished), {})
+        after = Saved(list(before.finished), {})
         for number, arrays in finished.items():
             after.finished.append(f"batch-{number:03d}")
             self._write(after.finished[-1], arrays)
@@ -127,7 +127,7 @@ class Checkpoints:
         Raises:
           UserError: If the file is absent or damaged.
         """
-        return read_arrays(self._file(name), "the checkpoint cannot be read; --overwrite starts the study anew")
+        return read_state(self._file(name), "the checkpoint cannot be read; --overwrite starts the study anew")
 
     def remove(self) -> None:
         """Removes the checkpoint directory."""
@@ -135,7 +135,7 @@ class Checkpoints:
 
     def _write(self, name: str, arrays: Arrays) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_arrays(self._file(name), arrays)
+        write_state(self._file(name), arrays)
 
     def _file(self, name: str) -> Path:
         return self.directory / f"{name}.npz"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.experiments.config.resolve import all_fields, default_config
 from mdfl_jax.experiments.config.use import files_of
 from mdfl_jax.experiments.results.files import dumps, plain
-from mdfl_jax.experiments.results.records import seeds_of
+from mdfl_jax.outcomes import seeds_of
 
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
@@ -61,8 +61,15 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in tree.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found
+
+
+def typed(path: str, value: Any) -> Any:
+    """Returns a value of config.json in the type of its field. JSON has no infinity, so that it is a text there."""
+    fields = all_fields()
+    is_number = path in fields and fields[path].type is float
+    return float(value) if is_number and isinstance(value, str) else value
 
 
 def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,10 +161,11 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
     had, wanted = (list(_runs(manifest, numbers)) for manifest in manifests)
-    missing = [run for key, run in wanted if key not in {key for key, _ in had}]
+    there_keys, wanted_keys = {key for key, _ in had}, {key for key, _ in wanted}
+    missing = [run for key, run in wanted if key not in there_keys]
     rounds = (int(fields[0]["rounds"]), int(fields[1]["rounds"]))
     words = ""
-    if not {key for key, _ in had} <= {key for key, _ in wanted}:
+    if not there_keys <= wanted_keys:
         swept = {path for of in manifests for point in of.get("points") or [{}] for path in point.get("overrides", {})}
         own = [field for field in differ if field not in [*grown, *others] and field.path not in swept]
         words = in_words(own or [*grown, *[f for f in differ if f.path in swept]])

@@ -14,7 +14,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.outcomes import by_run
+from mdfl_jax.outcomes import by_run, seeds_of
 from mdfl_jax.parts import RunFacts
 from mdfl_jax.study_files import History, read_json, read_lines, require
 from mdfl_jax.workdir_names import check_whole
@@ -56,17 +56,6 @@ class Stored(NamedTuple):
     records: list[list[Record]]
     own: list[Shown]
     accuracy_is: str
-
-
-def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
-    """Returns the seeds of a sweep point: its own entry 'seeds', or else those of the study.
-
-    Args:
-      manifest: The content of config.json.
-      point: The index of the sweep point.
-    """
-    points = manifest.get("points") or [{}]
-    return list(points[point].get("seeds", manifest["seeds"]))
 
 
 def lines_of_runs(lines: Sequence[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:

@@ -13,11 +13,11 @@ from mdfl_jax.experiments.results import samples
 from mdfl_jax.experiments.results.at_target import to_target
 from mdfl_jax.experiments.results.files import accuracy_of, unmeasured
 from mdfl_jax.experiments.results.mobile_static import group_summary
-from mdfl_jax.experiments.results.records import Record, Stored, seeds_of
+from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
-from mdfl_jax.outcomes import baselines, interval, number, with_seeds
+from mdfl_jax.outcomes import baselines, interval, number, seeds_of, with_seeds
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from mdfl_jax import model_files
 from mdfl_jax.experiments.results.files import dumps
 from mdfl_jax.experiments.results.identity import point_digests
-from mdfl_jax.experiments.results.records import Record, Stored, in_order, seeds_of
+from mdfl_jax.experiments.results.records import Record, Stored, in_order
 from mdfl_jax.experiments.results.write import write_results
+from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.workdir_names import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
 
 
@@ -27,7 +28,7 @@ def have_numbers(manifests: Sequence[Mapping[str, Any]]) -> bool:
     return all("numbers" in point for manifest in manifests for point in manifest["points"])
 
 
-def by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
+def records_by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
     """Yields (what tells the run from all others, its record) for each run of a study."""
     for name, records in zip(point_digests(stored.manifest, with_numbers), stored.records):
         yield from (((name, record.seed), record) for record in records)
@@ -65,7 +66,7 @@ def gathered(
 
     Args:
       manifest: The content of its config.json. It says which points and seeds the study has.
-      records: The records, by the run as in `by_run`.
+      records: The records, by the run as in `records_by_run`.
       sources: The workdirs from which they are.
       with_numbers: As in `point_digests`.
     """

@@ -41,10 +41,12 @@ class Held(NamedTuple):
     Attributes:
       manifest: The content of its config.json; None if the workdir is free, or may be overwritten.
       compared: How the study there differs from the wanted one.
+      goes_on: Whether it is unfinished, with a state from which it can go on.
     """
 
     manifest: dict[str, Any] | None = None
     compared: Comparison | None = None
+    goes_on: bool = False
 
     @property
     def is_finished(self) -> bool:
@@ -79,7 +81,7 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
     compared = compare(held, wanted)
     if compared.is_same or (extend and compared.grows):
-        return Held(held, compared)
+        return Held(held, compared, held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
     said = str(compared)
     changed = said if said.endswith("has begun") else f"it holds another study ({held.get('name')}): {said}"
     ways = "choose another, add --extend to run only what is missing" if compared.grows else "choose another"
@@ -97,19 +99,6 @@ def is_finished(workdir: Path, wanted: Mapping[str, Any]) -> bool:
     """
     held = read_manifest(workdir)
     return bool(held and held.get("status") == "finished" and compare(held, wanted).is_same)
-
-
-def check(workdir: Path, wanted: Mapping[str, Any], overwrite: bool) -> bool:
-    """Checks that a study may be written to a workdir, as `look` does.
-
-    Returns:
-      Whether the directory holds an unfinished run of this same study, to be resumed; False with ``overwrite``.
-
-    Raises:
-      UserError: As `look`.
-    """
-    held = look(workdir, wanted, overwrite).manifest
-    return bool(held and held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())
 
 
 def batch_sizes(workdir: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +47,19 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
     return _text(simulation, numbers[0]) == _text(group.simulation, group.hparams[0])
 
 
-def check(study: Study, workdir: Path, rounds: int) -> None:
+def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> None:
     """Checks that the runs of a study in a workdir can go on.
 
     Args:
-      study: The study with more rounds, of which the runs that go on are to be done.
-      workdir: The folder with their last states.
-      rounds: The rounds that they have done.
+      study, workdir, rounds: As in `prepare`.
+      names: The names of the states' files, as `states.names` returns them.
 
     Raises:
       UserError: If a last state is not there, or if anything depends on the number of rounds in all, so that the first
         rounds would be others in a study of more rounds.
     """
     words = f"rounds is {rounds} there and {study.experiment.rounds} here"
-    if absent := states.missing(workdir, study, study.to_do(), rounds):
+    if absent := states.missing(workdir, names, study.to_do(), rounds):
         point, seed = study.points[absent[0].point].id, absent[0].seed
         raise UserError(
             f"--workdir={workdir}: {words}, and the last state of point {point!r}, seed {seed}, was not kept "
@@ -78,24 +78,26 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
     """Checks that runs can go on, and makes the folder of an unfinished study whose batches wait for further rounds.
 
     Args:
-      study: As in `check`.
-      workdir: The folder with the last states.
+      study: The study with more rounds, of which the runs that go on are to be done.
+      workdir: The folder with their last states.
       folder: The folder to make. It appears when it is complete.
       rounds: The rounds that the runs have done.
 
     Raises:
-      UserError: As `check`, or if a last state cannot be read or does not fit the program.
+      UserError: If a last state is not there, cannot be read or does not fit the program, or if anything depends on the
+        number of rounds in all.
     """
-    check(study, workdir, rounds)
+    names = states.names(study)
+    _check(study, workdir, names, rounds)
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    checkpoints, names = Checkpoints(making / CHECKPOINTS), states.names(study)
+    checkpoints = Checkpoints(making / CHECKPOINTS)
     done = rounds // study.experiment.eval_every
     waiting: dict[int, tuple[int, Arrays | None]] = {}
     for batch in batches_of(study):
         arrays = states.read_batch(workdir, study, names, batch, rounds)
         checkpoints.save({}, waiting | {batch.number: (done, arrays)})
         waiting[batch.number] = (done, None)
-    write_json(making / "config.json", manifest_of(study))
+    write_json(making / "config.json", manifest_of(study, {}))  # how it is made is written when it is run
     making.replace(folder)

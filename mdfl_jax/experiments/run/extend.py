@@ -16,11 +16,11 @@ from typing import Any
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import plain, write_json
 from mdfl_jax.experiments.results.identity import Comparison, compare
-from mdfl_jax.experiments.results.provenance import merged_provenance
-from mdfl_jax.experiments.results.records import joined, read
-from mdfl_jax.experiments.results.whole import Source, by_run, gathered, have_numbers, replace_study
+from mdfl_jax.experiments.results.provenance import merged_provenance, started
+from mdfl_jax.experiments.results.records import Record, joined, read
+from mdfl_jax.experiments.results.whole import Source, gathered, have_numbers, records_by_run, replace_study
 from mdfl_jax.experiments.run import continued
-from mdfl_jax.experiments.run.manifest import manifest_of, places
+from mdfl_jax.experiments.run.manifest import manifest_of, places, wanted
 from mdfl_jax.experiments.run.study import Run, Study
 from mdfl_jax.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 
@@ -77,17 +77,18 @@ def put_together(study: Study, workdir: Path, sources: list[Source], extended: b
       sources: The workdirs. The records of a run that is in several of them are joined in their order.
       extended: As in `replace_study`.
     """
-    manifest = plain(manifest_of(study))
-    numbers = have_numbers([manifest, *(source.stored.manifest for source in sources)])
-    records = dict(by_run(sources[0].stored, numbers))
-    for source in sources[1:]:
-        for run, record in by_run(source.stored, numbers):
-            records[run] = joined(records[run], record) if run in records else record
+    there = [source.stored.manifest for source in sources]
     if len(sources) > 1:
-        manifest |= merged_provenance([source.stored.manifest for source in sources])
+        how_made = merged_provenance(there)
     else:  # nothing was run
-        there = sources[0].stored.manifest
-        manifest |= {name: there[name] for name in ("commit", "versions", "devices", "parts") if name in there}
+        entries = ("commit", "versions", "devices", "parts")
+        how_made = {"command": started()} | {name: there[0][name] for name in entries if name in there[0]}
+    manifest = plain(manifest_of(study, how_made))
+    numbers = have_numbers([manifest, *there])
+    records: dict[tuple[str, int], Record] = {}
+    for source in sources:
+        for run, record in records_by_run(source.stored, numbers):
+            records[run] = joined(records[run], record) if run in records else record
     return replace_study(workdir, gathered(manifest, records, sources, numbers), sources, extended)
 
 
@@ -107,7 +108,7 @@ def _begin(study: Study, workdir: Path, prepare: Callable[[], None]) -> None:
     Raises:
       UserError: As ``prepare``, or if an extension to another study is under way.
     """
-    folder, manifest = workdir / EXTENSION, plain(manifest_of(study))
+    folder, content = workdir / EXTENSION, plain(wanted(study))
     if not (folder / _PLAN).exists():
         shutil.rmtree(folder, ignore_errors=True)  # nothing is run without a plan
         folder.mkdir()
@@ -116,10 +117,10 @@ def _begin(study: Study, workdir: Path, prepare: Callable[[], None]) -> None:
         except UserError:
             shutil.rmtree(folder)
             raise
-        write_json(folder / _PLAN, {name: manifest[name] for name in ("config", "points", "seeds")})
+        write_json(folder / _PLAN, content)
         return
     try:
-        compared = compare(json.loads((folder / _PLAN).read_text()), manifest)
+        compared = compare(json.loads((folder / _PLAN).read_text()), content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / _PLAN}: it cannot be read; remove {folder} to begin the extension anew") from error
     if not compared.is_same:

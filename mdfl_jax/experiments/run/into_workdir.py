@@ -12,6 +12,7 @@ import jax
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import write_arrays, write_json
+from mdfl_jax.experiments.results.provenance import provenance
 from mdfl_jax.experiments.results.records import Record, Stored, from_devices, in_order, lines_of_runs
 from mdfl_jax.experiments.results.write import write_results
 from mdfl_jax.experiments.run.batch import BatchResult
@@ -77,12 +78,13 @@ def run_study(
     progress: bool = True,
     on_evaluation: OnEvaluation | None = None,
     more_follows: bool = False,
+    loggers_in: Path | None = None,
 ) -> dict[str, Any]:
     """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
 
     Args:
       study: The study, from `make_study`.
-      workdir: The directory for its files, checked by `workdir.check`.
+      workdir: The directory for its files, checked by `workdir.look`.
       resume: Whether to continue the unfinished run that the workdir holds.
       log: A function that takes lines for the user.
       progress: Whether to show a progress bar in a terminal or in a notebook.
@@ -90,6 +92,8 @@ def run_study(
         True, the study is stopped.
       more_follows: Whether this is a part of a study that another part follows. A stop at the last evaluation of this
         part then stops the study.
+      loggers_in: The workdir in which loggers write, if it is another one: a part of a study that is extended continues
+        the loggers of the whole.
 
     Returns:
       The content of summary.json.
@@ -101,11 +105,11 @@ def run_study(
     """
     workdirs.prepare(workdir, resume)
     set_precision(study.experiment)
-    manifest = manifest_of(study)
+    manifest = manifest_of(study, provenance())
     checkpoints = Checkpoints(workdir / CHECKPOINTS)
     sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
     sinks.append(StateFiles(study, workdir))
-    sinks += [*loggers_of(study, workdir, log), Progress(study, log, progress), Notes(study, log)]
+    sinks += [*loggers_of(study, loggers_in or workdir, log), Progress(study, log, progress), Notes(study, log)]
     runner = Runner(study, checkpoints, sinks)
     if on_evaluation:
         sinks.append(Callback(study, on_evaluation, runner.stop))

@@ -1,13 +1,13 @@
 """The content of config.json: which study, or which part of it, a workdir holds, and how it was made."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from mdfl_jax.experiments.config.families import effective
 from mdfl_jax.experiments.config.points import Point, static_key
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.identity import digest, flat, of_runs
-from mdfl_jax.experiments.results.provenance import provenance
 from mdfl_jax.experiments.results.whole import restricted
 from mdfl_jax.experiments.run.study import Study
 from mdfl_jax.losses import LOSSES, loss_named
@@ -17,8 +17,7 @@ from mdfl_jax.metrics.declare import SCHEMA, Shown
 
 def places(study: Study) -> dict[int, int]:
     """Returns the index in the files of each sweep point of which runs are to be done, by its index in the study."""
-    wanted = {run.point for run in study.runs} or set(range(len(study.points)))
-    return {point: place for place, point in enumerate(sorted(wanted))}
+    return {point: place for place, point in enumerate(sorted({run.point for run in study.to_do()}))}
 
 
 def _entry(point: Point) -> dict[str, Any]:
@@ -54,8 +53,13 @@ def accuracy_is(study: Study) -> str:
     return "; ".join(filter(None, dict.fromkeys(found)))
 
 
-def manifest_of(study: Study) -> dict[str, Any]:
-    """Returns the content of config.json for a running study."""
+def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of config.json for a running study.
+
+    Args:
+      study: The study.
+      how_made: The entries that say how its results are made (`mdfl_jax.experiments.results.provenance`).
+    """
     found, own, meaning = wanted(study), own_metrics(study), accuracy_is(study)
     return {
         "schema": SCHEMA,
@@ -71,7 +75,7 @@ def manifest_of(study: Study) -> dict[str, Any]:
         **({"accuracy_is": meaning} if meaning else {}),
         "pretrained": study.pretrained,
         "runs_per_batch": [group.runs_per_batch for group in study.groups],
-        **provenance(),
+        **how_made,
         "compile_seconds": None,
         "run_seconds": None,
     }

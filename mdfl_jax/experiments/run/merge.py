@@ -10,7 +10,6 @@ from typing import Any
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.points import name_of, text_of
-from mdfl_jax.experiments.config.resolve import all_fields
 from mdfl_jax.experiments.config.sections import EngineConfig, Experiment
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.identity import (
@@ -20,14 +19,15 @@ from mdfl_jax.experiments.results.identity import (
     in_words,
     not_in_runs,
     point_digests,
+    typed,
 )
 from mdfl_jax.experiments.results.provenance import merged_provenance
 from mdfl_jax.experiments.results.records import Record, difference, read
 from mdfl_jax.experiments.results.whole import (
     Source,
-    by_run,
     gathered,
     publish,
+    records_by_run,
     replace_study,
     restricted,
 )
@@ -117,7 +117,7 @@ def _records(sources: Sequence[Source]) -> dict[tuple[str, int], Record]:
     origin: dict[tuple[str, int], Path] = {}
     for source in sources:
         names = dict(zip(point_digests(source.stored.manifest, False), source.stored.manifest["points"]))
-        for run, record in by_run(source.stored, with_numbers=False):
+        for run, record in records_by_run(source.stored, with_numbers=False):
             if run in records and (what := difference(records[run], record)):
                 raise UserError(
                     f"{source.workdir} and {origin[run]} disagree about point {names[run[0]]['id']!r}, seed {run[1]}: "
@@ -157,13 +157,6 @@ def _common_axes(sources: Sequence[Source]) -> Axes:
     return axes
 
 
-def _typed(path: str, value: Any) -> Any:
-    """Returns a value of config.json in the type of its field: an infinity is a text there."""
-    fields = all_fields()
-    is_number = path in fields and fields[path].type is float
-    return float(value) if is_number and isinstance(value, str) else value
-
-
 def _whole(sources: Sequence[Source]) -> dict[str, Any]:
     """Returns the content of config.json of the whole study."""
     manifests = [source.stored.manifest for source in sources]
@@ -171,7 +164,7 @@ def _whole(sources: Sequence[Source]) -> dict[str, Any]:
     sweep = "; ".join(
         "+".join(paths)
         + "="
-        + ",".join("+".join(text_of(_typed(p, v)) for p, v in zip(paths, value)) for value in values)
+        + ",".join("+".join(text_of(typed(p, v)) for p, v in zip(paths, value)) for value in values)
         for paths, values in axes.items()
     )
     seeds = [(int(of["first_seed"]), int(of["seeds"])) for of in (fields_of(m["config"]) for m in manifests)]
@@ -184,7 +177,7 @@ def _whole(sources: Sequence[Source]) -> dict[str, Any]:
             config[entry] = together
     combinations = itertools.product(*axes.values())
     overrides = [dict(zip(itertools.chain(*axes), itertools.chain(*values))) for values in combinations]
-    points = [{"id": name_of({p: _typed(p, v) for p, v in of.items()}), "overrides": plain(of)} for of in overrides]
+    points = [{"id": name_of({p: typed(p, v) for p, v in of.items()}), "overrides": plain(of)} for of in overrides]
     known = {
         name: point for m in manifests for name, point in zip(point_digests(m, False), m["points"])
     }  # for what the configuration alone does not tell

@@ -15,7 +15,7 @@ from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.run import states
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.losses import LOSSES, loss_named
-from mdfl_jax.metrics.records import Records
+from mdfl_jax.metrics.round_records import Records
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.sharding import size
 
@@ -30,7 +30,7 @@ def plan(study: Study) -> str:
         f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
         f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
     ]
-    if study.runs:
+    if study.runs is not None:
         lines.append(f"  {shard}{to_do} of these runs {'are' if to_do > 1 else 'is'} done here")
     for group in filter(study.to_do, study.groups):
         data, models, params = group_bytes(study, group)

@@ -2,18 +2,17 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead import memory
-from mdfl_jax.experiments.config.resolve import all_fields
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.files import plain
-from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words
+from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words, typed
 from mdfl_jax.experiments.results.provenance import started
-from mdfl_jax.experiments.results.records import read, seeds_of
+from mdfl_jax.experiments.results.records import read
 from mdfl_jax.experiments.results.whole import Source, publish
 from mdfl_jax.experiments.results.workdir import Held
 from mdfl_jax.experiments.results.write import rewrite
@@ -23,7 +22,7 @@ from mdfl_jax.experiments.run.extend import put_together
 from mdfl_jax.experiments.run.into_workdir import run_study
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
-from mdfl_jax.workdir_names import CHECKPOINTS
+from mdfl_jax.outcomes import seeds_of
 
 
 def to_stderr(line: str) -> None:
@@ -41,6 +40,7 @@ def run_or_resume(
     on_evaluation: OnEvaluation | None = None,
     extend: bool = False,
     more_follows: bool = False,
+    loggers_in: Path | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """Runs a study, continues it if it is unfinished, extends it, or reads its summary if it is finished.
 
@@ -51,7 +51,7 @@ def run_or_resume(
       log: A function that takes lines for the user.
       begins: A function of (study, whether it continues), called before anything is compiled. Batches that would not
         fit the memory are made smaller afterwards, with a line for the user.
-      progress, on_evaluation, more_follows: As in `run_study`.
+      progress, on_evaluation, more_follows, loggers_in: As in `run_study`.
       extend: Whether a study in the workdir that has only some of the wanted runs or rounds is extended to this one.
 
     Returns:
@@ -62,62 +62,72 @@ def run_or_resume(
     """
     if not overwrite:
         publish(workdir)  # a command was killed while its files took the place of the earlier ones
-    held = workdirs.look(workdir, wanted(study), overwrite, extend)
+    content = wanted(study)
+    held = workdirs.look(workdir, content, overwrite, extend)
 
     def run_part(part: Study, folder: Path, more_follows: bool) -> None:
         begins = lambda study, resume: None  # noqa: E731
-        run_or_resume(part, folder, False, log, begins, progress, on_evaluation, False, more_follows)
+        run_or_resume(part, folder, False, log, begins, progress, on_evaluation, False, more_follows, workdir)
 
     if held.grows:
         if not held.is_finished:
             log(f"{workdir} holds an unfinished study; it is finished first, and then extended")
             run_part(_study_there(held), workdir, True)
-            held = workdirs.look(workdir, wanted(study), overwrite, extend)
+            held = workdirs.look(workdir, content, overwrite, extend)
         assert held.compared is not None
         if held.compared.others:
             log(f"{workdir}: {in_words(held.compared.others)}; the results are written with what is here")
         begins(study, False)
         return extend_study(memory.fit(study, log), workdir, held.compared, log, run_part), False
     if held.is_finished:
-        return _as_wanted(study, workdir, held, log), True
-    resume = held.manifest is not None and (workdir / CHECKPOINTS).is_dir()
-    if resume:
-        _check_order(study, workdir, held)
+        return _as_wanted(study, content, workdir, held, log), True
+    if held.goes_on:
+        _check_order(content, workdir, held)
         sizes = workdirs.batch_sizes(workdir)
         study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
-    begins(study, resume)
-    if not resume:
+    begins(study, held.goes_on)
+    if not held.goes_on:
         study = memory.fit(study, log)
-    return run_study(study, workdir, resume, log, progress, on_evaluation, more_follows), False
+    return run_study(study, workdir, held.goes_on, log, progress, on_evaluation, more_follows, loggers_in), False
 
 
-def _is_in_order(study: Study, held: Held) -> bool:
+def _is_in_order(content: Mapping[str, Any], held: Held) -> bool:
     """Tells whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
     there = (held.manifest or {}).get("points") or []
-    return [point["id"] for point in there] == [point["id"] for point in wanted(study)["points"]]
+    return [point["id"] for point in there] == [point["id"] for point in content["points"]]
 
 
-def _check_order(study: Study, workdir: Path, held: Held) -> None:
+def _check_order(content: Mapping[str, Any], workdir: Path, held: Held) -> None:
     """Refuses to continue an unfinished study whose sweep points have other names or another order."""
-    if held.compared is not None and not _is_in_order(study, held):
+    if held.compared is not None and not _is_in_order(content, held):
         raise UserError(
             f"--workdir={workdir}: the study there is not finished, and {in_words(held.compared.grown)}; finish it as "
             "it is there, choose another, or add --overwrite"
         )
 
 
-def _as_wanted(study: Study, workdir: Path, held: Held, log: Callable[[str], None]) -> dict[str, Any]:
-    """Returns the summary of a finished study, after writing it anew if fields differ on which no run depends."""
+def _as_wanted(
+    study: Study, content: Mapping[str, Any], workdir: Path, held: Held, log: Callable[[str], None]
+) -> dict[str, Any]:
+    """Returns the summary of a finished study, after writing it anew if fields differ on which no run depends.
+
+    Args:
+      study: The wanted study.
+      content: What config.json says of it (`wanted`).
+      workdir, held: The folder and what it holds.
+      log: A function that takes lines for the user.
+    """
     assert held.compared is not None
     changed = [*held.compared.others, *held.compared.grown]
-    if not changed and _is_in_order(study, held):
+    in_order = _is_in_order(content, held)
+    if not changed and in_order:
         return json.loads((workdir / "summary.json").read_text())
     log(f"{workdir}: {in_words(changed)}; the results are written anew, and nothing is run")
     source = Source(workdir, read(workdir))
-    if not _is_in_order(study, held):
+    if not in_order:
         return put_together(study, workdir, [source])
     names = {"name": study.experiment.name, "title": study.experiment.title, "command": started()}
-    return rewrite(workdir, source.stored, plain(wanted(study) | names))
+    return rewrite(workdir, source.stored, plain({**content, **names}))
 
 
 def _study_there(held: Held) -> Study:
@@ -125,11 +135,8 @@ def _study_there(held: Held) -> Study:
     from mdfl_jax.study import as_config
 
     assert held.manifest is not None
-    fields, config = all_fields(), dict[str, Any]()
-    for path, value in flat({k: v for k, v in held.manifest["config"].items() if k not in DIGESTS}).items():
-        is_number = path in fields and fields[path].type is float
-        config[path] = float(value) if is_number and isinstance(value, str) else value  # JSON has no infinity
-    study = make_study(as_config(config))
+    fields = flat({name: value for name, value in held.manifest["config"].items() if name not in DIGESTS})
+    study = make_study(as_config({path: typed(path, value) for path, value in fields.items()}))
     if "whole" not in held.manifest:
         return study
     index = {point.id: p for p, point in enumerate(study.points)}

@@ -1,7 +1,7 @@
 """Runs the batches of a study one after another, tells the sinks what happens, and saves what a later run needs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints, number_of, state_name
 from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
@@ -35,8 +35,11 @@ class Runner:
         self.error: BaseException | None = None
         self.saved_at = time.monotonic()
 
-    def read_back(self) -> list[tuple[Batch, BatchResult]]:
+    def read_back(self) -> dict[int, BatchResult]:
         """Reads the batches that an earlier run finished. Call this before any file of that run is changed.
+
+        Returns:
+          Their results by the number of the batch.
 
         Raises:
           UserError: If a checkpoint cannot be read.
@@ -44,17 +47,15 @@ class Runner:
         progress = self.checkpoints.progress()
         self.states = {number_of(name): done for name, done in progress.states.items()}
         self.earlier = {number: done + 1 for number, done in self.states.items()}
-        batches = [self.batches[number_of(name)] for name in progress.finished]
-        return [
-            (batch, from_arrays(self.checkpoints.load(name), batch.group.simulation.metrics))
-            for name, batch in zip(progress.finished, batches)
-        ]
+        found = {number_of(name): self.checkpoints.load(name) for name in progress.finished}
+        declared = [batch.group.simulation.metrics for batch in self.batches]
+        return {number: from_arrays(arrays, declared[number]) for number, arrays in found.items()}
 
-    def run(self, finished: list[tuple[Batch, BatchResult]]) -> list[tuple[list[Run], BatchResult]]:
-        """Runs all batches that are not finished.
+    def run(self, finished: Mapping[int, BatchResult]) -> list[tuple[list[Run], BatchResult]]:
+        """Runs all batches that are not finished. The events of all batches come in the order of the batches.
 
         Args:
-          finished: The finished batches and their results, from `read_back`.
+          finished: The results of the finished batches, from `read_back`.
 
         Returns:
           The runs and the result of every batch, in the order of the study.
@@ -64,12 +65,13 @@ class Runner:
           Exception: The error with which `stop` was called. The state is saved.
           UserError: If the state of a batch under way cannot be read.
         """
-        for batch, result in finished:
-            earlier = result.metrics.round.shape[1]
-            self._emit(Evaluated(batch, result.metrics, result.facts, earlier=earlier))
-            self._finish(batch, result)
         program: Program | None = None
-        for batch in [batch for batch in self.batches if batch.number not in self.results]:
+        for batch in self.batches:
+            if result := finished.get(batch.number):
+                earlier = result.metrics.round.shape[1]
+                self._emit(Evaluated(batch, result.metrics, result.facts, earlier=earlier))
+                self._finish(batch, result)
+                continue
             if program is None or program.group is not batch.group:
                 program = Program(self.study, batch.group)
             self._batch(program, batch)

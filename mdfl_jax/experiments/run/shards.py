@@ -64,6 +64,5 @@ def runs_of(study: Study, shard: Shard) -> list[Run]:
 
 
 def part_of(study: Study, shard: Shard) -> Study:
-    """Returns the study of which only a shard is to be done. Its ``runs`` are () if nothing is left for this shard."""
-    runs = runs_of(study, shard)
-    return (study.part(runs) if runs else study)._replace(shard=str(shard))
+    """Returns the study of which only a shard is to be done, which may have no runs."""
+    return study.part(runs_of(study, shard))._replace(shard=str(shard))

@@ -8,9 +8,8 @@ from typing import Self
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.files import dumps
-from mdfl_jax.experiments.results.ordered_lines import OrderedLines
 from mdfl_jax.experiments.run.batch import unreached
-from mdfl_jax.experiments.run.events import Ended, Evaluated, Event, ModelsKept
+from mdfl_jax.experiments.run.events import Evaluated, Event, ModelsKept
 from mdfl_jax.experiments.run.lines import lines_of
 from mdfl_jax.experiments.run.manifest import places
 from mdfl_jax.experiments.run.study import Study
@@ -26,17 +25,13 @@ class MetricsFile:
     def take(self, event: Event) -> None:
         """Writes the lines of an evaluation in one piece, so that a killed study leaves whole lines."""
         if isinstance(event, Evaluated):
-            self.lines.write(event.batch.number, self._text(event))
-        elif isinstance(event, Ended):
-            self.lines.end(event.batch.number)
-
-    def _text(self, event: Evaluated) -> str:
-        of_runs = lines_of(self.study, event)
-        return "".join(dumps(line) + "\n" for of_evaluation in zip(*of_runs) for line in of_evaluation)
+            of_runs = lines_of(self.study, event)
+            lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
+            self.file.write("".join(dumps(line) + "\n" for line in lines))
+            self.file.flush()
 
     def __enter__(self) -> Self:
         self.file = self.path.open("w")
-        self.lines = OrderedLines(self.file)
         return self
 
     def __exit__(self, *error: object) -> None:

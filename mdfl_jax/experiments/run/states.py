@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results.checkpoint import Arrays, read_arrays, write_arrays
+from mdfl_jax.experiments.results.checkpoint import Arrays, read_state, write_state
 from mdfl_jax.experiments.results.identity import point_digests
 from mdfl_jax.experiments.run.batch import Batch
 from mdfl_jax.experiments.run.events import Ended, Event
@@ -71,7 +71,7 @@ def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
 
 def names(study: Study) -> list[str]:
     """Returns the name that the files of each sweep point have before the seed. Those of the whole study are given."""
-    return point_digests(wanted(study._replace(runs=())))
+    return point_digests(wanted(study._replace(runs=None)))
 
 
 def path_of(workdir: Path, name: str, seed: int) -> Path:
@@ -103,7 +103,7 @@ class StateFiles:
             try:
                 path.parent.mkdir(exist_ok=True)
                 part = path.with_suffix(".part.npz")
-                write_arrays(part, {name: values[i] for name, values in arrays.items()})
+                write_state(part, {name: values[i] for name, values in arrays.items()})
                 part.replace(path)
             except OSError as error:
                 raise UserError(f"{path}: the state cannot be written: {error.strerror or error}") from error
@@ -147,7 +147,7 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
     each, leaves = [], leaf_names(batch.group)
     for run in batch.runs:
         path = path_of(workdir, study_names[run.point], run.seed)
-        found = read_arrays(path, _UNREADABLE)
+        found = read_state(path, _UNREADABLE)
         if wrong := _misfit(found, leaves, study.points[run.point].experiment.network.mobility):
             raise UserError(
                 f"{path}: the last state does not fit the program ({wrong}), which is that of other sweep points or of "
@@ -165,13 +165,18 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
     return arrays | {_SECONDS: np.zeros(2)}
 
 
-def missing(workdir: Path, study: Study, runs: Iterable[Run], rounds: int) -> list[Run]:
+def missing(workdir: Path, study_names: Sequence[str], runs: Iterable[Run], rounds: int) -> list[Run]:
     """Returns the runs whose state after so many rounds is not there.
+
+    Args:
+      workdir: The folder of the study.
+      study_names: As `names` returns them.
+      runs: The runs.
+      rounds: The rounds that they have done.
 
     Raises:
       UserError: If a file is damaged.
     """
-    found = names(study)
-    paths = {run: path_of(workdir, found[run.point], run.seed) for run in runs}
+    paths = {run: path_of(workdir, study_names[run.point], run.seed) for run in runs}
     at = _LEAF + _AT
-    return [r for r, path in paths.items() if not path.is_file() or read_arrays(path, _UNREADABLE, [at])[at] != rounds]
+    return [r for r, path in paths.items() if not path.is_file() or read_state(path, _UNREADABLE, [at])[at] != rounds]

@@ -89,8 +89,8 @@ class Study(NamedTuple):
       groups: The points by compiled program.
       seeds: The seeds of every point.
       inputs: The digests of the data and the files that the study reads, by field and name.
-      runs: The runs that are to be done here, which may be a part of the study; () stands for all of them. They are
-        done in the order of the study, whatever their order here.
+      runs: The runs that are to be done here; None: all of the study. They are done in the order of the study, whatever
+        their order here.
       shard: Which part of the study the runs are, such as '3/16'; '' if they are no shard.
       streets: [K, 4] float32 straight pieces of the streets for the map (``trace.streets``); None without any.
     """
@@ -101,7 +101,7 @@ class Study(NamedTuple):
     groups: list[Group]
     seeds: list[int]
     inputs: dict[str, str] = {}  # noqa: RUF012
-    runs: tuple[Run, ...] = ()
+    runs: tuple[Run, ...] | None = None
     shard: str = ""
     streets: np.ndarray | None = None
 
@@ -112,12 +112,12 @@ class Study(NamedTuple):
 
     def to_do(self, group: Group | None = None) -> list[Run]:
         """Returns the runs of the study, or of one of its groups, that are to be done, in their order."""
-        wanted = frozenset(self.runs)
         runs = group.runs(self.seeds) if group else self.all_runs
-        return [run for run in runs if not wanted or run in wanted]
+        wanted = frozenset(runs if self.runs is None else self.runs)
+        return [run for run in runs if run in wanted]
 
     def part(self, runs: Collection[Run]) -> "Study":
-        """Returns the study of which only these runs are to be done, at least one.
+        """Returns the study of which only these runs are to be done.
 
         The batches of a group become smaller if that many runs do not fill them, since an unfilled batch takes as long
         as a full one. They have the form of those of the whole study, so that the results are the same (`part_size`).
@@ -149,12 +149,6 @@ class Study(NamedTuple):
         """Lines that say how pretrained weights and kept models were used, one line for each file and model."""
         starts = [start for group in self.groups for start in (group.pretrained, *group.starts) if start]
         return list(dict.fromkeys(start.describe() for start in starts))
-
-    @property
-    def baseline(self) -> str:
-        """The name of the baseline: the id of its point if all points have the same one, else the setting itself."""
-        ids = {self.points[i].id for i in self.baselines if i is not None}
-        return ids.pop() if len(ids) == 1 else self.experiment.baseline
 
 
 def runs_per_batch(experiment: Experiment, num_points: int) -> int:

@@ -33,7 +33,8 @@ mdfl.register("contacts", (element, { views }) => {
     chosen = i;
     draw();
   };
-  element.append(mdfl.choice("contacts-view", "Show", views.map(({ label }) => label), choose), about, box);
+  const view = mdfl.choice("Show", views.map(({ label }, i) => [i, label]), chosen, choose);
+  element.append(mdfl.make("div", { class: "row tools" }, view), about, box);
   draw();
   return draw;
 });

@@ -2,7 +2,6 @@
 // The page's own part: it unpacks the data, draws each panel when it comes into view, and keeps the colours of the theme.
 const mdfl = {
   renderers: {},
-  study: null,
   drawn: [],
 
   // Adds a way to draw a panel: draw(element, data, study) is called once, and may return a function of no arguments that
@@ -38,11 +37,12 @@ const mdfl = {
     return element;
   },
 
-  // Makes a labelled choice between names; onchoice gets the index of the chosen one.
-  choice(id, label, names, onchoice) {
-    const options = names.map((text, value) => mdfl.make("option", { value, text }));
-    const select = mdfl.make("select", { id, onchange: () => onchoice(Number(select.value)) }, ...options);
-    return mdfl.make("div", { class: "find" }, mdfl.make("label", { for: id, text: label }), select);
+  // Makes a labelled choice between options, each [value, text]; onchoice gets the chosen value as a text.
+  choice(label, options, chosen, onchoice) {
+    const made = options.map(([value, text]) => mdfl.make("option", { value, text }));
+    const select = mdfl.make("select", { onchange: () => onchoice(select.value) }, ...made);
+    select.value = String(chosen);
+    return mdfl.make("label", {}, label, select);
   },
 
   // Returns a tree whose unpacked arrays are nested lists, as plotly takes them, with null for what is missing.
@@ -74,6 +74,9 @@ const mdfl = {
   // Returns red, green and blue of a colour #rrggbb, from 0 to 255.
   parse: (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)),
 
+  // Returns the colour at a share of the way from one to another, as red, green and blue.
+  between: (from, to, share) => from.map((part, k) => part + share * (to[k] - part)),
+
   // Returns the relative luminance of a colour (WCAG 2), from 0 to 1.
   luminance(parts) {
     const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
@@ -95,7 +98,7 @@ const mdfl = {
     if (!/^#[0-9a-f]{6}$/i.test(colour) || !/^#[0-9a-f]{6}$/i.test(paper)) return colour;
     const ground = mdfl.luminance(mdfl.parse(paper));
     let parts = mdfl.parse(colour);
-    while (mdfl.isDark() && (mdfl.luminance(parts) + 0.05) / (ground + 0.05) < 3) parts = parts.map((part) => part + (255 - part) / 8);
+    while (mdfl.isDark() && (mdfl.luminance(parts) + 0.05) / (ground + 0.05) < 3) parts = mdfl.between(parts, [255, 255, 255], 1 / 8);
     return "#" + parts.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("");
   },
 
@@ -140,12 +143,12 @@ mdfl.register("plotly", (element, { traces, layout }) => {
 
 mdfl.start = async () => {
   const read = async (script) => mdfl.unpack(JSON.parse(script.textContent));
-  mdfl.study = await read(document.getElementById("study"));
+  const study = await read(document.getElementById("study"));
   const draw = async (panel) => {
     panel.dataset.state = "drawing";
     const chart = panel.querySelector(".chart");
     try {
-      const redraw = await mdfl.renderers[chart.dataset.kind](chart, await read(panel.querySelector("script")), mdfl.study);
+      const redraw = await mdfl.renderers[chart.dataset.kind](chart, await read(panel.querySelector("script")), study);
       if (redraw) mdfl.drawn.push(redraw);
       panel.dataset.state = "drawn";
     } catch (error) {

@@ -107,7 +107,7 @@
     return { ...meanLines(point), faint: [...(of.state.seeds ? seedLines(point) : []), ...clientLines(point)] };
   };
 
-  const fade = (colour) => `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(",")},0.16)`;
+  const fade = (colour) => `rgba(${mdfl.parse(colour)},0.16)`;
 
   // The interval as an area. It ends at the bounds that the numbers themselves cannot cross.
   const band = (x, mean, half, metric, scale, logarithmic) => {

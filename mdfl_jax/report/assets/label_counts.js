@@ -20,7 +20,7 @@ mdfl.register("label_counts", (element, { divisions }) => {
     const ends = dark ? ["#1b3a57", "#a9d3f5"] : ["#d9e8f5", "#08306b"];
     const [low, high] = [Math.log10(0.5), Math.log10(Math.max(1, ...counts.values))];
     const [from, to] = ends.map(mdfl.parse);
-    const inkOf = (count) => mdfl.inkOn(from.map((part, k) => part + ((Math.log10(count) - low) / (high - low)) * (to[k] - part)));
+    const inkOf = (count) => mdfl.inkOn(mdfl.between(from, to, (Math.log10(count) - low) / (high - low)));
     const filled = roomy ? rows.flatMap((row, c) => all.filter((i) => row[i] > 0).map((i) => [i, c, row[i]])) : [];
     const numbers = {
       type: "scatter",
@@ -77,7 +77,10 @@ mdfl.register("label_counts", (element, { divisions }) => {
     chosen = i;
     draw();
   };
-  if (divisions.length > 1) element.append(mdfl.choice("division", "Data of", divisions.map(({ name }) => name), choose));
+  if (divisions.length > 1) {
+    const division = mdfl.choice("Data of", divisions.map(({ name }, i) => [i, name]), chosen, choose);
+    element.append(mdfl.make("div", { class: "row tools" }, division));
+  }
   element.append(box, told);
   draw();
   return draw;

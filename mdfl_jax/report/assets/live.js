@@ -4,30 +4,25 @@
 (() => {
   const EVERY = 2000; // milliseconds between two questions
   const KEPT = "mdfl-live";
-  const waiting = {}; // the state of panels that were not drawn again yet, by panel
-  const controls = (panel) => [...panel.querySelectorAll("input, select, textarea")];
-  const pressed = (panel) => [...panel.querySelectorAll("button[aria-pressed]")];
-  const headings = () => [...document.querySelectorAll("th")];
-  const places = () => [...document.querySelectorAll("main .panel, main > *")].filter((element) => element.id);
+  const waiting = {}; // the state of sections whose panel was not drawn again yet, by section
+  const sections = () => [...document.querySelectorAll("main section[id]")];
+  const controls = (section) => [...section.querySelectorAll("input, select")];
+  const headings = (section) => [...section.querySelectorAll("thead th")];
+  const valueOf = (control) => (control.type === "checkbox" ? "checked" : "value");
 
-  // Returns the state that a new page is given: the values of the controls of each panel, open parts, theme, place.
+  // Returns the state that a new page is given: controls and the order of tables by section, open parts, theme, place.
   const state = () => {
-    const panels = {};
-    for (const panel of document.querySelectorAll(".panel[id]"))
-      panels[panel.id] = waiting[panel.id] ?? {
-        values: controls(panel).map((control) => {
-          if (control.type === "checkbox" || control.type === "radio") return control.checked;
-          if (control.multiple) return [...control.selectedOptions].map((option) => option.value);
-          return control.value;
-        }),
-        pressed: pressed(panel).map((button) => button.getAttribute("aria-pressed")),
+    const kept = {};
+    for (const section of sections())
+      kept[section.id] = waiting[section.id] ?? {
+        values: controls(section).map((control) => control[valueOf(control)]),
+        orders: headings(section).map((heading) => [heading.textContent, heading.getAttribute("aria-sort")]),
       };
-    // The reader looks at one panel. Its distance from the top of the window is kept, for others may change their height.
-    const seen = places().find((element) => element.getBoundingClientRect().bottom > 0);
+    // The reader looks at one section. Its distance from the top of the window is kept, for others may change their height.
+    const seen = sections().find((section) => section.getBoundingClientRect().bottom > 0);
     return {
-      panels,
+      kept,
       open: [...document.querySelectorAll("details")].map((part) => part.open),
-      sorted: headings().map((heading) => heading.getAttribute("aria-sort")),
       theme: document.documentElement.dataset.theme ?? null,
       at: scrollY,
       seen: seen ? { id: seen.id, top: seen.getBoundingClientRect().top } : null,
@@ -36,66 +31,56 @@
   };
 
   const restoreControl = (control, value) => {
-    if (control.type === "file" || value === undefined) return;
-    if (control.type === "checkbox" || control.type === "radio") {
-      if (control.checked === value) return;
-      control.checked = value;
-    } else if (control.multiple) {
-      for (const option of control.options) option.selected = value.includes(option.value);
-    } else {
-      if (control.value === value) return;
-      const before = control.value;
-      control.value = value;
-      if (control.value !== value) {
-        control.value = before; // the new page no longer has this choice
-        return;
-      }
+    const key = valueOf(control);
+    const before = control[key];
+    if (before === value) return;
+    control[key] = value;
+    if (control[key] !== value) {
+      control[key] = before; // the new page no longer has this choice
+      return;
     }
     control.dispatchEvent(new Event("input", { bubbles: true }));
     control.dispatchEvent(new Event("change", { bubbles: true }));
   };
 
-  const restorePanel = (panel, kept) => {
+  const restoreSection = (section, { values, orders }) => {
     // A control may make others, so each is looked up when it is its turn.
-    kept.values.forEach((value, i) => {
-      const control = controls(panel)[i];
+    values.forEach((value, i) => {
+      const control = controls(section)[i];
       if (control) restoreControl(control, value);
     });
-    kept.pressed.forEach((value, i) => {
-      const button = pressed(panel)[i];
-      if (button && button.getAttribute("aria-pressed") !== value) button.click();
-    });
+    // The headings of a table sort it: a click or two bring the order back.
+    for (const [title, order] of orders.filter(([, order]) => order)) {
+      const heading = headings(section).find((one) => one.textContent === title);
+      for (let clicks = 0; heading && clicks < 2 && heading.getAttribute("aria-sort") !== order; clicks++)
+        heading.querySelector("button").click();
+    }
   };
 
-  // The headings of a table sort it: a click or two bring the order back.
-  const restoreOrder = (sorted) => {
-    const i = sorted.findIndex((order) => order === "ascending" || order === "descending");
-    const heading = headings()[i];
-    for (let clicks = 0; heading && clicks < 2 && heading.getAttribute("aria-sort") !== sorted[i]; clicks++)
-      heading.querySelector("button")?.click();
-  };
-
-  const restore = ({ panels, open, sorted, theme, at, seen, focus }) => {
-    if (theme && document.documentElement.dataset.theme !== theme) document.getElementById("theme")?.click();
+  const restore = ({ kept, open, theme, at, seen, focus }) => {
+    if (theme && document.documentElement.dataset.theme !== theme) document.getElementById("theme").click();
     document.querySelectorAll("details").forEach((part, i) => {
       if (open[i] !== undefined) part.open = open[i];
     });
-    restoreOrder(sorted);
+    let left = false; // whether the reader has gone on from the place
+    for (const act of ["wheel", "touchstart", "pointerdown", "keydown"])
+      addEventListener(act, () => (left = true), { capture: true, once: true, passive: true });
     const back = () => {
-      const element = seen && document.getElementById(seen.id);
-      if (element) scrollBy(0, element.getBoundingClientRect().top - seen.top);
+      const section = seen && document.getElementById(seen.id);
+      if (left) return;
+      if (section) scrollBy(0, section.getBoundingClientRect().top - seen.top);
       else scrollTo(0, at);
     };
-    for (const panel of document.querySelectorAll(".panel[id]")) {
-      const kept = panels[panel.id];
-      if (!kept) continue;
-      waiting[panel.id] = kept;
+    for (const section of sections()) {
+      const found = kept[section.id];
+      if (!found) continue;
+      waiting[section.id] = found;
       const once = () => {
-        delete waiting[panel.id];
-        restorePanel(panel, kept);
+        delete waiting[section.id];
+        restoreSection(section, found);
         back();
       };
-      const done = () => !panel.dataset.kind || panel.dataset.state === "drawn" || panel.dataset.state === "failed";
+      const done = () => !section.dataset.kind || section.dataset.state === "drawn" || section.dataset.state === "failed";
       if (done()) once();
       else {
         const drawn = new MutationObserver(() => {
@@ -103,7 +88,7 @@
           drawn.disconnect();
           once();
         });
-        drawn.observe(panel, { attributes: true, attributeFilter: ["data-state"] });
+        drawn.observe(section, { attributes: true, attributeFilter: ["data-state"] });
       }
     }
     back();

@@ -1,5 +1,5 @@
 "use strict";
-// The playback map: its controls, its clock and the texts beside it. map_data.js decodes, map_draw.js draws.
+// The playback map: its controls, its clock and the texts beside it. map_data.js decodes, map_draw.js and map_marks.js draw.
 mdfl.map = mdfl.map || {};
 
 mdfl.map.SPEEDS = [1, 2, 5, 10, 20, 50, 100]; // rounds a second
@@ -21,21 +21,16 @@ mdfl.register("map", (element, data, study) => {
   const button = (label, title, onclick) => make("button", { type: "button", title, "aria-label": title, text: label, onclick });
   const play = button("▶ Play", "Play", () => (state.playing ? pause() : start()));
   const range = make("input", { type: "range", min: 0, max: rounds(), step: "any", value: 0, "aria-label": "Round", oninput: () => { pause(); goTo(Math.round(+range.value)); } });
-  const select = (label, options, value, onchange) => {
-    const box = make("select", { onchange: () => onchange(box.value) }, ...options.map(([key, text]) => make("option", { value: key, text })));
-    box.value = String(value);
-    return make("label", {}, make("span", { text: label }), box);
-  };
   const box = (label, key) => {
     const input = make("input", { type: "checkbox", "data-switch": key, onchange: () => { shown[key] = input.checked; legend(); draw(); } });
     input.checked = shown[key];
-    return make("label", { class: "check" }, input, make("span", { text: label }));
+    return make("label", {}, input, label);
   };
   const speed = map.SPEEDS.filter((s) => s <= Math.max(2, rounds() / 45)).pop();
   state.speed = speed;
   shown.trail = map.usualTrail(points);
   const choices = points.map((_, k) => [k, name(k)]), clients = Math.max(...points.map((point) => point.clients));
-  const pick = select("Client", [["", "none"], ...Array.from({ length: clients }, (_, i) => [i, String(i)])], "", (value) => focus(value === "" ? null : +value));
+  const pick = mdfl.choice("Client", [["", "none"], ...Array.from({ length: clients }, (_, i) => [i, String(i)])], "", (value) => focus(value === "" ? null : +value));
   const step = (way) => {
     pause();
     const { frames, times } = points[chosen[0]], [frame] = map.frameAt(points[chosen[0]], shown.time);
@@ -52,15 +47,15 @@ mdfl.register("map", (element, data, study) => {
     ["Numbers", "numbers", some((point) => point.clients <= 50)],
     ["Glide between rounds", "smooth", some(({ mobiles }) => mobiles.length)],
   ].filter(([, , applies]) => applies);
-  const controls = make("div", { class: "map-controls" },
-    make("div", { class: "map-clock" }, button("|◀", "To the first round", () => { pause(); goTo(0); }), button("◀", "One round back", () => step(-1)), play, button("▶|", "One round on", () => step(1)), range),
-    make("div", { class: "map-row" },
-      select("Speed", map.SPEEDS.map((s) => [s, `${s} round${s > 1 ? "s" : ""}/s`]), speed, (value) => { state.speed = +value; }),
-      ...(points.length > 1 ? [select("Left", choices, chosen[0], (k) => choose(0, +k)), select("Right", [["", "none"], ...choices], chosen[1] === null ? "" : chosen[1], (k) => choose(1, k === "" ? null : +k))] : []),
-      ...(some(({ mobiles }) => mobiles.length) ? [select("Paths of", map.TRAILS.map((k) => [k, `${k} rounds`]), shown.trail, (k) => { shown.trail = +k; draw(); })] : []),
-      ...(colour ? [select("Colours", [["study", "one scale for all rounds"], ["round", "scale of this round"]], "study", (value) => { state.scale = value; draw(); })] : []),
+  const controls = make("div", { class: "map-controls tools" },
+    make("div", { class: "row map-clock" }, button("|◀", "To the first round", () => { pause(); goTo(0); }), button("◀", "One round back", () => step(-1)), play, button("▶|", "One round on", () => step(1)), range),
+    make("div", { class: "row" },
+      mdfl.choice("Speed", map.SPEEDS.map((s) => [s, `${s} round${s > 1 ? "s" : ""}/s`]), speed, (value) => { state.speed = +value; }),
+      ...(points.length > 1 ? [mdfl.choice("Left", choices, chosen[0], (k) => choose(0, +k)), mdfl.choice("Right", [["", "none"], ...choices], chosen[1] === null ? "" : chosen[1], (k) => choose(1, k === "" ? null : +k))] : []),
+      ...(some(({ mobiles }) => mobiles.length) ? [mdfl.choice("Paths of", map.TRAILS.map((k) => [k, `${k} rounds`]), shown.trail, (k) => { shown.trail = +k; draw(); })] : []),
+      ...(colour ? [mdfl.choice("Colours", [["study", "one scale for all rounds"], ["round", "scale of this round"]], "study", (value) => { state.scale = value; draw(); })] : []),
       pick),
-    make("div", { class: "map-row", role: "group", "aria-label": "Shown on the map" }, ...switches.map(([label, key]) => box(label, key))));
+    make("div", { class: "row", role: "group", "aria-label": "Shown on the map" }, ...switches.map(([label, key]) => box(label, key))));
   const key = make("div", { class: "map-legend" }), maps = make("div", { class: "map-views" }, ...views.map(({ box }) => box));
   element.append(make("div", { class: "map" }, controls, maps, key, ...(data.note ? [make("p", { class: "map-line", text: data.note })] : [])));
 

@@ -54,9 +54,9 @@
       }
       told.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
     };
-    const field = mdfl.make("input", { type: "search", id: "find-rows", oninput: keep });
-    const label = mdfl.make("label", { for: "find-rows", text: "Rows whose names have" });
-    table.parentElement.before(mdfl.make("div", { class: "find" }, label, field, told));
+    const field = mdfl.make("input", { type: "search", id: `${table.closest("section").id}-find`, oninput: keep });
+    const label = mdfl.make("label", {}, "Rows whose names have", field);
+    table.parentElement.before(mdfl.make("div", { class: "row tools" }, label, told));
   };
 
   // The edge of a table that goes on to the right fades.
@@ -69,14 +69,15 @@
   const addCopying = (entry) => {
     const code = entry.querySelector("code");
     const copy = async () => {
-      getSelection().selectAllChildren(code); // also for browsers that let no page write to the clipboard
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+      button.removeAttribute("aria-label");
       try {
         await navigator.clipboard.writeText(code.textContent);
         button.textContent = "Copied";
       } catch {
-        button.textContent = "Selected";
+        // It stays selected: the browser lets no page write to the clipboard, or its user does not.
       }
-      button.removeAttribute("aria-label");
     };
     const name = entry.previousElementSibling.textContent.toLowerCase();
     const button = mdfl.make("button", { type: "button", text: "Copy", "aria-label": `Copy the ${name}`, onclick: copy });

@@ -1,6 +1,5 @@
 """The panel of the contacts: how the network changes, when contacts begin again, and what windows of rounds connect."""
 
-import html
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,14 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from mdfl_jax.report import contacts as of
-from mdfl_jax.report.read import Run
-from mdfl_jax.report.recorded import kept_for_latest
+from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import DASHES, end_told, first_seed, looks, make_panels
+from mdfl_jax.report.style import end_told, first_seed, for_plotly, looks, make_panels
 
 MOST_POINTS = 12  # sweep points in the panel; others would hide each other
 MOST_TIMES, MOST_STEPS = 50, 400  # values of a line over the rounds, steps of a distribution
-DASH = dict(zip(DASHES, ("solid", "dash", "dot", "dashdot", "longdash")))
 
 
 class View(NamedTuple):
@@ -99,7 +96,7 @@ class Measured(NamedTuple):
     stopped: bool
 
 
-@kept_for_latest  # caption, chart and figure need them, and they take seconds for many clients
+@kept  # caption, chart and figure need them, and they take seconds for many clients
 def measured(run: Run) -> Measured:
     """Measures the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
     styles, groups, stopped = looks(run), dict[bytes, list[int]](), False
@@ -163,7 +160,7 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _applies(run: Run) -> bool:
-    return any(run.history(p, "links") is not None for p in range(len(run.points)))
+    return any(run.has(p, "links") for p in range(len(run.points)))
 
 
 def _caption(run: Run) -> str:
@@ -197,9 +194,9 @@ def _chart(run: Run) -> Chart:
     for view in _views(lines):
         shown = [
             {
-                "name": html.escape(of_point.label, quote=False),
+                "name": for_plotly(of_point.label),
                 "colour": styles[of_point.point].colour,
-                "dash": DASH.get(styles[of_point.point].dashes, "solid"),
+                "dash": styles[of_point.point].plotly_dash,
                 "x": of_point.found[view.key][0].astype(np.float32),
                 "y": of_point.found[view.key][1].astype(np.float32),
             }

@@ -8,12 +8,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.special import stdtrit
 
 from mdfl_jax.report.explorer import explorer
 from mdfl_jax.report.read import ROUNDS, Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import point_labels
+from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import end_told, has_intervals, looks, main_axis, make_panels, seeds_told, spaced
 
 MAX_FACETS = 12
@@ -133,14 +133,12 @@ def explain(drawn: Figure, handles: dict[str, Any], run: Run, title: str | None 
 def _colour_bar(drawn: Figure, run: Run) -> None:
     """Adds a colour bar for the main setting, if its values are numbers; other values are named in the table only."""
     main = main_axis(run)
-    if main is None or any(isinstance(value, bool) or not isinstance(value, int | float) for value in main.values):
+    if main is None or not main.numbers:
         return
-    known = dict(sorted(zip(main.values, (look.colour for look in looks(run)))))
-    bar = ScalarMappable(Normalize(-0.5, len(known) - 0.5), ListedColormap(list(known.values())))
-    every = -(-len(known) // 10)
-    ticks = range(0, len(known), every)
-    texts = dict(zip(main.values, main.texts))
-    labels = [texts[value] for value in list(known)[::every]]
+    colours, texts = dict(zip(main.texts, (look.colour for look in looks(run)))), list(main.numbers)
+    bar = ScalarMappable(Normalize(-0.5, len(texts) - 0.5), ListedColormap([colours[text] for text in texts]))
+    every = -(-len(texts) // 10)
+    ticks, labels = range(0, len(texts), every), texts[::every]
     drawn.colorbar(bar, ax=drawn.axes, label=spaced(main.name), ticks=list(ticks)).set_ticklabels(labels)
 
 
@@ -192,12 +190,11 @@ def draw_mean(
     Returns:
       The line, for a legend.
     """
-    seeds, mark = len(values), "o" if len(x) < 3 else None
+    mean, half = band(values)
     line: Line2D
-    width = 0.8 if thin else None
-    (line,) = axes.plot(x, values.mean(0), color=colour, linestyle=dashes, marker=mark, linewidth=width)
-    if seeds > 1 and not thin:
-        half = stdtrit(seeds - 1, 0.975) * values.std(0, ddof=1) / np.sqrt(seeds)
-        band = (values.mean(0) - half, values.mean(0) + half)
-        axes.fill_between(x, *(np.clip(band, *limits) if limits else band), color=colour, alpha=0.15, linewidth=0)
+    width, mark = 0.8 if thin else None, "o" if len(x) < 3 else None
+    (line,) = axes.plot(x, mean, color=colour, linestyle=dashes, marker=mark, linewidth=width)
+    if half is not None and not thin:
+        ends = (mean - half, mean + half)
+        axes.fill_between(x, *(np.clip(ends, *limits) if limits else ends), color=colour, alpha=0.15, linewidth=0)
     return line

@@ -1,6 +1,5 @@
 """The panel of the final accuracies: the mean over the seeds with its interval, and each seed, by sweep point."""
 
-import html
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,15 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import accuracy_told, has_intervals, looks, make_panels, seeds_told
+from mdfl_jax.report.style import (
+    accuracy_told,
+    for_plotly,
+    has_intervals,
+    looks,
+    make_panels,
+    percent_limits,
+    seeds_told,
+)
 
 MANY = 40  # of more points the rows are low, and the figure for files has several columns
 IN_A_COLUMN = 50
@@ -40,13 +47,8 @@ def statistics(run: Run) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 
 
 def limits(means: np.ndarray, parts: np.ndarray, seeds: list[np.ndarray]) -> list[float]:
-    """Returns the lowest and highest value of the axis: all that is drawn with a margin, within 0 and 100 %."""
-    drawn = np.concatenate([means - parts[0], means + parts[1], *seeds])
-    drawn = drawn[np.isfinite(drawn)]
-    if not len(drawn):
-        return [0.0, 100.0]
-    room = max(0.05 * float(np.ptp(drawn)), 0.5)
-    return [max(float(drawn.min()) - room, -0.5), min(float(drawn.max()) + room, 100.5)]
+    """Returns the lowest and highest value of the axis, for the means, their intervals and the seeds."""
+    return percent_limits(np.concatenate([means - parts[0], means + parts[1], *seeds]))
 
 
 def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
@@ -59,7 +61,7 @@ def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """
     many = len(labels) > MANY
     broken = [[label] if many else textwrap.wrap(label, 26) for label in labels]
-    texts = ["<br>".join(map(html.escape, lines)) for lines in broken]
+    texts = ["<br>".join(map(for_plotly, lines)) for lines in broken]
     height = 15 * len(labels) if many else 17 * sum(map(len, broken)) + 14 * len(labels)
     axis = {"range": [len(labels) - 0.4, -0.6], "tickvals": list(range(len(labels))), "ticktext": texts}
     return height, axis | {"zeroline": False} | ({"tickfont": {"size": 10}} if many else {})
@@ -68,7 +70,7 @@ def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
 def _chart(run: Run) -> Chart:
     styles, (means, parts, seeds) = looks(run), statistics(run)
     many, rows = len(styles) > MANY, np.arange(len(styles))
-    names = [html.escape(look.label) for look in styles]
+    names = [for_plotly(look.label) for look in styles]
     height, axis = named_rows([look.label for look in styles])
     colours = [look.colour for look in styles]
     dots: dict[str, Any] = {

@@ -1,16 +1,15 @@
 """The figure of two groups, mobile clients and all others: accuracy, its difference and contacts against rounds."""
 
-import html
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.special import stdtrit
 
 from mdfl_jax.report.read import Curve, Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import has_intervals, looks, main_axis, make_panels
+from mdfl_jax.report.statistics import band
+from mdfl_jax.report.style import for_plotly, has_intervals, looks, main_axis, make_panels
 
 MAX_POINTS = 7  # the number of colours of the palette
 NAMED = 4  # of more sweep points that are left out for one reason, their number is told
@@ -70,6 +69,11 @@ def contacts(curve: Curve, name: str) -> np.ndarray:
     return np.pad(np.cumsum(met, axis=1), ((0, 0), (1, 0)))
 
 
+def _leads(curve: Curve) -> np.ndarray:
+    """Returns by how many percentage points the mobile clients lead, [S, E]."""
+    return 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
+
+
 def caption(run: Run) -> str:
     """Returns the caption, with the mean lead of the mobile clients in each sweep point."""
     shown = shown_points(run)
@@ -97,23 +101,19 @@ def _chart(run: Run) -> Chart:
     styles = looks(run)
     for p in shown_points(run):
         curve, colour = run.curves[run.points[p]["id"]], styles[p].colour
-        label = html.escape(styles[p].label, quote=False)  # plotly understands a little HTML
+        label = for_plotly(styles[p].label)
         of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
         for name, who, dash in (("mobile", "mobile clients", "solid"), ("other", "other clients", "dash")):
             of_group = {**of_point, "name": f"{label}, {who}", "showlegend": False}
             of_group |= {"line": {"color": colour, "width": 2, "dash": dash}}
             accuracy.append({**of_group, "y": 100 * curve.groups[f"accuracy_{name}"].mean(0)})
             met.append({**of_group, "y": contacts(curve, name).mean(0)})
-        gap = 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
-        lead.append({**of_point, "name": label, "y": gap.mean(0), "line": {"color": colour, "width": 2}})
-        if len(gap) > 1:
-            half = stdtrit(len(gap) - 1, 0.975) * gap.std(0, ddof=1) / np.sqrt(len(gap))
-            band = {
-                "x": [*curve.rounds, *curve.rounds[::-1]],
-                "y": [*(gap.mean(0) + half), *(gap.mean(0) - half)[::-1]],
-            }
+        gap, half = band(_leads(curve))
+        lead.append({**of_point, "name": label, "y": gap, "line": {"color": colour, "width": 2}})
+        if half is not None:
+            edge = {"x": [*curve.rounds, *curve.rounds[::-1]], "y": [*(gap + half), *(gap - half)[::-1]]}
             fill = {"fill": "toself", "fillcolor": f"rgba{(*_parts(colour), 0.14)}", "line": {"width": 0}}
-            lead.append({**of_point, **band, **fill, "hoverinfo": "skip", "showlegend": False})
+            lead.append({**of_point, **edge, **fill, "hoverinfo": "skip", "showlegend": False})
     keys = [
         {
             "type": "scatter",
@@ -161,13 +161,10 @@ def groups(run: Run) -> Figure:
             style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
             accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)
             met.plot(curve.rounds, contacts(curve, name).mean(0), **style)
-        gap = 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
-        handles += lead.plot(curve.rounds, gap.mean(0), color=look.colour, label=look.label)
-        if len(gap) > 1:
-            half = stdtrit(len(gap) - 1, 0.975) * gap.std(0, ddof=1) / np.sqrt(len(gap))
-            lead.fill_between(
-                curve.rounds, gap.mean(0) - half, gap.mean(0) + half, color=look.colour, alpha=0.13, linewidth=0
-            )
+        gap, half = band(_leads(curve))
+        handles += lead.plot(curve.rounds, gap, color=look.colour, label=look.label)
+        if half is not None:
+            lead.fill_between(curve.rounds, gap - half, gap + half, color=look.colour, alpha=0.13, linewidth=0)
     accuracy.set_ylabel("test accuracy (%)")
     lead.set_ylabel("lead of the mobile clients (points)")
     met.set_ylabel("contacts of a client since the start")

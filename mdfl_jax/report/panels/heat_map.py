@@ -1,6 +1,5 @@
 """The panel of a sweep over two settings: the final accuracy as the colour of a cell for each pair of values."""
 
-import html
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from mdfl_jax.report.grid import Scale, left_out, parts, scales
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import accuracy_told, has_intervals, looks, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import accuracy_told, for_plotly, has_intervals, looks, make_panels, seeds_told, spaced
 
 COLOURS = "viridis"
 MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
@@ -57,7 +56,7 @@ def _chart(run: Run) -> Chart:
     x, y, others = axes
     means, _, _ = statistics(run)
     halves = [point["final_accuracy"].get("ci95") for point in run.points]
-    names = [html.escape(look.label) for look in looks(run)]
+    names = [for_plotly(look.label) for look in looks(run)]
     hover = [
         f"{name}<br>{mean:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
         for name, mean, half in zip(names, means, halves)
@@ -83,11 +82,11 @@ def _chart(run: Run) -> Chart:
         }
         drawn.append(
             {
-                "title": html.escape(title),
-                "x": html.escape(x.name),
+                "title": for_plotly(title),
+                "x": for_plotly(x.name),
                 "traces": [trace, *([_numbers(trace["z"], trace["zmin"], trace["zmax"])] if written else [])],
                 "xaxis": _ticks(x) | {"showgrid": False, "range": [-0.5, len(x.texts) - 0.5]},
-                "yaxis": _ticks(y) | {"range": _rows(y)} | {"showgrid": False, "title": {"text": html.escape(y.name)}},
+                "yaxis": _ticks(y) | {"range": _rows(y)} | {"showgrid": False, "title": {"text": for_plotly(y.name)}},
             }
         )
     wide = 44 * len(x.texts) + 140 if written else 420
@@ -97,7 +96,7 @@ def _chart(run: Run) -> Chart:
 def _ticks(scale: Scale) -> dict[str, Any]:
     every = -(-len(scale.texts) // 20)  # so many labels are legible
     places = list(range(0, len(scale.texts), every))
-    return {"tickvals": places, "ticktext": [html.escape(spaced(scale.texts[i])) for i in places], "zeroline": False}
+    return {"tickvals": places, "ticktext": [for_plotly(spaced(scale.texts[i])) for i in places], "zeroline": False}
 
 
 def _rows(scale: Scale) -> list[float]:

@@ -41,7 +41,7 @@ def _caption(run: Run) -> str:
         told.append(f"The colour of a client is its {metric} at the last evaluation before.")
         sampled = any(run.value(p, "eval_clients") for p in shown)
         told += ["Clients that were not evaluated then have no colour."] if sampled else []
-    recorded = [run.history(p, "links") is not None for p in shown]
+    recorded = [run.has(p, "links") for p in shown]
     if all(recorded):
         told.append("The links of a round are those of its exchange of models, before the clients move.")
     elif any(world.kind != CIRCLE and np.isfinite(world.radius) for world in worlds):
@@ -51,7 +51,7 @@ def _caption(run: Run) -> str:
         told.append("Links were not recorded.")
     if any(run.value(p, "network.radius_spread") for p in shown):
         told.append("Radii differ from client to client; the discs have the mean radius.")
-    if any(run.history(p, name) is not None for p in shown for name in RELAYS):
+    if any(run.has(p, name) for p in shown for name in RELAYS):
         told.append("A bent arrow goes from a client to the one that carries its update to the server, or from the one")
         told[-1] += " that brings it a model from there."
     if len(shown) < len(run.points):
@@ -145,6 +145,13 @@ def discs(axes: Any, places: np.ndarray, radius: float, face: str, edge: str) ->
     )
 
 
+def draw_route(axes: Any, world: World, path: np.ndarray, colour: str) -> None:
+    """Draws the paths [R + 1, M, 2] of M clients, without the steps across an edge where who leaves comes in again."""
+    steps = np.stack([path[:-1], path[1:]], axis=2).swapaxes(0, 1).reshape(-1, 2, 2)
+    steps = steps[~world.leaps(steps[:, 0], steps[:, 1])]
+    axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
+
+
 def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds: int) -> None:
     """Draws discs of clients that stay, paths of clients that move, and all first positions."""
     path, mobile = run.array(p, "position"), run.array(p, "is_mobile")
@@ -152,17 +159,14 @@ def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds:
     # Under static mobility no client moved, though the first ones could.
     moves = (np.ones(path.shape[1], bool) if mobile is None else mobile.astype(bool)) & np.any(path != path[:1])
     path = path[: rounds + 1].astype(float)
-    stays, lines = path[0, ~moves], np.swapaxes(path[:, moves], 0, 1)
+    stays, starts, ends = path[0, ~moves], path[0, moves], path[-1, moves]
     axes.add_collection(discs(axes, stays, world.radius, "#7f7f7f10", REACH))
-    steps = np.concatenate([lines[:, :-1, None], lines[:, 1:, None]], axis=2).reshape(-1, 2, 2)
-    if world.wraps:
-        steps = steps[(np.abs(steps[:, 1] - steps[:, 0]) < (world.high - world.low) / 2).all(axis=1)]
-    axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
+    draw_route(axes, world, path[:, moves], colour)
     many = path.shape[1] > MANY
     rim = {"edgecolors": "white", "linewidths": 0 if many else 0.6}
-    axes.scatter(*lines[:, -1].T, s=1 if many else 24, color=colour, marker="s", zorder=3, **rim)
+    axes.scatter(*ends.T, s=1 if many else 24, color=colour, marker="s", zorder=3, **rim)
     numbered = path.shape[1] <= 40
-    for places, fill in ((stays, STAYS), (lines[:, 0], colour)):
+    for places, fill in ((stays, STAYS), (starts, colour)):
         axes.scatter(*places.T, s=100 if numbered else 2 if many else 18, color=fill, zorder=4, **rim)
     for i, place in enumerate(path[0] if numbered else ()):
         axes.text(*place, str(i), color="white", fontsize=6, zorder=5, **INSIDE)

@@ -1,28 +1,18 @@
 """The panel of a sweep over numbers: how the final accuracy responds to each of them, with intervals."""
 
-import html
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.along import STEP_SIZE
+from mdfl_jax.report.along import STEP_SIZE, Line, draw_lines, limits, lines_along, traces_of
 from mdfl_jax.report.grid import Scale, left_out, parts, scales
 from mdfl_jax.report.panels.curves import explain
-from mdfl_jax.report.panels.final_accuracy import is_known, limits, statistics
+from mdfl_jax.report.panels.final_accuracy import is_known
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import PALETTE, accuracy_told, colours_of, has_intervals, main_axis, make_panels, seeds_told
+from mdfl_jax.report.style import accuracy_told, for_plotly, has_intervals, main_axis, make_panels, seeds_told
 
 LEAST_VALUES = 3  # two values are no curve
-
-
-class Line(NamedTuple):
-    """One line of a panel: its name, its colour, its sweep points along the x axis, and their places there."""
-
-    name: str
-    colour: str
-    points: list[int]
-    places: list[float]
 
 
 class Part(NamedTuple):
@@ -34,8 +24,9 @@ class Part(NamedTuple):
 
 
 def _numbers(run: Run) -> list[Scale]:
-    """Returns the varying settings that are numbers and have enough values."""
-    return [scale for scale in scales(run) if scale.numbers is not None and len(scale.texts) >= LEAST_VALUES]
+    """Returns the varying numbers with enough values, without step sizes, which have a panel of their own."""
+    found = [scale for scale in scales(run) if scale.numbers is not None and len(scale.texts) >= LEAST_VALUES]
+    return [scale for scale in found if not scale.axis.path.endswith(STEP_SIZE)]
 
 
 def _lines_of(run: Run, x: Scale) -> tuple[Scale | None, list[Scale]]:
@@ -51,32 +42,28 @@ def panels_of(run: Run) -> list[Part]:
     made = []
     for x in _numbers(run):
         of, others = _lines_of(run, x)
-        colours = {} if of is None else colours_of(of.axis)
+        lines = lines_along(x.axis, [x.axis, *([of.axis] if of else [])], run.points)
+        lines.sort(key=lambda line: of.at[line.spots[0].point] if of else 0)
         for title, members in parts(run, others).items():
-            lines = []
-            for i in range(1 if of is None else len(of.texts)):
-                points = sorted((p for p in members if of is None or of.at[p] == i), key=lambda p: x.at[p])
-                if points:
-                    name = "" if of is None else of.label(i)
-                    colour = PALETTE[0] if of is None else colours[of.texts[i]]
-                    aside = 0.0 if of is None else i - (len(of.texts) - 1) / 2
-                    lines.append(Line(name, colour, points, _beside(x, points, aside)))
-            made.append(Part(title, x, lines))
+            kept = [line._replace(spots=tuple(s for s in line.spots if s.point in members)) for line in lines]
+            beside = [_beside(x, line, i - (len(lines) - 1) / 2) for i, line in enumerate(kept)]
+            made.append(Part(title, x, [line for line in beside if line.spots]))
     return made
 
 
-def _beside(x: Scale, points: list[int], aside: float) -> list[float]:
-    """Returns the places of sweep points on the x axis, a little beside their values, so that intervals do not overlap.
+def _beside(x: Scale, line: Line, aside: float) -> Line:
+    """Returns a line a little beside its values, so that intervals do not overlap.
 
     Args:
       x: the setting along the axis.
-      points: the sweep points.
-      aside: by how many steps they are beside their values; a step is a hundredth of the axis.
+      line: the line.
+      aside: by how many steps it is beside its values; a step is a hundredth of the axis.
     """
-    places = [x.places[x.at[p]] for p in points]
-    if x.is_logarithmic:
-        return [place * (x.places[-1] / x.places[0]) ** (0.01 * aside) for place in places]
-    return [place + 0.01 * aside * (x.places[-1] - x.places[0]) for place in places]
+    first, last = x.places[0], x.places[-1]
+    ratio, shift = (last / first) ** (0.01 * aside) if x.is_logarithmic else 1.0, 0.01 * aside * (last - first)
+    places = [x.places[x.at[spot.point]] for spot in line.spots]
+    moved = [place * ratio if x.is_logarithmic else place + shift for place in places]
+    return line._replace(spots=tuple(spot._replace(x=place) for spot, place in zip(line.spots, moved)))
 
 
 def _caption(run: Run) -> str:
@@ -90,72 +77,47 @@ def _caption(run: Run) -> str:
     return f"{accuracy_told(run).capitalize()} against {', and against '.join(names)}: {seeds_told(run)}{bars}.{said}"
 
 
+def _span(shown: list[Part]) -> list[float]:
+    """Returns the range of the y axis that all panels have."""
+    return limits([line for part in shown for line in part.lines])
+
+
 def _chart(run: Run) -> Chart:
-    means, bars, seeds = statistics(run)
-    halves = [point["final_accuracy"].get("ci95") for point in run.points]
-    span, named, panels = limits(means, bars, seeds), set(), []
-    for part in panels_of(run):
-        traces: list[dict[str, Any]] = []
-        for name, colour, points, places in part.lines:
-            texts = [
-                part.x.label(part.x.at[p]) + ("" if halves[p] is None else f": ± {100 * halves[p]:.2f}") for p in points
-            ]
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "x": places,
-                    "y": means[points],
-                    "text": [html.escape(text) for text in texts],
-                    "name": html.escape(name),
-                    "legendgroup": name,
-                    "showlegend": bool(name) and name not in named,
-                    "line": {"color": colour, "width": 1.8},
-                    "marker": {"color": colour, "size": 6},
-                    "error_y": {
-                        "array": bars[1][points],
-                        "arrayminus": bars[0][points],
-                        "symmetric": False,
-                        "thickness": 1.2,
-                        "width": 3,
-                        "color": colour,
-                    },
-                    "hovertemplate": "%{fullData.name}<br>%{y:.2f} %<br>%{text}<extra></extra>",
-                }
-            )
-            named.add(name)
-        axis: dict[str, Any] = {"tickvals": part.x.places, "ticktext": [html.escape(text) for text in part.x.texts]}
+    shown, named, panels = panels_of(run), set[str](), []
+    for part in shown:
+        traces = []
+        for line, trace in zip((line for line in part.lines if line.finite), traces_of(part.lines, part.x.axis)):
+            first = bool(line.label) and line.label not in named
+            traces.append(trace | {"legendgroup": line.label, "showlegend": first})
+            named.add(line.label)
+        axis: dict[str, Any] = {"tickvals": part.x.places, "ticktext": list(map(for_plotly, part.x.texts))}
         axis |= {"type": "log"} if part.x.is_logarithmic else {}
         yaxis = {"title": {"text": f"{accuracy_told(run)} (%)"}}
-        panel = {"title": html.escape(part.title), "x": html.escape(part.x.name), "traces": traces, "range": span}
-        panels.append(panel | {"xaxis": axis, "yaxis": yaxis})
+        panel = {"title": for_plotly(part.title), "x": for_plotly(part.x.name), "traces": traces}
+        panels.append(panel | {"range": _span(shown), "xaxis": axis, "yaxis": yaxis})
     return Chart("multiples", {"panels": panels, "width": 340})
 
 
 def _applies(run: Run) -> bool:
-    """Tells whether a number varies that is not a step size, which has a panel of its own (`panels/step_sizes.py`)."""
-    return is_known(run) and any(not scale.axis.path.endswith(STEP_SIZE) for scale in _numbers(run))
+    return is_known(run) and bool(_numbers(run))
 
 
 @figure("response", caption=_caption, applies=_applies, place=15, title="Accuracy by setting", chart=_chart)
 def response(run: Run) -> Figure:
     """Draws the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
-    shown, (means, bars, seeds) = panels_of(run), statistics(run)
+    shown = panels_of(run)
     single = len(shown) == 1
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
     handles: dict[str, Any] = {}
     for axes, part in zip(panels, shown):
-        for name, colour, points, places in part.lines:
-            error = {"yerr": bars[:, points], "elinewidth": 0.9, "capsize": 2}
-            handles.setdefault(
-                name, axes.errorbar(places, means[points], fmt="o-", color=colour, markersize=3.5, **error)
-            )
+        for name, line in draw_lines(axes, part.lines).items():
+            handles.setdefault(name, line)
         axes.set_xscale("log" if part.x.is_logarithmic else "linear")
         axes.set_xticks(part.x.places, part.x.texts)
         axes.set_xticks([], minor=True)
         axes.set_xlabel(part.x.name)
         axes.set_title(part.title)
-    panels[0].set_ylim(*limits(means, bars, seeds))
+    panels[0].set_ylim(*_span(shown))
     drawn.supylabel(f"{accuracy_told(run)} (%)", fontsize=9.5)
     explain(drawn, handles, run, beside=single)
     return drawn

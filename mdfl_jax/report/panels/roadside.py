@@ -3,18 +3,18 @@
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
+from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import first_seed, looks
-from mdfl_jax.report.world import units_of
+from mdfl_jax.report.world import World, worlds_of
 
 ROUTES = 6  # the number of clients whose routes are drawn; more would hide the units
 MAX_COLUMNS = 1000  # of the raster on the page
-UNIT, INK, FAINT = "#D55E00", "#333333", "#c9c9c9"
+INK, FAINT = "#333333", "#c9c9c9"
 COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
@@ -33,18 +33,25 @@ def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarra
     return (away <= unit_range * (1 + 1e-6)).any(axis=-1)
 
 
-def _applies(run: Run) -> bool:
-    """Tells whether there are road-side units and the positions of clients were recorded."""
-    recorded = run.array(0, "position") is not None and bool(run.value(0, "server.units"))
-    return recorded and run.value(0, "server.pattern") == "roadside"
+def _world(run: Run) -> World | None:
+    """Returns the world of the first sweep point; None if it has no road-side units, or if no place was recorded."""
+    world = worlds_of(run).get(0)
+    return world if world is not None and len(world.units) else None
 
 
+def _path(run: Run) -> np.ndarray:
+    """Returns the positions of the first sweep point, [R + 1, N, 2]."""
+    path = run.array(0, "position")
+    assert path is not None
+    return path.astype(float)
+
+
+@kept
 def _meetings(run: Run) -> np.ndarray:
     """Tells in which slots each client of the first sweep point is in the range of a unit, [R, N] bool."""
-    path, reach = run.array(0, "position"), float(run.value(0, "server.unit_range"))
-    assert path is not None
-    # A slot's meetings are determined at its beginning.
-    return at_unit(path[:-1].astype(float), units_of(run.value(0, "server.units")), reach)
+    world = _world(run)
+    assert world is not None
+    return at_unit(_path(run)[:-1], world.units, world.unit_range)  # a slot's meetings are determined at its beginning
 
 
 def _caption(run: Run) -> str:
@@ -86,7 +93,12 @@ def _chart(run: Run) -> Chart:
 
 
 @figure(
-    "roadside", caption=_caption, applies=_applies, place=50, title="Road-side units and their meetings", chart=_chart
+    "roadside",
+    caption=_caption,
+    applies=lambda run: _world(run) is not None,
+    place=50,
+    title="Road-side units and their meetings",
+    chart=_chart,
 )
 def roadside(run: Run) -> Figure:
     """Draws a map of the units with some routes, and a raster of each client's slots in the range of a unit.
@@ -94,31 +106,18 @@ def roadside(run: Run) -> Figure:
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
     the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.
     """
-    path, reach = run.array(0, "position"), float(run.value(0, "server.unit_range"))
-    assert path is not None
-    units, met = units_of(run.value(0, "server.units")), _meetings(run)
+    path, world, met = _path(run), _world(run), _meetings(run)
+    assert world is not None
     slots, clients = met.shape
     order = np.argsort(-met.sum(axis=0), kind="stable")
     shown = order[np.linspace(0, clients - 1, min(ROUTES, clients)).round().astype(int)]
     drawn = Figure(figsize=(9.6, 4.4))
-    world, raster = drawn.subplots(1, 2, width_ratios=[1, 1.15])
-    across = np.full(len(units), 2 * reach)
-    options: dict[str, Any] = {"units": "xy", "offsets": units, "offset_transform": world.transData}
-    options |= {"facecolor": f"{UNIT}22", "edgecolor": UNIT, "linewidth": 0.9}
-    if np.isfinite(reach):
-        world.add_collection(EllipseCollection(across, across, 0 * across, **options))
-    world.scatter(*units.T, marker="^", s=70, color=UNIT, zorder=5, edgecolors="white", linewidths=0.6)
+    ground, raster = drawn.subplots(1, 2, width_ratios=[1, 1.15])
+    draw_ground(ground, world)
     for client, colour in zip(shown, COLOURS):
-        route = path[:, client].astype(float)
-        steps = np.stack([route[:-1], route[1:]], axis=1)
-        leaps = np.linalg.norm(steps[:, 1] - steps[:, 0], axis=1)
-        usual = np.median(leaps[leaps > 0]) if (leaps > 0).any() else 1.0
-        world.add_collection(LineCollection(list(steps[leaps < 20 * usual]), colors=colour, linewidths=1.0, alpha=0.75))
-        world.scatter(*route[0], s=26, color=colour, zorder=4, edgecolors="white", linewidths=0.6)
-    low, high = np.minimum(path.min((0, 1)), units.min(0)), np.maximum(path.max((0, 1)), units.max(0))
-    margin = 0.03 * float(np.max(high - low))
-    world.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
-    world.set_title(f"units, their range, and {len(shown)} of {clients} routes")
+        draw_route(ground, world, path[:, client : client + 1], colour)
+        ground.scatter(*path[0, client], s=26, color=colour, zorder=4, edgecolors="white", linewidths=0.6)
+    ground.set_title(f"units, their range, and {len(shown)} of {clients} routes")
 
     time, client = np.nonzero(met[:, order])
     raster.scatter(time, client, s=5, marker="s", color=FAINT, linewidths=0)

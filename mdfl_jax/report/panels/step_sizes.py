@@ -5,23 +5,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from mdfl_jax.outcomes import by_run, number
-from mdfl_jax.report import partial
-from mdfl_jax.report.along import (
-    STEP_SIZE,
-    Line,
-    draw_lines,
-    is_number,
-    limits,
-    lines_along,
-    plain,
-    ticks_of,
-    traces_of,
-)
+from mdfl_jax.report.along import STEP_SIZE, Line, draw_lines, limits, lines_along, plain, ticks_of, traces_of
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, sweep_axes
-from mdfl_jax.report.statistics import with_seeds
 from mdfl_jax.report.style import accuracy_told, make_panels, spaced
 
 STAR = "D"
@@ -32,26 +19,14 @@ def step_lines(run: Run) -> tuple[Axis, list[Line]] | None:
 
     A study with `select` shows only the best sweep points elsewhere, but here all of them.
     """
-    points = _all_points(run)
+    points = run.all_points if run.summary.get("selected") else run.points
     axes = sweep_axes(points, run.config)
     for axis in axes:
-        known = all(map(is_number, axis.values)) and min(map(float, axis.values)) > 0
-        if axis.path.endswith(STEP_SIZE) and known and len(set(map(float, axis.values))) > 2:
+        values = axis.numbers.values()
+        if axis.path.endswith(STEP_SIZE) and len(values) > 2 and min(values) > 0:
             lines = [line for line in lines_along(axis, axes, points) if line.finite]
             return (axis, lines) if lines else None
     return None
-
-
-def _all_points(run: Run) -> list[dict[str, Any]]:
-    """Returns all sweep points of a study, those too that `select` has not chosen, with their final accuracies."""
-    if not run.summary.get("selected"):
-        return list(run.points)
-    key, runs = partial.judged_key(run.config), by_run(run.lines)
-    return [
-        {**point, "final_accuracy": with_seeds([number(of[max(of)][key]) for of in runs[point["id"]].values()])}
-        for point in run.manifest.get("points", ())
-        if point["id"] in runs
-    ]
 
 
 def _best(line: Line) -> Any:
@@ -68,7 +43,7 @@ def _caption(run: Run) -> str:
     axis, lines = _found(run)
     best = [f"{line.label or 'all'}: {plain(_best(line).x)}" for line in lines[:6]]
     more = f"; {len(lines) - 6} more lines" if len(lines) > 6 else ""
-    values = sorted({float(value) for value in axis.values})
+    values = list(axis.numbers.values())
     ends = [line.label or "the line" for line in lines if _best(line).x in (values[0], values[-1])]
     edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:6])}." if ends else ""
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
@@ -97,7 +72,7 @@ def _chart(run: Run) -> Chart:
         "showlegend": len(lines) > 1,
         "legend": {"orientation": "h", "y": -0.2},
     }
-    return Chart("plotly", {"traces": [*traces_of(lines, spaced(axis.name)), best], "layout": layout})
+    return Chart("plotly", {"traces": [*traces_of(lines, axis), best], "layout": layout})
 
 
 @figure(
@@ -116,7 +91,7 @@ def step_sizes(run: Run) -> Figure:
     for line in lines:
         axes.plot(_best(line).x, 100 * _best(line).mean, STAR, color=line.colour, markerfacecolor="none", markersize=8)
     axes.set_xscale("log")
-    axes.set_xticks(sorted({float(value) for value in axis.values}), minor=False)
+    axes.set_xticks(list(axis.numbers.values()), minor=False)
     axes.xaxis.set_major_formatter(lambda value, _: plain(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
     axes.set(xlabel=spaced(axis.name), ylabel=f"{accuracy_told(run)} (%)", ylim=limits(lines))

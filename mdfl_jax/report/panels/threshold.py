@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.along import Line, Spot, draw_lines, is_wide, limits, of_run, plain, ticks_of, traces_of
+from mdfl_jax.report.along import Line, Spot, draw_lines, is_logarithmic, limits, of_run, plain, ticks_of, traces_of
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
+from mdfl_jax.report.settings import Axis
 from mdfl_jax.report.style import accuracy_told, make_panels, spaced
 
 SHARE = 0.9
@@ -73,21 +74,23 @@ def crossings(run: Run) -> list[Crossing]:
     found = of_run(run)
     lines = [line for line in found[1] if len(line.finite) > 1] if found else []
     references = [reference_of(run, line, lines) for line in lines]
-    return [crossing(line, words, SHARE * value, is_wide(lines)) for line, (words, value) in zip(lines, references)]
+    return [
+        crossing(line, words, SHARE * value, is_logarithmic(lines)) for line, (words, value) in zip(lines, references)
+    ]
 
 
 def _applies(run: Run) -> bool:
     return any(each.reference != BEST for each in crossings(run))
 
 
-def _name(run: Run) -> str:
+def _axis(run: Run) -> Axis:
     found = of_run(run)
     assert found is not None
-    return spaced(found[0].name)
+    return found[0]
 
 
 def _caption(run: Run) -> str:
-    found, name = crossings(run), _name(run)
+    found, name = crossings(run), spaced(_axis(run).name)
     whose = " or ".join(dict.fromkeys(each.reference for each in found))
     told = [
         f"{each.line.label or 'the accuracy'}: "
@@ -103,10 +106,10 @@ def _caption(run: Run) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    found, name = crossings(run), _name(run)
+    found, name = crossings(run), spaced(_axis(run).name)
     lines, levels = [each.line for each in found], {each.threshold: each for each in found}
     marks = [each for each in found if each.at is not None]
-    traces = traces_of(lines, name)
+    traces = traces_of(lines, _axis(run))
     if marks:
         traces.append(
             {
@@ -126,7 +129,7 @@ def _chart(run: Run) -> Chart:
     ]
     layout = {
         "height": 430,
-        "xaxis": {"title": {"text": name}} | ({"type": "log"} if is_wide(lines) else {}) | ticks_of(lines),
+        "xaxis": {"title": {"text": name}} | ({"type": "log"} if is_logarithmic(lines) else {}) | ticks_of(lines),
         "yaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": limits(lines, list(levels))},
         "shapes": shapes,
         "showlegend": len(lines) > 1,
@@ -138,7 +141,7 @@ def _chart(run: Run) -> Chart:
 @figure("threshold", caption=_caption, applies=_applies, place=17, title="Thresholds", chart=_chart)
 def threshold(run: Run) -> Figure:
     """Draws the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
-    found, name = crossings(run), _name(run)
+    found, name = crossings(run), spaced(_axis(run).name)
     lines = [each.line for each in found]
     drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
     handles = draw_lines(axes, lines)
@@ -149,7 +152,7 @@ def threshold(run: Run) -> Figure:
     for each in found:
         if each.at is not None:
             axes.plot(each.at, 100 * each.threshold, "D", color=each.line.colour, markerfacecolor="none", markersize=7)
-    if is_wide(lines):
+    if is_logarithmic(lines):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: plain(value))
         axes.xaxis.set_minor_formatter(lambda value, _: "")

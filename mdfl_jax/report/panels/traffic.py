@@ -1,6 +1,5 @@
 """The panel of the traffic: what a client has sent until the end, by kind of message and by group of clients."""
 
-import html
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +8,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
-from mdfl_jax.report.read import Run, declared
+from mdfl_jax.report.read import Run, declared, kept
 from mdfl_jax.report.recorded import recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import interval
-from mdfl_jax.report.style import MOBILE, STATIC, end_told, has_intervals, looks, make_panels
+from mdfl_jax.report.style import MOBILE, STATIC, end_told, for_plotly, has_intervals, looks, make_panels
 
 # The totals of the traffic: key -> (title, unit of the metrics that may be its parts).
 _TOTALS = {"bits_sent": ("megabits", "bits"), "messages": ("messages", "messages")}
@@ -36,6 +35,7 @@ class Block(NamedTuple):
     halves: dict[str, np.ndarray]
 
 
+@kept
 def blocks(run: Run) -> list[Block]:
     """Returns the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
     return [*_by_kind(run), *_by_group(run)]
@@ -140,11 +140,11 @@ def _chart(run: Run) -> Chart:
             trace: dict[str, Any] = {
                 "type": "bar",
                 "orientation": "h",
-                "name": html.escape(name),
+                "name": for_plotly(name),
                 "x": lengths,
                 "y": np.arange(len(names)) + beside,
                 "width": 0.6 if block.stacked else 0.34,
-                "text": [html.escape(label) for label in names],
+                "text": [for_plotly(label) for label in names],
                 "textposition": "none",
                 "hovertemplate": "%{text}<br>%{fullData.name}: %{x:.5~g}<extra></extra>",
                 "marker": {"color": colour},

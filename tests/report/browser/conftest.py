@@ -1,7 +1,7 @@
 """Reports in a real browser: Debian's chromium, driven by Playwright, opens the file from the disk.
 
 A test asks for `open_report` and opens a report with it; the test fails if the page logs an error, throws one, or asks
-for anything but its own file. `show_panel` scrolls to a panel and waits until it is drawn.
+for anything but its own file. `show_panel` scrolls to a panel and waits until it is drawn; `show_all` does so for all.
 """
 
 import importlib.util
@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.report.browser.pages import fits, write_page
+from tests.report.conftest import write_workdir
+from tests.report.recorded_rounds import add_records
 
 Opener = Callable[..., Any]  # the classes of playwright are known only where it is installed
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -36,27 +40,33 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_report(browser: Any) -> Iterator[Opener]:
-    """Returns open_report(path, width=1200, scheme="light", height=900, fragment="", **options) -> a Playwright page.
+    """Returns open_report(path, width=1200, scheme="light", height=900, fragment="", script="") -> a Playwright page.
 
-    The path is that of report.html or of the folder that holds it; options are those of `Browser.new_context`. When the
-    test ends, it fails if a page has logged an error or a warning, thrown an error, or requested anything but its file.
+    The path is that of report.html or of its folder, or an address; the script runs before those of the page. When the
+    test ends, it fails if a page has logged an error or a warning, thrown an error, or asked for anything but its own.
     """
     contexts, troubles = [], []
 
     def opened(
-        path: Path, width: int = 1200, scheme: str = "light", height: int = 900, fragment: str = "", **options: Any
+        path: Path | str,
+        width: int = 1200,
+        scheme: str = "light",
+        height: int = 900,
+        fragment: str = "",
+        script: str = "",
     ) -> Any:
-        file = path / "report.html" if path.is_dir() else path
-        size = {"width": width, "height": height}
-        context = browser.new_context(viewport=size, color_scheme=scheme, **options)
+        if isinstance(path, Path):
+            path = (path / "report.html" if path.is_dir() else path).resolve().as_uri()
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         context.set_default_timeout(WAIT)
+        context.add_init_script(script)
         page = context.new_page()
         page.on("console", lambda said: said.type in ("error", "warning") and troubles.append(f"console: {said.text}"))
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        own = (file.resolve().as_uri(), "data:", "blob:")
+        own = (path, "data:", "blob:")
         page.on("request", lambda asked: asked.url.startswith(own) or troubles.append(f"request: {asked.url}"))
-        page.goto(file.resolve().as_uri() + fragment)
+        page.goto(path + fragment)
         page.wait_for_selector("html[data-state=ready]", state="attached")
         return page
 
@@ -78,3 +88,37 @@ def show_panel() -> Callable[[Any, str], Any]:
         return section
 
     return shown
+
+
+@pytest.fixture
+def show_all(show_panel: Callable[[Any, str], Any]) -> Callable[[Any], set[str]]:
+    """Returns show_all(page) -> the names of the panels, which are all drawn; none of them widens the page."""
+
+    def shown(page: Any) -> set[str]:
+        names = page.locator("section.panel[data-kind]").evaluate_all("found => found.map((panel) => panel.id)")
+        for name in names:
+            show_panel(page, name)
+        assert fits(page)
+        return set(names)
+
+    return shown
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of four points, twelve clients and forty rounds, with all records of the rounds, and its page."""
+    folder = write_workdir(tmp_path_factory.mktemp("recorded"), clients=12, rounds=40, seeds=2)
+    return write_page(add_records(folder, server=True, one_way=True))
+
+
+@pytest.fixture
+def open_map(open_report: Opener, show_panel: Callable[[Any, str], Any], recorded: Path) -> Opener:
+    """Returns open_map(width, scheme, folder) -> (the page, the section of its map, in scripts `element`)."""
+
+    def opened(width: int = 1200, scheme: str = "light", folder: Path = recorded) -> Any:
+        page = open_report(folder, width, scheme)
+        section = show_panel(page, "map")
+        page.evaluate("window.element = document.querySelector('#map .chart')")
+        return page, section
+
+    return opened

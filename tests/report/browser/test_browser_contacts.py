@@ -3,6 +3,7 @@
 import pytest
 
 from mdfl_jax.report.page import write_report
+from tests.report.browser.pages import fits
 from tests.report.conftest import write_workdir
 from tests.report.recorded_rounds import add_records
 
@@ -27,7 +28,7 @@ def test_the_select_changes_what_is_drawn(report, open_report, show_panel, width
         assert section.locator(".scatterlayer .trace").count() == 4
     assert len(set(titles)) == 3
     assert titles[0][0] == "rounds of a window"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     select.focus()  # by keyboard alone
     page.keyboard.press("ArrowDown")
     assert section.locator(".xtitle").text_content() == "rounds of a contact"

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from mdfl_jax.report.page import render
-from mdfl_jax.report.read import read_workdir
+from tests.report.browser.pages import fits, write_page
 from tests.report.conftest import write_workdir
-from tests.report.test_explorer import change
+from tests.report.made_report import change
 
 pytestmark = pytest.mark.long
 
@@ -33,8 +32,7 @@ def folder(tmp_path_factory):
         )
 
     change(workdir, more, lambda arrays: arrays | {f"{p}/loss": loss[p] for p in range(4)})
-    (workdir / "report.html").write_text(render(read_workdir(workdir)))
-    return workdir
+    return write_page(workdir)
 
 
 @pytest.fixture
@@ -176,8 +174,7 @@ def test_the_consensus_panel_is_a_view_of_the_same_numbers(curves):
 def test_two_hundred_points_stay_usable(tmp_path, open_report, show_panel):
     points = [{"network.radius": float(r), "network.mobility": m} for r in range(1, 101) for m in ("static", "dcm")]
     workdir = write_workdir(tmp_path / "run", points, seeds=2, rounds=40, every=1, positions=False)
-    (workdir / "report.html").write_text(render(read_workdir(workdir)))
-    panel = show_panel(open_report(workdir), "accuracy")
+    panel = show_panel(open_report(write_page(workdir)), "accuracy")
     count = "of => of.data.filter(({meta}) => meta.role === '{role}').length"
     plot = panel.locator(".js-plotly-plot")
     assert plot.evaluate(count.replace("{role}", "mean")) == 200
@@ -199,8 +196,7 @@ def test_the_sentence_below_tells_the_last_round_that_all_points_have(
     workdir = write_workdir(tmp_path / "run", positions=False)
     change(workdir, lambda row: None if row["point"] == "dam" and row["round"] == 40 else row)
     change(workdir, arrays=lambda arrays: {key: of for key, of in arrays.items() if not key.startswith("2/acc")})
-    (workdir / "report.html").write_text(render(read_workdir(workdir)))
-    panel = show_panel(open_report(workdir), "accuracy")
+    panel = show_panel(open_report(write_page(workdir)), "accuracy")
     assert panel.locator(".told").inner_text().startswith("Test accuracy at round 30: ")
     panel.get_by_label("dam", exact=True).uncheck()
     assert panel.locator(".told").inner_text().startswith("Test accuracy at round 40: ")
@@ -210,14 +206,13 @@ def test_a_sweep_of_three_settings_is_drawn_as_multiples(tmp_path, open_report, 
     axes = itertools.product(("static", "dcm"), (1.0, 2.0, 4.0), (0.01, 0.1, 1.0))
     points = [{"network.mobility": m, "network.radius": r, "algorithm.lr": lr} for m, r, lr in axes]
     workdir = write_workdir(tmp_path / "run", points, seeds=2, positions=False)
-    (workdir / "report.html").write_text(render(read_workdir(workdir)))
-    page = open_report(workdir, 360)
+    page = open_report(write_page(workdir), 360)
     kinds = "of => [...new Set(of.data.map(({type}) => type))].concat(of.data.length)"
     plots = {name: show_panel(page, name).locator(".js-plotly-plot") for name in ("heat_map", "response")}
     assert plots["heat_map"].evaluate(kinds) == ["heatmap", "scatter", 4]  # the numbers are texts of their own
     assert plots["heat_map"].evaluate("of => of.layout.margin.t") == 54  # no room for a legend that is not there
-    assert plots["response"].evaluate(kinds) == ["scatter", 2 * 6]
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert plots["response"].evaluate(kinds) == ["scatter", 2 * 3]  # against the radius; step sizes have their panel
+    assert fits(page)
     summary = json.loads((workdir / "summary.json").read_text())
     drawn = plots["heat_map"].evaluate("of => of.data.flatMap(({z = []}) => z.flatMap((row) => Array.from(row)))")
     expected = [100 * point["final_accuracy"]["mean"] for point in summary["points"]]

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mdfl_jax.report.page import render
 from mdfl_jax.report.read import read_workdir
+from tests.report.browser.pages import fits, write_page
 
 pytestmark = pytest.mark.long
 SWEEP = [{"data.alpha": 0.1}, {"data.alpha": 9.0}]
@@ -23,8 +23,7 @@ def opened(make_workdir, open_report):
         counts = np.arange(80).reshape(8, 10) if first is None else first
         arrays = {"0/label_counts": counts, "1/label_counts": np.full((8, 10), 3)}
         run = dataclasses.replace(run, first_seed=run.first_seed | arrays)
-        (run.workdir / "report.html").write_text(render(run), encoding="utf-8")
-        return open_report(run.workdir, width)
+        return open_report(write_page(run), width)
 
     return opened_at
 
@@ -66,7 +65,7 @@ def test_on_a_phone_the_numbers_are_in_the_colour_bar_and_nothing_is_wider_than_
     page = opened(360, first=np.arange(800).reshape(80, 10))
     show_panel(page, "label_counts")
     assert page.evaluate(f"[{DRAWN}[1].text.length, {DRAWN}[0].showscale]") == [0, True]
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
 
 
 def test_small_multiples_stand_beside_each_other_where_there_is_room(make_workdir, open_report, show_panel):
@@ -75,12 +74,11 @@ def test_small_multiples_stand_beside_each_other_where_there_is_room(make_workdi
     ones = {key: np.full((3, 3), 0.5) for key in keys}
     curves = {name: dataclasses.replace(curve, groups=ones) for name, curve in run.curves.items()}
     run = dataclasses.replace(run, curves=curves)
-    (run.workdir / "report.html").write_text(render(run), encoding="utf-8")
-    page = open_report(run.workdir, 1200)
+    page = open_report(write_page(run), 1200)
     show_panel(page, "groups")
     axes = "['xaxis', 'xaxis2', 'xaxis3'].map((name) => document.querySelector('#groups .chart').layout[name])"
     lefts = f"new Set({axes}.map((axis) => axis.domain[0])).size"
     assert page.evaluate(lefts) == 3
     page.set_viewport_size({"width": 360, "height": 800})
     page.wait_for_function(f"() => {lefts} === 1")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)

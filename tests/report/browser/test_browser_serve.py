@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -9,13 +10,12 @@ from mdfl_jax.report import page as pages
 from mdfl_jax.report import serve as serving
 from mdfl_jax.report.read import read_workdir
 
+pytestmark = pytest.mark.long
 
-@pytest.fixture
-def served(make_workdir, monkeypatch):
-    """(the address, the workdir) of a synthetic study whose page is served in this process."""
-    monkeypatch.setattr(serving, "SHARE", 1.0)
-    monkeypatch.setattr(serving, "REST", 0.0)
-    workdir = make_workdir()
+
+@contextmanager
+def served_in_this_process(workdir):
+    """The address of the page of a study, which is made again at once when its files change."""
     files = [workdir / name for name in ("config.json", "summary.json", "metrics.jsonl", "history.npz")]
     page = serving.LivePage(lambda: pages.render(read_workdir(workdir)), lambda: files)
     page.make()
@@ -29,24 +29,41 @@ def served(make_workdir, monkeypatch):
         threads = [threading.Thread(target=server.serve_forever), threading.Thread(target=follow)]
         for thread in threads:
             thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/", workdir
+        yield f"http://127.0.0.1:{server.server_port}/"
         over.set()
         server.shutdown()
         for thread in threads:
             thread.join()
 
 
-@pytest.mark.long
-def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(browser, served):
-    address, workdir = served
-    context = browser.new_context(viewport={"width": 1000, "height": 700}, color_scheme="light")
-    context.set_default_timeout(60_000)
-    page, troubles = context.new_page(), []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: said.type == "error" and troubles.append(said.text))
-    page.on("request", lambda asked: asked.url.startswith((address, "data:", "blob:")) or troubles.append(asked.url))
-    page.goto(address)
-    page.wait_for_selector("#live:has-text('This page follows the study')")
+@pytest.fixture
+def open_served(make_workdir, monkeypatch, request):
+    """Returns open_served(*args, **options) -> (the page, the workdir) of a synthetic study whose page is served."""
+    monkeypatch.setattr(serving, "SHARE", 1.0)
+    monkeypatch.setattr(serving, "REST", 0.0)
+    with ExitStack() as servers:
+        open_report = request.getfixturevalue("open_report")  # its pages are closed before the servers end
+
+        def opened(*args, **options):
+            workdir = make_workdir(*args, **options)
+            page = open_report(servers.enter_context(served_in_this_process(workdir)), 1000, height=700)
+            page.set_default_timeout(60_000)
+            page.wait_for_selector("#live:has-text('This page follows the study')")
+            page.evaluate("window.before = true")
+            return page, workdir
+
+        yield opened
+
+
+def refresh(page, workdir, title):
+    """Changes the title of the study, and waits for the page that has it."""
+    manifest = json.loads((workdir / "config.json").read_text())
+    (workdir / "config.json").write_text(json.dumps(manifest | {"title": title}))
+    page.wait_for_function("title => !window.before && document.querySelector('h1')?.textContent === title", arg=title)
+
+
+def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(open_served):
+    page, workdir = open_served()
     page.locator("section#map").scroll_into_view_if_needed()
     page.wait_for_function("() => document.getElementById('map').dataset.state === 'drawn'")
     choice, rounds = page.locator("#map select").nth(1), page.locator("#map input[type=range]")
@@ -58,11 +75,7 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(browser, serve
     theme = page.evaluate("document.documentElement.dataset.theme")
     top = page.locator("section#map").evaluate("panel => panel.getBoundingClientRect().top")
     assert page.evaluate("scrollY") > 100
-    page.evaluate("window.before = true")
-
-    manifest = json.loads((workdir / "config.json").read_text())
-    (workdir / "config.json").write_text(json.dumps(manifest | {"title": "One seed more"}))
-    page.wait_for_function("() => !window.before && document.querySelector('h1')?.textContent === 'One seed more'")
+    refresh(page, workdir, "One seed more")
     page.wait_for_function(
         "value => document.querySelectorAll('#map select')[1]?.value === value"
         " && document.querySelector('#map input[type=range]').value === '12'"
@@ -73,9 +86,31 @@ def test_it_refreshes_itself_and_keeps_what_the_reader_has_chosen(browser, serve
     page.wait_for_function(
         "top => Math.abs(document.getElementById('map').getBoundingClientRect().top - top) < 40", arg=top
     )
-
     (workdir / "summary.json").write_text("{")  # as if it were written just now
     page.wait_for_selector("#live:has-text('The page stays as it was')")
     assert page.locator("h1").inner_text() == "One seed more"
-    context.close()
-    assert troubles == []
+
+
+def test_a_table_keeps_its_filter_and_its_order(open_served):
+    page, workdir = open_served([{"algorithm.lr": (i + 1) / 1000} for i in range(16)], seeds=2, positions=False)
+    page.get_by_label("Rows whose names have").fill("0.01")
+    page.get_by_role("button", name="accuracy (%)").click()
+    rows = page.locator("#results tbody tr:visible")
+    shown = rows.all_inner_texts()
+    assert len(shown) == 7  # 0.01 to 0.016
+    refresh(page, workdir, "Another title")
+    assert page.get_by_label("Rows whose names have").input_value() == "0.01"
+    assert page.locator("#results [aria-sort=descending]").inner_text() == "accuracy (%)"
+    assert rows.all_inner_texts() == shown
+
+
+def test_the_place_is_no_longer_kept_when_the_reader_goes_on(open_served):
+    page, workdir = open_served()
+    refresh(page, workdir, "Another title")
+    last = page.locator("section.panel[data-kind]").last.get_attribute("id")
+    state = f"document.getElementById('{last}').dataset.state"
+    assert page.evaluate(state) != "drawn"
+    page.mouse.wheel(0, 100_000)
+    page.wait_for_function(f"() => {state} === 'drawn'")
+    page.wait_for_timeout(300)
+    assert page.evaluate("scrollY") > 1000

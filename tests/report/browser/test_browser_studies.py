@@ -42,20 +42,11 @@ def folder_of(tmp_path_factory):
     return folder
 
 
-def check(page, show_panel, needed):
-    """Checks that all panels can be drawn, and that nothing is wider than the screen."""
-    names = page.locator("section.panel[data-kind]").evaluate_all("found => found.map((panel) => panel.id)")
-    assert needed <= set(names)
-    for name in names:
-        show_panel(page, name)
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-
-
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_report_of_a_shipped_study_opens_and_has_its_numbers(open_report, show_panel, folder_of, name):
+def test_the_report_of_a_shipped_study_opens_and_has_its_numbers(open_report, show_all, folder_of, name):
     folder = folder_of(name)
     page = open_report(folder, 800)
-    check(page, show_panel, STUDIES[name][2])
+    assert STUDIES[name][2] <= show_all(page)
     best = max(point["final_accuracy"]["mean"] for point in json.loads((folder / "summary.json").read_text())["points"])
     shown = [float(x) for x in re.findall(r"(-?\d+\.\d+) ±", page.locator("table").first.inner_text())]
     assert any(value == pytest.approx(100 * best, abs=0.0051) for value in shown)
@@ -68,6 +59,6 @@ def test_the_map_of_a_real_study_plays(open_report, show_panel, folder_of):
     page.wait_for_function("() => document.querySelector('#map .chart').map.round >= 4")
 
 
-def test_a_comparison_of_two_real_studies_opens(open_report, show_panel, folder_of, tmp_path):
+def test_a_comparison_of_two_real_studies_opens(open_report, show_all, folder_of, tmp_path):
     path = write(read_studies([folder_of("demo"), folder_of("trace")], tmp_path))
-    check(open_report(path, 800, "dark"), show_panel, {"final_accuracy", "accuracy"})
+    assert {"final_accuracy", "accuracy"} <= show_all(open_report(path, 800, "dark"))

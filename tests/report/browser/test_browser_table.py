@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from mdfl_jax.report.page import render
-from mdfl_jax.report.read import read_workdir
+from tests.report.browser.pages import fits, write_page
 
 long = pytest.mark.long
 
@@ -19,8 +18,7 @@ def page_of(make_workdir, open_report):
         summary = json.loads((folder / "summary.json").read_text())
         edit(summary)
         (folder / "summary.json").write_text(json.dumps(summary))
-        (folder / "report.html").write_text(render(read_workdir(folder)), encoding="utf-8")
-        return open_report(folder, width)
+        return open_report(write_page(folder), width)
 
     return opened
 
@@ -72,7 +70,7 @@ def test_missing_values_stay_at_the_end_and_only_one_heading_is_sorted(page_of):
 def test_a_wide_table_of_200_rows_scrolls_in_its_own_box_with_its_names_in_view(page_of, width):
     sweep = [{"algorithm.lr": (i + 1) / 1000, "network.mobility": f"p{i % 7}_rule"} for i in range(200)]
     page = page_of(sweep, seeds=2, rounds=10, width=width)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     box = page.locator(".wide")
     box.evaluate("(box) => box.scrollTo(400, 900)")
     inside = """(cell) => { const [a, b] = [cell, cell.closest('.wide')].map((part) => part.getBoundingClientRect());

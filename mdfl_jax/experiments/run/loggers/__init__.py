@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.registry import Registry
-from mdfl_jax.workdir_names import EXTENSION
 from mdfl_jax.workdir_names import LOGGERS as FOLDER
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ def parse_loggers(text: str) -> list[str]:
       The names, each once.
 
     Raises:
-      UserError: If a name is unknown, or if the package of a logger is missing. The message names the extra of mdfl_jax
-        that installs the package.
+      UserError: If a name is unknown, or if the package of a logger is missing. The message says what pip must
+        install.
 
     >>> parse_loggers("")
     []
@@ -52,9 +51,9 @@ def parse_loggers(text: str) -> list[str]:
     for name in names:
         if name not in LOGGERS:
             raise UserError(f"loggers: {unknown_name(LOGGERS.kind, name, LOGGERS)}")
-        package = LOGGERS[name].package
+        package, install = LOGGERS[name].package, LOGGERS[name].install or LOGGERS[name].package
         if package and not importlib.util.find_spec(package):
-            raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install 'mdfl_jax[{name}]'")
+            raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install {install!r}")
     return names
 
 
@@ -63,10 +62,8 @@ def loggers_of(study: "Study", workdir: Path, log: Callable[[str], None]) -> "li
 
     Args:
       study: The study.
-      workdir: Its folder. The parts of a study that is extended have folders in that of the whole, whose loggers they
-        continue.
+      workdir: The folder of the study, or that of the whole if it is a part by which a study is extended.
       log: A function that takes lines for the user.
     """
-    whole = workdir.parents[1] if workdir.parent.name == EXTENSION else workdir
     names = parse_loggers(study.experiment.loggers)
-    return [LOGGERS[name](study, whole / FOLDER / name, log) for name in names]
+    return [LOGGERS[name](study, workdir / FOLDER / name, log) for name in names]

@@ -53,13 +53,16 @@ class LineLogger:
     Attributes:
       package: The package that the logger imports, or "" if mdfl_jax has all that it needs. It is imported when a
         study uses the logger, not before.
+      install: What pip must install if the package is missing, such as "mdfl_jax[wandb]"; "": what `package` says.
     """
 
     package: ClassVar[str] = ""
+    install: ClassVar[str] = ""
 
     def __init__(self, study: Study, folder: Path, log: Callable[[str], None]):
         self.study, self.folder, self.log = study, folder, log
         self._folders = folder_names([point.id for point in study.points])
+        self._runs: dict[Run, LoggedRun] = {}
 
     def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
         """Takes a line of metrics.jsonl as a dictionary. The lines of a run come in the order of the rounds."""
@@ -87,6 +90,11 @@ class LineLogger:
                 self.end(self._run(of_batch))
 
     def _run(self, run: Run) -> LoggedRun:
+        if run not in self._runs:
+            self._runs[run] = self._new(run)
+        return self._runs[run]
+
+    def _new(self, run: Run) -> LoggedRun:
         point = self.study.points[run.point]
         config = plain(dataclasses.asdict(point.experiment))
         for path, value in effective(point.experiment).items():

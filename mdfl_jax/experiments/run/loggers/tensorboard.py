@@ -22,7 +22,7 @@ class TensorBoard(LineLogger):
     step (TensorBoard's "purge step").
     """
 
-    package = "tensorboardX"
+    package, install = "tensorboardX", "mdfl_jax[tensorboard]"
 
     def __init__(self, study: Study, folder: Path, log: Callable[[str], None]):
         from tensorboardX import SummaryWriter

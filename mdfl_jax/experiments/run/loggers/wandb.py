@@ -37,7 +37,7 @@ class WeightsAndBiases(LineLogger):
     runs.json keeps the id of each run and its last round, so that a study that continues adds only new rounds to it.
     """
 
-    package = "wandb"
+    package, install = "wandb", "mdfl_jax[wandb]"
 
     def __init__(self, study: Study, folder: Path, log: Callable[[str], None]):
         import wandb

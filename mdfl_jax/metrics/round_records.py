@@ -43,8 +43,8 @@ class Records(NamedTuple):
 
 def choose(
     metrics: Sequence[Metric], num_clients: int, rounds: int, positions: bool, limit_mib: float
-) -> tuple[tuple[Metric, ...], tuple[Metric, ...], Records]:
-    """Choose the metrics that are measured, and those of them whose value of each round is kept.
+) -> tuple[tuple[Metric, ...], Records]:
+    """Choose the metrics that are measured.
 
     A history has always had the metric ``position``. If it is not recorded, it has no rows. Other records that are not
     kept are left out, so that a program without records is the same as if they were not declared.
@@ -57,7 +57,7 @@ def choose(
       limit_mib: the largest size in MiB of the other records of one run.
 
     Returns:
-      (the metrics, those with rows, what is known of the records).
+      (the metrics, what is known of the records).
     """
     others = [metric for metric in metrics if metric.record and metric.name != "position"]
     few = [metric for metric in others if num_clients <= RECORD_LIMIT or _bytes(metric, num_clients) <= num_clients]
@@ -70,10 +70,7 @@ def choose(
         why = f"would take {size / MIB:,.1f} MiB of a run, and engine.record_mib is {limit_mib:g}"
     kept = positions and limit_mib > 0 and not why
     measured = tuple(metric for metric in metrics if metric not in others or (kept and metric in few))
-    with_rows = tuple(
-        metric for metric in measured if metric.by_round and metric.each_round and (positions or not metric.record)
-    )
-    return measured, with_rows, Records(tuple(metric.name for metric in asked), size, kept, why)
+    return measured, Records(tuple(metric.name for metric in asked), size, kept, why)
 
 
 def _bytes(metric: Metric, num_clients: int) -> int:

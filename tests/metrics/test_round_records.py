@@ -20,7 +20,7 @@ from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.declare import CLIENTS, record
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.records import before_rounds, choose, of_round, without_round
+from mdfl_jax.metrics.round_records import before_rounds, choose, of_round, without_round
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
@@ -29,6 +29,7 @@ from mdfl_jax.networks.participation import ParticipationParams, partial_partici
 from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
+from mdfl_jax.parts import Parts
 from mdfl_jax.sharding import client_mesh
 from mdfl_jax.simulation import build
 from mdfl_jax.tasks import classification
@@ -247,10 +248,12 @@ def test_only_a_state_has_a_row_before_the_first_round():
 )
 def test_the_size_of_the_records_is_bounded(clients, positions, mib, kept, why):
     """Links of 400 rounds take 400 N ceil(N / 8) bytes, 3.1 MiB of 256 clients."""
-    measured, with_rows, records = choose(metrics_of(), clients, 400, positions, mib)
+    measured, records = choose(metrics_of(), clients, 400, positions, mib)
     assert records == (("links",), 400 * clients * -(-clients // 8), kept, why)
     assert ("links" in {metric.name for metric in measured}) == kept
-    assert [metric.name for metric in with_rows] == ["position"] * positions + ["links"] * kept
+    nothing = None
+    parts = Parts(nothing, nothing, nothing, SCHEDULE._replace(record_positions=positions), measured)
+    assert [metric.name for metric in parts.by_round] == ["position"] * positions + ["links"] * kept
     assert "position" in {metric.name for metric in measured}
 
 
@@ -339,3 +342,9 @@ def test_the_file_of_the_arrays_is_short_and_holds_every_bit(tmp_path):
     first = path.read_bytes()
     write_arrays(path, arrays)
     assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize(("rules", "recorded"), [(("static", "random_movement"), False), (("static", "dam"), True)])
+def test_destinations_are_recorded_only_where_a_rule_has_them(rules, recorded):
+    names = {metric.name for metric in spatial(4, 5, rules).metrics}
+    assert ("destination" in names) == recorded

@@ -1,0 +1,159 @@
+"""Time the report of a study as a whole process, and weigh its page: python -m benchmarks.report [--made=runs/digits]
+
+Without --made two synthetic studies are written first, each in one or two minutes: 20 sweep points under 10 seeds, that
+is 200 runs, of 1,000 rounds and 200 evaluations, with 100 clients and their places and links in every round. In the
+first one 20 clients move on a grid, in the second one all move in the plane. Their values are noise in part, which can
+hardly be compressed, so that their pages are rather large.
+"""
+
+import dataclasses
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import flags
+
+from benchmarks import measure
+from mdfl_jax.commands import common
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import default_config
+from mdfl_jax.experiments.config.families import effective
+from mdfl_jax.experiments.config.points import Point, points
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.results.files import metric_lines, plain
+from mdfl_jax.experiments.results.records import Record, Stored, from_devices
+from mdfl_jax.experiments.results.write import write_results
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.parts import RunFacts
+from mdfl_jax.study_files import read_json
+
+_MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")
+_REPORTS = flags.DEFINE_integer("reports", 3, "Reports that are timed.", lower_bound=1)
+
+RULES = {
+    "20 of 100 clients move on a grid": ("static,random_movement,dam,dcm", 0.2),
+    "100 clients move in the plane": ("random_waypoint,random_direction,levy_walk,gauss_markov", 1.0),
+}
+WIDTH = 20.0  # of the grid and of the square in the plane
+
+
+class Size(NamedTuple):
+    """The size of a synthetic study, whose sweep has four mobility rules and these radii."""
+
+    radii: tuple[int, ...] = (1, 2, 3, 4, 5)
+    seeds: int = 10
+    rounds: int = 1000
+    eval_every: int = 5
+    clients: int = 100
+
+
+def _places(rng: np.random.Generator, rounds: int, speed: np.ndarray, whole: bool) -> np.ndarray:
+    """Draw walks in a square, which turn at its sides: [R + 1, N, 2] float32, whole numbers on a grid."""
+    start, steps = rng.uniform(0, WIDTH, (1, len(speed), 2)), rng.uniform(-1, 1, (rounds, len(speed), 2))
+    path = np.concatenate([start, start + np.cumsum(steps * speed[:, None], axis=0)])
+    inside = WIDTH - np.abs(path % (2 * WIDTH) - WIDTH)
+    return (np.ceil(np.maximum(inside, 0.5)) if whole else inside).astype(np.float32)
+
+
+def _record(point: Point, seed: int, moving: float, height: float) -> Record:
+    """Draw the record of a run, whose accuracies rise to about ``height``."""
+    network, rounds, n = point.experiment.network, point.experiment.rounds, point.experiment.network.num_clients
+    rng = np.random.default_rng([seed, round(1e6 * height)])
+    evaluated = np.arange(0, rounds + 1, point.experiment.eval_every, dtype=np.int32)
+    mobile = np.arange(n) < moving * n
+    values: dict[str, np.ndarray] = {"round": evaluated}
+    for metric in BUILT_IN:
+        shape = metric.dims(n, 0)
+        rise = (1 - np.exp(-5 * evaluated / rounds)).reshape(-1, *[1] * len(shape))
+        if not metric.by_round:
+            noise = rng.normal(0, 0.01, (len(evaluated), *shape))
+            values[metric.name] = (height * rise + noise).astype(np.float32)
+    values |= {name: np.full(len(evaluated), np.nan, np.float32) for name in ("validation_loss", "objective")}
+    values |= {"rounds_done": evaluated, "messages": np.abs(1000 * values["messages"]).astype(np.int32)}
+    values["bits"] = np.abs(1e6 * values["bits"]).astype(np.uint32)
+    values["position"] = _places(rng, rounds, 2.0 * mobile * (network.mobility != "static"), whole=moving < 1)
+    x, y = np.moveaxis(values["position"][:-1], -1, 0)
+    near = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]) <= network.radius
+    values["links"] = np.packbits(near & ~np.eye(n, dtype=bool), axis=-1)
+    facts = RunFacts(rng.integers(0, 40, (n, 10), np.int32), mobile, np.ones(n, bool))
+    metrics = Metrics(BUILT_IN, values)
+    lines = plain(list(metric_lines(point.id, seed, metrics, mobile, None)))
+    return from_devices(seed, metrics, facts, lines, 1.0, 10.0)
+
+
+def _study(rules: str, moving: float, size: Size) -> Experiment:
+    """Make the configuration of a synthetic study."""
+    config = default_config()
+    config.name, config.title = "synthetic", "A synthetic study, which nobody has run"
+    config.sweep = f"network.mobility={rules}; network.radius={','.join(map(str, size.radii))}"
+    config.baseline = f"network.mobility={rules.split(',')[0]}"
+    config.seeds, config.rounds, config.eval_every, config.target = size.seeds, size.rounds, size.eval_every, 0.5
+    config.network.num_clients, config.network.num_mobile = size.clients, round(moving * size.clients)
+    config.network.grid_size = round(WIDTH)
+    config.motion.width = config.motion.height = WIDTH
+    return resolve(config)
+
+
+def write(folder: Path, variant: str, size: Size = Size()) -> None:
+    """Write the workdir of a synthetic study, one of `RULES`."""
+    rules, moving = RULES[variant]
+    experiment = _study(rules, moving, size)
+    found, seeds = points(experiment), list(range(size.seeds))
+    entries = [{"id": p.id, "overrides": p.overrides, "numbers": effective(p.experiment)} for p in found]
+    manifest: dict[str, Any] = {"schema": 1, "name": experiment.name, "title": experiment.title}
+    manifest |= {"config": plain(dataclasses.asdict(experiment)), "points": plain(entries), "seeds": seeds}
+    manifest |= {"command": "python -m benchmarks.report", "commit": None, "versions": {}, "devices": []}
+    heights = np.linspace(0.4, 0.9, len(found))
+    records = [[_record(p, seed, moving, height) for seed in seeds] for p, height in zip(found, heights)]
+    folder.mkdir(parents=True)
+    write_results(folder, Stored(manifest, records, [], ""))
+
+
+def row(workdir: Path, variant: str, repeats: int) -> dict[str, Any]:
+    """Time `python -m launch.report`, with tables, figures and page, and weigh report.html.
+
+    Args:
+      workdir: The folder of a finished study, to which nothing is written.
+      variant: What the row calls it.
+      repeats: The number of timed processes.
+
+    Returns:
+      The row, with the median, the least and the largest seconds, and the size of the page in MB of 1e6 bytes.
+    """
+    manifest = read_json(workdir / "config.json", ("points", "seeds"))
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "launch.report", str(workdir), f"--out={folder}"]
+        found = [measure.process(command) for _ in range(repeats)]
+        page = (Path(folder) / "report.html").stat().st_size
+    return {
+        "variant": variant,
+        "runs": sum(len(point.get("seeds", manifest["seeds"])) for point in manifest["points"]),
+        "seconds": measure.spread([seconds for seconds, _ in found]),
+        "peak_resident_mib": max(mib for _, mib in found),
+        "page_mb": page / 1e6,
+    }
+
+
+def main() -> int:
+    """Print a row for the named study, or for each synthetic one."""
+    if _MADE.value:
+        if not Path(_MADE.value).is_dir():
+            raise UserError(f"--made={_MADE.value}: no such directory")
+        measure.report("report", [row(Path(_MADE.value), _MADE.value, _REPORTS.value)])
+        return 0
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for k, variant in enumerate(RULES):
+            workdir = Path(folder) / str(k)
+            write(workdir, variant)
+            rows.append(row(workdir, variant, _REPORTS.value))
+    measure.report("report", rows)
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,48 @@
+"""Commands in this process: parsed and run as the launchers do, without absl's own start."""
+
+import sys
+
+import pytest
+from absl import flags
+
+from mdfl_jax.commands import common
+
+
+@pytest.fixture
+def call(monkeypatch, capfd):
+    """Runs a command, given by its module and its arguments: (exit status, standard output, standard error)."""
+
+    def run(command, *args):
+        argv = [command.__name__.rpartition(".")[2], *map(str, args)]
+        sys.modules.pop("config_config", None)  # what ml_collections calls a config file
+        monkeypatch.setattr(sys, "argv", argv)
+        before = set(flags.FLAGS)
+        capfd.readouterr()
+        try:
+            status = common.call(lambda: common.parse_flags(argv) and command.main())
+        except SystemExit as ended:
+            status = ended.code
+        finally:
+            for name in set(flags.FLAGS) - before:  # ml_collections defines a flag for each --config.KEY
+                delattr(flags.FLAGS, name)
+            flags.FLAGS.unparse_flags()
+            for name in flags.FLAGS:
+                if flags.FLAGS[name].present:
+                    flags.FLAGS[name].unparse()
+        return (status, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def mistake(call):
+    """Runs a command with arguments that are wrong; returns its line, checked to be all that it printed."""
+
+    def told(command, *args):
+        status, out, err = call(command, *args)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return told

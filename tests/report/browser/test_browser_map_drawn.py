@@ -1,0 +1,148 @@
+"""What the map of a page draws: what history.npz holds, and what is computed where it was not recorded."""
+
+import numpy as np
+import pytest
+
+from mdfl_jax.report import playback
+from tests.report.browser.pages import of_map, pixels, write_page
+from tests.report.conftest import write_workdir
+from tests.report.recorded_rounds import add_records
+
+pytestmark = pytest.mark.long
+ROUNDS, CLIENTS = 40, 12
+
+
+def test_rings_of_labels_have_the_form_of_the_marks_and_leave_the_numbers(open_map, recorded):
+    page, section = open_map()
+    for name in ("Links", "Ranges", "Paths", "Destinations", "Meetings"):
+        box = section.get_by_label(name, exact=True)
+        if box.count():
+            box.uncheck()
+    section.get_by_label("Labels as rings").check()
+    section.get_by_label("Left").select_option(label="dcm")  # whose mobile clients move
+    with np.load(recorded / "history.npz") as history:
+        counts, mobile = history["3/label_counts"][0], history["3/is_mobile"][0]
+    places = np.array([page.evaluate(f"element.map.where(0, {i})") for i in range(CLIENTS)])
+    apart = np.linalg.norm(places[:, None] - places, axis=2) + 99 * np.eye(CLIENTS)
+    clients = [i for i in range(CLIENTS) if apart[i].min() > 40 and counts[i].sum()]
+    assert {bool(mobile[i]) for i in clients} == {False, True}
+    assert page.evaluate("mdfl.map.markerSize({point: element.map.views[0].point, width: 500})") == 9.5
+    corners = [(places[i] + 0.9 * (9.5 + 2.5)).round().tolist() for i in clients]  # at the lower right of the rings
+    script = """corners => {
+      const { data, width } = ((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height))(
+        document.querySelector("#map canvas"));
+      return corners.map(([x, y]) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 4)]);
+    }"""
+    for i, colour in zip(clients, page.evaluate(script, corners)):  # the shares begin at the top
+        label = int(np.searchsorted(counts[i].cumsum() / counts[i].sum(), 0.375))
+        expected = [*page.evaluate(f"mdfl.parse(mdfl.map.classColour({label}, 10))"), 255]
+        assert (colour == expected) is not bool(mobile[i]), (i, colour, expected)  # a circle has no corner
+    before = pixels(page)
+    section.get_by_label("Numbers").uncheck()
+    assert pixels(page) != before
+
+
+def test_what_is_drawn_is_what_was_recorded(open_map, recorded):
+    page, section = open_map()
+    history = np.load(recorded / "history.npz")
+    points = [option.get_attribute("value") for option in section.get_by_label("Left").locator("option").all()]
+    assert len(points) == 4
+    for p in points:
+        section.get_by_label("Left").select_option(p)
+        hears = np.unpackbits(history[f"{p}/links"][0], axis=2, count=CLIENTS).astype(bool)
+        for at in (0, 1, 17, ROUNDS - 1):
+            page.evaluate(f"element.map.goTo({at})")
+            shown = of_map(page, "views[0]")
+            found = np.zeros((CLIENTS, CLIENTS), bool)
+            both, one = (np.array(shown["links"][key], int).reshape(-1, 2) for key in ("pairs", "oneWay"))
+            found[both[:, 0], both[:, 1]] = found[both[:, 1], both[:, 0]] = True
+            found[one[:, 0], one[:, 1]] = True
+            assert np.array_equal(found, hears[at])
+            places = np.array(shown["xy"]).reshape(-1, 2)
+            np.testing.assert_allclose(places, history[f"{p}/position"][0, at], atol=1e-3)
+            links, present = (hears[at] | hears[at].T).sum() // 2, history[f"{p}/present"][0, at].sum()
+            text = section.locator(".map-line").first.inner_text()
+            assert f"{links} link" in text
+            assert present == CLIENTS or f"{present} of {CLIENTS} clients present" in text
+            met = history[f"{p}/met_server"][0, at].sum()
+            assert f"{met} meet{'s' if met == 1 else ''} the server" in text
+            mean = 100 * history[f"{p}/accuracy"][0, at // 10].mean()
+            assert f"mean accuracy {mean:.1f} % (round {at // 10 * 10})" in text
+    page.evaluate(f"element.map.goTo({ROUNDS})")
+    assert "the end" in section.locator(".map-line").first.inner_text()
+    assert of_map(page, "views[0].links.count") == 0
+
+
+def test_links_that_were_not_recorded_are_computed_like_recorded_ones(open_map, tmp_path):
+    folder = write_workdir(tmp_path / "plain", clients=CLIENTS, rounds=20, radius=4.0, seeds=1)
+    page, section = open_map(folder=write_page(folder))
+    assert "computed from the places" in section.inner_text()
+    section.get_by_label("Left").select_option("3")
+    places = np.load(folder / "history.npz")["3/position"][0].astype(float)
+    for at in range(20):
+        page.evaluate(f"element.map.goTo({at})")
+        pairs = of_map(page, "views[0].links.pairs")
+        near = {
+            (i, j)
+            for i in range(CLIENTS)
+            for j in range(i + 1, CLIENTS)
+            if np.hypot(*(places[at, i] - places[at, j])) <= 4
+        }
+        assert set(zip(pairs[::2], pairs[1::2])) == near
+
+
+def test_a_stopped_run_says_so_and_contacts_on_the_way_need_all_rounds(open_map, tmp_path, monkeypatch):
+    """The first point stops after 12 of 40 rounds; the second one has swept contacts and some of its rounds."""
+    folder = write_workdir(tmp_path / "run", [{"network.contact": contact} for contact in ("round", "swept")], seeds=1)
+    with np.load(folder / "history.npz") as file:
+        arrays = dict(file)
+    arrays["0/rounds_done"] = np.array([[0, 10, 12, 12, 12]], np.int32)
+    np.savez(folder / "history.npz", **arrays)
+    monkeypatch.setattr(playback, "BUDGET", 2 * 300)
+    page, section = open_map(folder=write_page(folder))
+    assert "Links of swept are not drawn" in section.inner_text()
+    texts = {}
+    for at in (8, 20):
+        page.evaluate(f"element.map.goTo({at})")
+        texts[at] = section.locator(".map-view .map-line").all_inner_texts()
+        assert of_map(page, "views[1].links.count") == 0
+        assert "link" not in texts[at][1]
+    assert "links" in texts[8][0]
+    assert "stopped at round 12" in texts[20][0]
+    assert of_map(page, "views[0].links.count") == 0
+
+
+def test_the_scale_of_the_colours_is_that_of_all_rounds_or_of_one(open_map, recorded):
+    page, section = open_map()
+    page.evaluate("element.map.goTo(20)")
+    accuracy = [np.load(recorded / "history.npz")[f"{p}/accuracy"][0] for p in (0, 3)]  # of the two that are shown
+    legend = section.locator(".map-legend")
+    section.get_by_role("combobox", name="Colours").select_option("round")
+    low, high = (100 * pick([pick(values[2]) for values in accuracy]) for pick in (min, max))
+    assert f"test accuracy:{low:.1f} %{high:.1f} %" in legend.inner_text().replace("\n", "")
+    section.get_by_role("combobox", name="Colours").select_option("study")
+    everything = np.concatenate([np.load(recorded / "history.npz")[f"{p}/accuracy"][0].ravel() for p in range(4)])
+    low, high = 100 * everything.min(), 100 * everything.max()
+    assert f"test accuracy:{low:.1f} %{high:.1f} %" in legend.inner_text().replace("\n", "")
+
+
+def test_switches_change_what_is_drawn(open_map):
+    page, section = open_map()
+    page.evaluate("element.map.goTo(12)")
+    switches = section.locator(".map-controls input[type=checkbox]")
+    names = [switch.get_attribute("data-switch") for switch in switches.all()]
+    assert names == ["links", "ranges", "trails", "goals", "meetings", "pies", "numbers", "smooth"]
+    for name in names[:-1]:
+        before = pixels(page, 1)
+        section.locator(f"[data-switch={name}]").click()
+        assert pixels(page, 1) != before, name
+        section.locator(f"[data-switch={name}]").click()
+
+
+def test_two_maps_of_two_hundred_clients_are_drawn_thirty_times_a_second(open_map, tmp_path):
+    folder = write_workdir(tmp_path / "large", clients=200, grid=60, rounds=60, radius=7.0, seeds=1)
+    page, _ = open_map(1400, folder=write_page(add_records(folder, radius=7.0)))
+    draw = "element.map.goTo(10 + k / 4); return element.map.milliseconds;"
+    times = page.evaluate(f"() => Array.from({{ length: 60 }}, (_, k) => {{ {draw} }})")
+    assert of_map(page, "views.map((view) => view.links.count)[1]") > 300
+    assert np.median(times) < 33  # the work of the script; other work of the machine adds to the time of a picture

@@ -1,0 +1,114 @@
+"""A study as the report sees it: what is read, what is kept, and what a part of it is."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+import mdfl_jax
+from mdfl_jax.errors import UserError
+from mdfl_jax.report.pairing import why_unpaired
+from mdfl_jax.report.read import kept, read_workdir
+from mdfl_jax.report.settings import Axis
+from mdfl_jax.report.style import PALETTE, colours_of
+from mdfl_jax.report.world import World, worlds_of
+from tests.report.conftest import write_workdir
+
+STREETS = np.array([[0.0, 1.0, 5.0, 1.0], [2.0, 0.0, 2.0, 9.0]])
+
+
+class Counted(Mapping[str, np.ndarray]):
+    """Arrays that count how often each of them is read."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]):
+        self.arrays = arrays
+        self.read: list[str] = []
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.read.append(name)
+        return self.arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+
+def counted(folder):
+    """The study of a folder, and the names of its arrays as they are read."""
+    run = read_workdir(folder)
+    arrays = Counted(run.arrays)
+    object.__setattr__(run, "arrays", arrays)
+    return run, arrays.read
+
+
+def test_a_result_is_kept_for_its_study_and_its_arguments_only(make_workdir):
+    asked = []
+
+    @kept
+    def count(run, least=0):
+        asked.append((len(run.points), least))
+        return sum(p >= least for p in range(len(run.points)))
+
+    run = read_workdir(make_workdir())
+    part = run.only([2])
+    assert [count(run), count(run), count(part), count(part), count(run, 1), count(run, 1), count(run)] == [
+        *(4, 4, 1, 1, 3, 3, 4)
+    ]
+    assert asked == [(4, 0), (1, 0), (4, 1)]
+
+
+def test_whether_an_array_is_there_is_told_without_reading_it(make_workdir):
+    run, read = counted(make_workdir())
+    assert run.has(3, "position")
+    assert not run.has(3, "links")
+    assert not run.only([3]).has(0, "links")
+    assert read == []
+    assert run.only([3]).history(0, "position").shape == (3, 41, 8, 2)
+    assert read == ["3/position"]
+
+
+def test_arrays_are_compared_only_where_the_settings_agree_and_read_once(tmp_path):
+    a, read_a = counted(write_workdir(tmp_path / "a", seeds=2))
+    b, read_b = counted(write_workdir(tmp_path / "b", seeds=2))
+    other = read_workdir(write_workdir(tmp_path / "c", seeds=2, clients=9))
+    assert why_unpaired(a, 0, other, 0) == "network.num_clients is 8 and 9"
+    assert read_a == []
+    assert {why_unpaired(a, 0, b, q) for q in (0, 1, 0)} == {""}
+    assert sorted(read_a) == ["0/label_counts", "0/position"]
+    assert len(read_b) == len(set(read_b)) == 4
+
+
+def test_streets_of_results_do_not_depend_on_the_folder_of_the_report(make_workdir, tmp_path):
+    folder = make_workdir([{"network.mobility": "trace"}])
+    np.savez(folder / "streets.npz", streets=STREETS.astype(np.float32))
+    results = mdfl_jax.Results.load(folder)
+    for of in (results, results.without_workdir()):
+        (world,) = worlds_of(of.as_run(folder=tmp_path / "elsewhere")).values()
+        assert np.array_equal(world.streets, STREETS)
+
+
+def test_streets_of_another_shape_are_one_line(make_workdir):
+    folder = make_workdir()
+    np.savez(folder / "streets.npz", streets=STREETS[:, :3])
+    with pytest.raises(UserError, match=r"streets\.npz: streets has shape \(2, 3\); \[K, 4\] is needed"):
+        read_workdir(folder)
+
+
+def test_infinity_is_the_last_colour_of_a_graded_scale():
+    radius = Axis("network.radius", "radius", ("inf", 1.0, 9.0))
+    found, finite = colours_of(radius), colours_of(Axis("network.radius", "radius", (99.0, 1.0, 9.0)))
+    assert [found[text] for text in ("1", "9", "inf")] == [finite[text] for text in ("1", "9", "99")]
+    assert not set(found.values()) & set(PALETTE)
+
+
+def test_who_leaves_on_one_side_of_a_world_without_edges_leaps():
+    places = np.array([[0.5, 5.0], [9.5, 5.0], [9.5, 9.9], [9.5, 0.1], [5.0, 0.1]])
+    steps = places[:-1], places[1:]
+    low, high = np.zeros(2), np.full(2, 10.0)
+    assert World("plane", low, high, walls=True, wraps=True).leaps(*steps).tolist() == [True, False, True, False]
+    assert not World("plane", low, high, walls=True).leaps(*steps).any()
