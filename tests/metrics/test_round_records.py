@@ -264,7 +264,8 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
         record("destination", lambda view: view, UNKNOWN, shape=(ROUNDS, CLIENTS, 2)),
     )
     for clients, names in ((256, ("links", "present", "destination")), (257, ("present",))):
-        measured, with_rows, records = choose(metrics_of((present, going)), clients, 400, True, 8)
+        measured, records = choose(metrics_of((present, going)), clients, 400, True, 8)
+        with_rows = Parts(None, None, None, SCHEDULE._replace(record_positions=True), measured).by_round
         assert records.kept
         assert not records.why
         assert records.names == names
