@@ -16,7 +16,7 @@ def static() -> Mobility:
         del key, world, plan
         return client
 
-    return grid_mobility(move)._replace(destination=None)
+    return grid_mobility(move)._replace(destination=None)  # nobody is heading anywhere
 
 
 @MOBILITIES.register("static_plane")
