@@ -17,7 +17,7 @@ def static() -> Mobility:
         del key, world, plan
         return client
 
-    return grid_mobility(move, quick=always_settled(move))._replace(destination=None)
+    return grid_mobility(move, quick=always_settled(move))._replace(destination=None)  # nobody is heading anywhere
 
 
 @MOBILITIES.register("static_plane")

@@ -1,5 +1,6 @@
 """What the readers of SUMO's XML files share: a stream through expat, without document types, with one-line errors."""
 
+import abc
 from pathlib import Path
 from xml.parsers import expat
 
@@ -8,7 +9,7 @@ from mdfl_jax.traces.reading import opened, wrong
 CHUNK = 1 << 18
 
 
-class SumoReader:
+class SumoReader(abc.ABC):
     """The expat handlers for one file. A subclass has `element`, which is called once for each element but the root.
 
     Attributes:
@@ -40,9 +41,9 @@ class SumoReader:
             wrong(self.path, f"the root element is <{tag}>; {self.kind} of SUMO has <{self.root_tag}>", self.line)
         self.parser.StartElementHandler = self.element
 
+    @abc.abstractmethod
     def element(self, tag: str, attributes: list[str]) -> None:
         """Takes an element; its attributes are names and values in turn."""
-        raise NotImplementedError  # each kind of file has its own
 
     def read(self) -> None:
         """Reads the whole file, plain or gzip.
