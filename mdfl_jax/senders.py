@@ -11,7 +11,8 @@ from the functions of `Senders`, has the same meaning in both forms. The links o
 for j, then j has one for i. A link in one direction only is a place whose value is False in the other direction.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +92,21 @@ class Senders(NamedTuple):
 
 ALL_PAIRS = Senders()
 """The dense form."""
+
+
+class Lists(NamedTuple):
+    """What is known of the neighbour lists of a network.
+
+    Attributes:
+      places: K, the places of a row of the links.
+      bound: the places of the lists that ``needed`` is about.
+      needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
+        above ``bound``, links were left out. None: the number of neighbours is known.
+    """
+
+    places: int
+    bound: int = 0
+    needed: Callable[[Any], jax.Array] | None = None
 
 
 def no_senders(num_clients: int, places: int) -> Senders:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.exchange.message_bits import Bits
 from mdfl_jax.metrics.declare import Metric
-from mdfl_jax.senders import ALL_PAIRS, Senders
+from mdfl_jax.senders import ALL_PAIRS, Lists, Senders
 
 Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
 Params = Any  # a pytree of one client's parameters
@@ -170,21 +170,6 @@ class Places(NamedTuple):
     position: jax.Array
     distance_moved: jax.Array
     is_mobile: jax.Array
-
-
-class Lists(NamedTuple):
-    """The neighbour lists of a network (`mdfl_jax.senders`).
-
-    Attributes:
-      places: K, the places of a row of the `Links`.
-      bound: the places of the lists that ``needed`` is about.
-      needed: (state) -> [] int32, the largest number of places that a client has needed in any round so far. If it is
-        above ``bound``, links were left out. None: the number of neighbours is known.
-    """
-
-    places: int
-    bound: int = 0
-    needed: Callable[[Any], jax.Array] | None = None
 
 
 class Network(NamedTuple):

@@ -130,6 +130,6 @@ def of_inner(network: Any, state_of: Callable[[Any], Any], params_of: Callable[[
 
 
 def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
-    """Make what is known of an inner network's neighbour lists (`mdfl_jax.types.Lists`) usable for an outer network."""
+    """Make what is known of an inner network's neighbour lists usable for an outer network."""
     needed = network.lists and network.lists.needed
     return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))

@@ -18,8 +18,8 @@ from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import surviving
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.senders import ALL_PAIRS, Senders, from_pairs, heard_from
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Lists, Network, Places
+from mdfl_jax.senders import ALL_PAIRS, Lists, Senders, from_pairs, heard_from
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 

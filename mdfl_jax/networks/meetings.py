@@ -16,8 +16,9 @@ from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, p
 from mdfl_jax.numbers import Numbers, Setting, number
 from mdfl_jax.registry import Registry
 from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.senders import Lists
 from mdfl_jax.theory.fedmobile import exponential_gaps, fixed_gaps, uniform_gaps
-from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Lists, Network, Places
+from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})

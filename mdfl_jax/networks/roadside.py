@@ -18,7 +18,7 @@ from mdfl_jax.networks.spatial import SpatialParams, SpatialState
 from mdfl_jax.rng import pair_uniform, stream_at
 from mdfl_jax.rows import of_types
 from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
 
 
 class RoadsideParams(NamedTuple):
@@ -130,6 +130,12 @@ def matching(key: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS)
     return jax.lax.while_loop(unfinished, take, (me, jnp.bool_(True)))[0]
 
 
+def _at_server(params: RoadsideParams, state: SpatialState) -> jax.Array:
+    """Find the clients that meet the server: those in the range of a unit, unless they are absent."""
+    now = at_units(state.places.position, params.units, params.unit_range)
+    return now if state.there is None else now & state.there
+
+
 def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time: bool = True) -> Network:
     """Make a spatial network whose clients also meet a server at road-side units.
 
@@ -148,17 +154,13 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
         raise UserError(f"rounds is {rounds}; it must be at least 1")
     num_clients = inner.num_clients
 
-    def meets(params: RoadsideParams, state: SpatialState) -> jax.Array:
-        now = at_units(state.places.position, params.units, params.unit_range)
-        return now if state.there is None else now & state.there
-
     def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:
         start = inner.init(params.spatial, key, clients)
         none = jnp.zeros(num_clients, jnp.int32)
 
         def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
             following = of_types(inner.step(params.spatial, key, slot, state, clients)[0], state)
-            return following, meets(params, state)
+            return following, _at_server(params, state)
 
         _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
         following = next_meetings(at_server) if known_next else None
@@ -167,7 +169,7 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     def step(
         params: RoadsideParams, key: jax.Array, slot: jax.Array, state: RoadsideState, clients: Clients
     ) -> tuple[RoadsideState, Links]:
-        at_server = meets(params, state.spatial)
+        at_server = _at_server(params, state.spatial)
         last = jnp.where(at_server, slot, state.last).astype(jnp.int32)
         met = state.met + at_server
         if state.following is None:
@@ -182,9 +184,6 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
             links = links._replace(at_server=at_server, last_server=last, next_server=following)
         return RoadsideState(moved, last, met, state.following, state.reached), links
 
-    def places(state: RoadsideState) -> Places:
-        return inner.places(state.spatial)
-
     gives = inner.gives | SERVER_FIELDS
     if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
@@ -192,5 +191,13 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     lists = of_inner_lists(inner, lambda state: state.spatial)
     if lists and one_at_a_time:
         lists = lists._replace(places=2)  # of pairs; those of the inner network are still bounded
-    reached = lambda state: state.reached  # noqa: E731
-    return Network(num_clients, frozenset(gives), init, step, places, reached, own, lists=lists)
+    return Network(
+        num_clients=num_clients,
+        gives=frozenset(gives),
+        init=init,
+        step=step,
+        places=lambda state: inner.places(state.spatial),
+        reached=lambda state: state.reached,
+        metrics=own,
+        lists=lists,
+    )

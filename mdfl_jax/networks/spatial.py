@@ -24,7 +24,8 @@ from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.worlds import make_world, world_of
 from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Lists, Network, Places
+from mdfl_jax.senders import Lists
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 
@@ -150,10 +151,8 @@ def spatial(
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
         """Add the rule's numbers and the trace to the world; these are not carried from round to round."""
-        if kind == "contacts":
-            return world
-        numbers = (params.rules or own)[k].typed()
-        return world._replace(numbers=numbers, **({"trace": params.trace} if kind == "plane" else {}))
+        trace = {"trace": params.trace} if kind == "plane" else {}
+        return world if kind == "contacts" else world._replace(numbers=(params.rules or own)[k].typed(), **trace)
 
     def there(rule: Mobility, world: Any, state: Any) -> jax.Array:
         if rule.presence is None:
@@ -167,12 +166,11 @@ def spatial(
         worlds = [seen(params, start, k) for k in range(len(rules))]
         states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
         each = list(zip(rules, worlds, states))
-        position = jnp.stack([rule.position(world, state) for rule, world, state in each])[params.mobility]
-        paths = [rule.path(world, state) for rule, world, state in each if rule.path]
+        position = jnp.stack([rule.position(*one) for rule, *one in each])[params.mobility]
+        paths = [rule.path(*one) for rule, *one in each if rule.path]
         still = padded(straight(position, position), max([2, *(path.times.shape[1] for path in paths)]))
         zero = jnp.zeros(num_clients)
         mobile = jnp.stack([rule.is_mobile(world) if rule.is_mobile else world.is_mobile for rule, world, _ in each])
-        present = [there(rule, world, state) for rule, world, state in each]
         return SpatialState(
             world=start,
             rules=states,
@@ -182,7 +180,7 @@ def spatial(
             ),
             speed=zero,
             path=still if sweeps else None,
-            there=jnp.stack(present)[params.mobility] if some_absent else None,
+            there=jnp.stack([there(*one) for one in each])[params.mobility] if some_absent else None,
             filtered=link_filter.init(params.link_filter, key, clients, num_places) if link_filter else None,
             needed=jnp.int32(1) if max_neighbours else None,
         )
@@ -229,12 +227,12 @@ def spatial(
             adjacency = surviving(stream_at(key, "link", round_index), in_range, fails, senders)
         # A contact list may hold one direction only.
         contact = in_range | senders.opposite(in_range) if kind == "contacts" else in_range
-        weights = (params.mixing or MIXINGS.numbers(mixing)()).typed()
-        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, weights, senders)
+        numbers = (params.mixing or MIXINGS.numbers(mixing)()).typed()
+        inputs = MixingInputs(adjacency, contact, clients.num_samples, state.speed, state.radius, numbers, senders)
+        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
         moved = move(params, stream_at(key, "mobility", round_index), state)._replace(filtered=filtered)
         if senders.most is not None and state.needed is not None:
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
-        mix = contract.arrays(weigh, weigh(inputs), adjacency.shape, float)
         return moved, Links(adjacency, mix, senders=senders)
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.

@@ -12,11 +12,13 @@ FACTORY = "a factory: its parts share what it has made ready, and each of them i
 LONGER = {
     "mdfl_jax/algorithms/fedmobile.py": "one algorithm and its variants, which share the round",
     "mdfl_jax/exchange/compressors.py": "a compressor is a few lines, and they are compared with one another",
+    "mdfl_jax/networks/mixing.py": "a rule is a few lines, and they are compared with one another",
     "mdfl_jax/mobility/plane.py": "one loop over the events of a round, and what it needs",
     "mdfl_jax/algorithms/fedmobile.py:_make": FACTORY,
     "mdfl_jax/algorithms/pame.py:pame": FACTORY,
     "mdfl_jax/mobility/plane.py:travel": "one loop over the events of a round",
     "mdfl_jax/montecarlo.py:monte_carlo": FACTORY,
+    "mdfl_jax/networks/roadside.py:roadside": FACTORY,
     "mdfl_jax/networks/spatial.py:spatial": FACTORY,
     "mdfl_jax/tasks/regression.py:regression": FACTORY,
 }

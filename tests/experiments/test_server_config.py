@@ -5,7 +5,7 @@ import pytest
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.build.network import read_meetings
+from mdfl_jax.experiments.build.server import read_meetings
 from mdfl_jax.experiments.build.simulation import hparams_of
 from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.experiments.run.plan import plan

@@ -137,6 +137,11 @@ def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     return from_values(registry.numbers(member), values)
 
 
+def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
+    """Returns the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
+    return numbers_in(experiment, registry, member).traced() if member in registry else None
+
+
 def task_of(experiment: Experiment) -> TaskKind:
     """Returns the task that a configuration names."""
     return TASKS[task_named(experiment.data.name)]
