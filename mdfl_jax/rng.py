@@ -6,7 +6,7 @@ initial model, and a resumed run draws the same numbers as an uninterrupted run.
 """
 
 import zlib
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +88,8 @@ def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: i
     Raises:
       ValueError: for a key of another implementation.
     """
-    if str(jax.random.key_impl(key)) != "threefry2x32" or not jax.config.read("jax_threefry_partitionable"):
+    config: Any = jax.config  # jax declares no types of its flags
+    if str(jax.random.key_impl(key)) != "threefry2x32" or not config.jax_threefry_partitionable:
         raise ValueError("draws for neighbour lists need jax's partitionable threefry keys")
     row, column = (jnp.asarray(x).astype(jnp.uint32) for x in jnp.broadcast_arrays(row, column))
     # row * num_columns + column in two words, from products of halves of 16 bits.

@@ -20,6 +20,7 @@ from mdfl_jax.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
 RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU
+PLACES = 8  # places of neighbour lists that are added in one pass over the sums
 DEFAULT_BOUND = 16  # senders of a receiver, the receiver itself included
 
 
@@ -107,7 +108,8 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
     """Compute the weighted sums of the senders' rows over neighbour lists: sum_k w[i, k] x[ids[i, k]].
 
     Some receivers are computed at a time on a CPU, so that their sums stay in the cache, and the loop over the places
-    ends at the last one that any of them uses.
+    ends at the last one that any of them uses. Several places are added at a time, in their order, so that the sums are
+    read and written once for all of these.
 
     Args:
       weights: [N, K], zero at unused places.
@@ -117,7 +119,10 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
     Returns:
       [N, ...] of at least single precision.
     """
-    num_clients, size = ids.shape
+    num_clients = ids.shape[0]
+    last = ((0, 0), (0, -(ids.shape[1] - 1) % PLACES))  # rows of whole passes: the last sender again, of weight zero
+    weights, ids = jnp.pad(weights, last), jnp.pad(ids, last, mode="edge")
+    size = ids.shape[1]
     of_leaf = lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32))  # noqa: E731
 
     def of_receivers(rows: tuple[jax.Array, jax.Array]) -> ClientParams:
@@ -127,10 +132,12 @@ def listed_sums(weights: jax.Array, ids: jax.Array, client_params: ClientParams)
         def term(k: jax.Array, x: jax.Array) -> jax.Array:
             return rows_like(weight[:, k].astype(jnp.promote_types(x.dtype, jnp.float32)), x) * of_leaf(x[sender[:, k]])
 
-        def with_place(k: jax.Array, so_far: ClientParams) -> ClientParams:
-            return jax.tree.map(lambda total, x: total + term(k, x), so_far, client_params)
+        def with_places(step: jax.Array, so_far: ClientParams) -> ClientParams:
+            places = [1 + step * PLACES + k for k in range(PLACES)]
+            return jax.tree.map(lambda total, x: sum((term(k, x) for k in places), total), so_far, client_params)
 
-        return jax.lax.fori_loop(1, used, with_place, jax.tree.map(partial(term, jnp.int32(0)), client_params))
+        start = jax.tree.map(partial(term, jnp.int32(0)), client_params)
+        return jax.lax.fori_loop(0, (used + PLACES - 2) // PLACES, with_places, start)
 
     if backend() != "cpu" or num_clients <= RECEIVERS:
         return of_receivers((weights, ids))
