@@ -22,8 +22,8 @@ class Setting(NamedTuple):
       steps: The number of local steps in a round.
       side: The images have side x side pixels.
       channels: The number of channels of the images.
-      model: 'cnn', 'gn_lenet' or 'resnet20'.
-      widths: The number of channels of each convolution, or of each stage of resnet20.
+      model: 'cnn', 'gn_lenet', 'resnet20' or 'mlp'.
+      widths: The number of channels of each convolution or of each stage of resnet20; the widths of the layers (mlp).
       kernel: The kernel size of the convolutions (cnn, gn_lenet).
       hidden: The width of the dense layer (cnn).
     """
@@ -45,6 +45,10 @@ def network(setting: Setting) -> Any:
 
     if setting.model == "resnet20":
         return resnet20(setting)
+    if setting.model == "mlp":
+        sizes = (setting.channels * setting.side**2, *setting.widths)
+        hidden = [part for n, m in itertools.pairwise(sizes) for part in (nn.Linear(n, m), nn.ReLU())]
+        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], 10))
     layers: list[Any] = []
     channels, side = setting.channels, setting.side
     for width in setting.widths:

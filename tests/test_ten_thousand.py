@@ -13,7 +13,11 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.costs import CostParams
+from mdfl_jax.costs.filters import link_filter
+from mdfl_jax.costs.work import Work
 from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
@@ -21,10 +25,12 @@ from mdfl_jax.networks.participation import ParticipationParams, partial_partici
 from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import build
+from mdfl_jax.traces.types import ContactTable
+from mdfl_jax.types import FIXED
 
 N = 10_000
-PAIRS = N * N // 4  # a model has 51 numbers, a list 32 places, and the grid 10,000 points
-PLANE = SpatialParams(N // 2, radius=150.0, motion=Motion(1e4, 1e4, 10.0), link_failure=0.1)
+PAIRS = N * N // 30  # a model has 51 numbers, a list 32 places, and the grid 10,000 points; bits of pairs are N N / 32
+PLANE = SpatialParams(N // 2, radius=150.0, motion=Motion(1e4, 1e4, 10.0), link_failure=0.1, link_filter=CostParams())
 GRID = SpatialParams(N // 4, radius=1.5, max_step=5.0)
 UNITS = RoadsideParams(PLANE, np.array([[300.0, 300.0]], np.float32), 200.0)
 
@@ -33,17 +39,41 @@ def plane(**options):
     return spatial(N, mobility=("random_waypoint",), contact="swept", max_neighbours=31, **options)
 
 
+def world_for(algorithm):
+    """A network that gives what an algorithm needs, and its numbers."""
+    needs = ALGORITHMS[algorithm](Settings()).needs
+    if "at_server" in needs:
+        return roadside(plane(), 4, one_at_a_time=False), UNITS
+    return (fixed_graph(N, "ring", lists=True), GraphParams()) if FIXED in needs else (plane(), PLANE)
+
+
+def listed(at_most=20_000):
+    """The numbers of a contact list of three rounds."""
+    edges = np.random.default_rng(0).integers(0, N, (3 * at_most, 2)).astype(np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    table = ContactTable(edges, np.array([0, at_most, at_most, len(edges)]), N)
+    return SpatialParams(trace=contact_list(table), link_failure=0.1)
+
+
 STUDIES = {
     "dpsgd in the plane, links fail": ("dpsgd", plane(links_fail=True), PLANE),
     "dpsgd by dam and dcm": ("dpsgd", spatial(N, 100, ("dam", "dcm"), max_neighbours=31), GRID),
-    "pame": ("pame", plane(), PLANE),
-    "epidemic": ("epidemic", plane(mixing="speed_aware_auto"), PLANE),
-    "epidemic_oracle": ("epidemic_oracle", plane(), PLANE),
-    "choco on a ring": ("choco", fixed_graph(N, "ring", lists=True), GraphParams()),
+    "dpsgd by dam_met and dcm_met": ("dpsgd", spatial(N, 100, ("dam_met", "dcm_met"), max_neighbours=31), GRID),
+    "dpsgd over a contact list": ("dpsgd", spatial(N, mobility=("contacts",), max_neighbours=31), listed()),
+    "dpsgd, messages go on": ("dpsgd", plane(link_filter=link_filter(Work(), "resume", True)), PLANE),
+    "dpsgd by speeds": ("dpsgd", plane(mixing="speed_aware_auto"), PLANE),
+    "dpsgd on a torus": ("dpsgd", fixed_graph(N, "torus", lists=True), GraphParams()),
+    "dpsgd on the exponential graph": ("dpsgd", fixed_graph(N, "exponential", lists=True), GraphParams()),
     "sgp of one peer": ("sgp", fixed_graph(N, "one_peer_exponential", lists=True), GraphParams()),
     "partial participation": ("nids", partial_participation(plane()), ParticipationParams(PLANE, 0.5, 2)),
-    "fedmobile at units": ("fedmobile", roadside(plane(), 4), UNITS),
+    "picks that stay": (
+        "d2",
+        partial_participation(fixed_graph(N, "ring", lists=True), stay=True),
+        ParticipationParams(GraphParams(), 0.5, 2),
+    ),
+    "fedmobile at units, in pairs": ("fedmobile", roadside(plane(), 4), UNITS),
     "fedmobile in pairs": ("fedmobile", meetings(N, lists=True), MeetingsParams()),
+    **{name: (name, *world_for(name)) for name in ALGORITHMS},
 }
 
 
@@ -55,7 +85,7 @@ def study(name):
     return simulation, Hparams(toy_hparams().task, params, resolved(algorithm, "", {}).typed())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", [*STUDIES])
 def test_no_array_of_all_pairs_is_computed(name):
     simulation, numbers = study(name)

@@ -67,6 +67,18 @@ def test_folded_keys_are_those_of_the_oracle():
     assert tuple(map(int, jax.random.key_data(found))) == expected
 
 
+@pytest.mark.parametrize("columns", [3, 10_000, 65_536, 100_003, 2**31])
+def test_one_element_of_a_large_array_is_that_of_its_index(columns):
+    """The index of an element of 100,000 x 100,000 needs more than 32 bits."""
+    key, full = jax.random.key(7), 2**32 // columns  # the row in which the first 32 bits are full
+    places = sorted({0, 1, columns // 2, columns - 2, columns - 1, min(full, columns - 1)})
+    words = tuple(map(int, jax.random.key_data(key)))
+    row, column = (np.array(x, np.uint32) for x in zip(*((i, j) for i in places for j in places)))
+    high, low = jax.jit(rng.pair_words, static_argnums=3)(key, row, column, columns)
+    wanted = [oracle(words, divmod(int(i) * columns + int(j), 2**32)) for i, j in zip(row, column)]
+    assert [(int(a), int(b)) for a, b in zip(high, low)] == wanted
+
+
 def test_a_draw_compiles_to_one_function_without_a_loop():
     if jax.default_backend() != "cpu":
         pytest.skip("other devices keep JAX's own form")

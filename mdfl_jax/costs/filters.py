@@ -10,7 +10,7 @@ from mdfl_jax.costs.numbers import MARGIN, CostParams, computing_seconds, sendin
 from mdfl_jax.costs.work import Work
 from mdfl_jax.networks.link_filter import LinkFilter, Seconds
 from mdfl_jax.registry import Registry
-from mdfl_jax.senders import Senders, carried
+from mdfl_jax.senders import Senders, carried, no_senders
 from mdfl_jax.types import Clients
 
 IGNORE = "ignore"  # the value of cost.short_contact with which every contact carries messages, whatever it lasts
@@ -20,7 +20,7 @@ class ShortContact(NamedTuple):
     """A rule that says which contacts carry the messages of a round, from their durations.
 
     Attributes:
-      init: (N, K) -> the state before the first round.
+      init: (N, K) -> the state before the first round; K is 0 if links are matrices.
       step: (need [] seconds, state, contact [N, K] bool, seconds [N, K], senders) -> (carries [N, K] bool, state).
         ``need`` is what the messages of one link take, and ``seconds`` is the duration of each contact in the round.
         ``senders`` tells the clients for which the K places stand.
@@ -53,8 +53,8 @@ class Lasted(NamedTuple):
 
 
 def _nothing_sent(num_clients: int, places: int) -> Lasted:
-    me = jnp.broadcast_to(jnp.arange(num_clients, dtype=jnp.int32)[:, None], (num_clients, places))
-    return Lasted(jnp.zeros((num_clients, places), jnp.float32), None if places == num_clients else me)
+    ids = no_senders(num_clients, places).ids if places else None
+    return Lasted(jnp.zeros((num_clients, places or num_clients), jnp.float32), ids)
 
 
 def _resume(

@@ -86,7 +86,7 @@ def lambda_2(mix: jax.Array, senders: Senders, steps: int = STEPS) -> jax.Array:
         fresh = jax.random.normal(jax.random.fold_in(key, k), block.shape, block.dtype)
         block = _orthonormal(block, basis, fresh)
         after = product(block)
-        place = lambda whole, x: jax.lax.dynamic_update_slice(whole, x, (jnp.int32(0), 2 * k))  # noqa: E731
+        place = lambda whole, x: jax.lax.dynamic_update_slice_in_dim(whole, x, 2 * k, axis=1)  # noqa: E731
         return place(basis, block), place(products, after), after
 
     key, none = jax.random.key(0), jnp.zeros((num_clients, 2 * steps), mix.dtype)

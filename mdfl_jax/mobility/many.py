@@ -40,10 +40,8 @@ def in_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) ->
     [1, 2, 3, 4, 5]
     """
     count = jax.tree.leaves(rows)[0].shape[0]
-    if size == 1:
-        return jax.lax.map(
-            lambda row: function(*row), rows
-        )  # not mapped together: a ``cond`` skips what it need not do
+    if size == 1:  # Rows are not mapped together, so that a ``cond`` skips what it need not do.
+        return jax.lax.map(lambda row: function(*row), rows)
     size = min(size, count)
     chunks = -(-count // size)
     index = jnp.minimum(jnp.arange(chunks * size), count - 1)  # the last chunk is filled with copies of the last row

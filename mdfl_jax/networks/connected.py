@@ -73,22 +73,24 @@ def until_connected(
     otherwise: Callable[[jax.Array], jax.Array] = joined,
     allow_disconnected: jax.Array | bool = False,
     like: jax.Array | None = None,
+    reach: Callable[[jax.Array], jax.Array] = reachable,
 ) -> jax.Array:
     """Draw a graph until it is connected, at most `TRIES` times.
 
     Args:
-      draw: (key) -> adjacency [N, N] bool.
+      draw: (key) -> adjacency [N, N] bool, or what ``reach`` takes.
       key: typed key. The index of each try is folded into it.
       otherwise: (adjacency) -> adjacency. It is applied to the last draw if no draw was connected.
       allow_disconnected: if true, the first draw is returned as it is.
       like: [N, N] bool. If it is given, a draw need not be connected; it must only reach the same pairs of clients as
         this graph.
+      reach: (adjacency) -> an array that is equal for two graphs in which the same clients reach each other.
 
     Returns:
       adjacency: [N, N] bool.
     """
 
-    wanted = jnp.bool_(True) if like is None else reachable(like)
+    wanted = jnp.bool_(True) if like is None else reach(like)
 
     def again(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         tries, _, done = carry
@@ -97,7 +99,7 @@ def until_connected(
     def attempt(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         tries, _, _ = carry
         adjacency = draw(jax.random.fold_in(key, tries))
-        return tries + 1, adjacency, jnp.all(reachable(adjacency) == wanted) | jnp.asarray(allow_disconnected, bool)
+        return tries + 1, adjacency, jnp.all(reach(adjacency) == wanted) | jnp.asarray(allow_disconnected, bool)
 
     first = attempt((jnp.int32(0), jnp.zeros((0, 0), bool), jnp.bool_(False)))
     _, adjacency, done = jax.lax.while_loop(again, attempt, first)

@@ -61,7 +61,7 @@ def _init(graph: Graph, num_clients: int, link_filter: LinkFilter | None = None,
             drawn = _listed(graph, jnp.int32(0), num_clients, places) if graph.fixed else None
         else:
             drawn = graph.draw(params, stream(key, "placement"), num_clients)
-        filtered = link_filter.init(params.link_filter, key, clients, places or num_clients) if link_filter else None
+        filtered = link_filter.init(params.link_filter, key, clients, places) if link_filter else None
         return GraphState(drawn, Places(world.start, jnp.zeros(num_clients), world.is_mobile), filtered)
 
     return init

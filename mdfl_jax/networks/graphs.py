@@ -195,7 +195,7 @@ GRAPHS.register("barbell", doc="Two cliques of N / 2 (the second has one more wh
 # weights 1 / (tau + 1). These are doubly stochastic but not symmetric.
 GRAPHS.register(
     "exponential", doc="i hears i - 2^k mod N, k < tau = ceil(log2 N) (Ying et al., NeurIPS 2021, static exponential)."
-)(Graph(_exponential, directed=True, regular=True, heard=lambda _, n: back_by(n, 2 ** jnp.arange(num_hops(n)))))
+)(Graph(_exponential, directed=True, regular=True, heard=lambda _, n: back_by(n, 2 ** jnp.arange(max(num_hops(n), 1)))))
 
 GRAPHS.register("one_peer_exponential", doc="In round t only the hop 2^(t mod tau) (Ying et al., 2021).")(
     Graph(lambda params, key, n: None, _one_peer, directed=True, fixed=False, regular=True, heard=_heard_from_one_peer)

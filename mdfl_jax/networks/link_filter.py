@@ -21,7 +21,8 @@ class LinkFilter(NamedTuple):
     or none, so that it keeps the promise `mdfl_jax.types.SYMMETRIC` of a network.
 
     Attributes:
-      init: (numbers, key, clients, K) -> the state before the first round. ``key`` is the key of the seed.
+      init: (numbers, key, clients, K) -> the state before the first round. ``key`` is the key of the seed; K is 0 if
+        links are matrices.
       step: (numbers, state, contact [N, K] bool, seconds, senders) -> (the contacts that are left [N, K], state).
         ``senders`` tells the clients for which the K places stand (`mdfl_jax.senders`), which may be other ones in each
         round. ``seconds`` is a function () -> [N, K] float32, the seconds of contact in the round; it is None in

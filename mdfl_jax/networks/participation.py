@@ -4,6 +4,7 @@ This is PaME's setting (V-D), for algorithms that do not pick neighbours themsel
 """
 
 import zlib
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,11 +13,12 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.metrics.registry import of_inner, of_inner_lists
-from mdfl_jax.networks.connected import until_connected
+from mdfl_jax.metrics.spectrum import components
+from mdfl_jax.networks.connected import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.types import FIXED, Clients, Links, Network
+from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network
 
 # This number is folded into the key, since the inner network draws from the same streams.
 OWN = zlib.crc32(b"participation") & 0x7FFFFFFF
@@ -41,7 +43,7 @@ class ParticipationState(NamedTuple):
 
     Attributes:
       inner: the state of the inner network.
-      links: [N, N] bool, the picked links if they are drawn once for a seed; None if they are drawn in every round.
+      links: [N, K] bool, the picked links if they are drawn once for a seed; None if they are drawn in every round.
     """
 
     inner: Any
@@ -67,6 +69,14 @@ def pick_links(
     return (picked | senders.opposite(picked)) & adjacency
 
 
+def _picks_that_stay(key: jax.Array, links: Links, rate: jax.Array | float) -> jax.Array:
+    """Draw links as `pick_links` until they connect the same clients as all links do; if no draw does, keep all."""
+    whole, senders = links.adjacency, links.senders
+    draw = lambda k: pick_links(k, whole, rate, senders)  # noqa: E731
+    reach = reachable if senders.ids is None else partial(components, senders=senders)
+    return until_connected(draw, key, lambda _: whole, like=whole, reach=reach)
+
+
 def partial_participation(network: Network, stay: bool = False) -> Network:
     """Make a network that uses a part of another network's links, as PaME V-D does for all algorithms it compares with.
 
@@ -86,21 +96,23 @@ def partial_participation(network: Network, stay: bool = False) -> Network:
       links in every round in which there are any.
 
     Raises:
-      UserError: for ``stay`` over links that change, or for a network with a server, whose pairs are already drawn.
+      UserError: for ``stay`` over links that change, or over neighbour lists whose mixing matrix is not symmetric; or
+        for a network with a server, whose pairs are already drawn.
     """
     if "at_server" in network.gives:
         raise UserError("algorithm.participation and the periods must be 1 on a network with a server")
     if stay and FIXED not in network.gives:
         raise UserError("picks can stay only over the same links in every round, which this network does not give")
+    if stay and network.lists and SYMMETRIC not in network.gives:  # components know no directions
+        raise UserError("picks can stay over neighbour lists only with symmetric mixing weights")
 
     def init(params: ParticipationParams, key: jax.Array, clients: Clients) -> ParticipationState:
         inner = network.init(params.inner, key, clients)
         if not stay:
             return ParticipationState(inner, None)
-        whole = network.step(params.inner, key, jnp.int32(0), inner, clients)[1].adjacency
-        draw = lambda k: pick_links(k, whole, params.participation)  # noqa: E731
+        links = network.step(params.inner, key, jnp.int32(0), inner, clients)[1]
         own = jax.random.fold_in(stream(key, "placement"), OWN)
-        return ParticipationState(inner, until_connected(draw, own, lambda _: whole, like=whole))
+        return ParticipationState(inner, _picks_that_stay(own, links, params.participation))
 
     def step(
         params: ParticipationParams, key: jax.Array, round_index: jax.Array, state: ParticipationState, clients: Clients

@@ -81,14 +81,12 @@ def pair_links(
     client = jnp.arange(partner.shape[0], dtype=jnp.int32)
     if lists:
         paired = partner != client
-        of_own = jnp.stack([jnp.zeros_like(paired), paired], axis=1)
-        weights = 0.5 * of_own + jnp.stack([jnp.where(paired, 0.5, 1.0), jnp.zeros(paired.shape)], axis=1)
-        ids, place = (
-            jnp.stack([client, partner], axis=1),
-            jnp.broadcast_to(jnp.arange(2, dtype=jnp.int32), of_own.shape),
-        )
-        senders = Senders(ids, place, jnp.int32(2))
-        return Links(of_own, weights, at_server, last, following, partner, senders=senders)
+        adjacency = jnp.stack([jnp.zeros_like(paired), paired], axis=1)
+        weights = jnp.stack([jnp.where(paired, 0.5, 1.0), jnp.where(paired, 0.5, 0.0)], axis=1)
+        # The mate of a client is at place 1, and there the client is its mate's own one.
+        place = jnp.broadcast_to(jnp.arange(2, dtype=jnp.int32), adjacency.shape)
+        senders = Senders(jnp.stack([client, partner], axis=1), place, jnp.int32(2))
+        return Links(adjacency, weights, at_server, last, following, partner, senders=senders)
     mate = partner[:, None] == client
     alone = client[:, None] == client
     return Links(mate & ~alone, 0.5 * mate + 0.5 * alone, at_server, last, following, partner)

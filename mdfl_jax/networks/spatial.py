@@ -147,7 +147,7 @@ def spatial(
 
     if link_filter and link_filter.needs_seconds and kind == "contacts":
         raise UserError("a contact list does not say how long contacts last within a round")
-    own, num_places = rule_numbers(mobility), max_neighbours + 1 if max_neighbours else num_clients
+    own, num_places = rule_numbers(mobility), max_neighbours + 1 if max_neighbours else 0
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
         """Add the rule's numbers and the trace to the world; these are not carried from round to round."""

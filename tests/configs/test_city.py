@@ -73,7 +73,7 @@ def test_the_units_stand_where_vehicles_wait():
     [
         ("city", {"data__name": "digits", "eval_samples": 0}, "city.fcd.xml.gz': there is no such file; python"),
         ("small", {"rounds": 70}, "lasts 360 s: 60 rounds of motion.dt 6, and rounds is 70"),
-        ("small", {"trace__gaps": "hold", "network__num_clients": 121}, "fewer than network.num_clients, which is 121"),
+        ("small", {"network__num_clients": 121}, "network.num_clients is 121; "),
     ],
 )
 def test_mistakes_are_one_line(argument, changes, said, tmp_path, monkeypatch):

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.exchange import gossip
-from mdfl_jax.exchange.gossip import DEFAULT_BOUND, DENSE_UP_TO, mix, mix_dense, mix_listed, neighbour_list
+from mdfl_jax.exchange.gossip import (
+    DEFAULT_BOUND,
+    DENSE_UP_TO,
+    listed_sums,
+    mix,
+    mix_dense,
+    mix_listed,
+    neighbour_list,
+)
 from mdfl_jax.networks.mixing import fedavg, metropolis_hastings
 
 CASES = settings(deadline=None, max_examples=60, derandomize=True)
@@ -124,6 +132,21 @@ def test_default_equals_the_dense_product_for_many_clients(degree):
     weights = metropolis_hastings(circulant(DENSE_UP_TO + 5, degree))
     params = models(DENSE_UP_TO + 5)
     assert_equal(MIX(weights, params, 0), DENSE(weights, params))
+
+
+@pytest.mark.parametrize("clients", [5, 20])
+@pytest.mark.parametrize("places", [1, 2, 9, 10, 17])
+def test_sums_over_lists_are_those_of_a_matrix(clients, places):
+    """Of receivers that use all places, some and none, in passes that are full, begun and empty."""
+    rng = np.random.default_rng(places)
+    ids = rng.integers(0, clients, (clients, places)).astype(np.int32)
+    used = np.arange(places) < (np.arange(clients) * 3 % (places + 1))[:, None]
+    weights = np.where(used, rng.random((clients, places)), 0).astype(np.float32)
+    whole = np.zeros((clients, clients))
+    np.add.at(whole, (np.arange(clients)[:, None], ids), weights)
+    params = models(clients)
+    found = jax.jit(listed_sums)(weights, ids, params)
+    assert_equal(found, jax.tree.map(lambda x: np.tensordot(whole, np.asarray(x, float), 1), params))
 
 
 def test_lists_alone_drop_what_lies_beyond_them():

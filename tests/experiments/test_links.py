@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError, run
-from mdfl_jax.experiments.build.links import check_lists, rounded, wants_lists
+from mdfl_jax.experiments.build.links import check_lists, links_note, rounded, wants_lists
 from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.experiments.run.continued import _is_independent
 from mdfl_jax.experiments.run.study import make_study
 
 
@@ -29,10 +30,12 @@ def test_lists_have_the_length_that_the_movement_needs(tiny):
     np.testing.assert_allclose(dense["loss"], listed["loss"], rtol=1e-5)
 
 
-def test_lists_that_are_too_short_end_the_study_with_the_number_that_is_needed(tiny):
-    config = lists_of(tiny(**{"network.radius": 4.0}), max_neighbours=1)
-    with pytest.raises(UserError, match=r"engine.max_neighbours is 1; a client has \d neighbours, so \d are needed"):
-        run(config)
+def test_lists_that_are_too_short_are_refused_with_the_number_that_is_needed(tiny):
+    config = lists_of(tiny(sweep="", baseline="", **{"network.radius": 4.0}), max_neighbours=1)
+    with pytest.raises(UserError, match=r"^engine.max_neighbours is 1; a client has \d neighbours") as error:
+        make_study(config)
+    config.engine.max_neighbours = int(str(error.value).split()[-3])
+    assert make_study(config).groups[0].simulation.list_bound == config.engine.max_neighbours + 1
 
 
 def test_a_bound_that_is_reached_is_enough():
@@ -67,3 +70,37 @@ def test_rounded_lengths_are_never_shorter_and_few():
     lengths = [rounded(n) for n in range(1, 300)]
     assert all(length >= n for n, length in enumerate(lengths, 1))
     assert sorted({length + 1 for length in lengths}) == [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
+
+
+def test_a_list_is_never_longer_than_all_clients(tiny):
+    config = lists_of(tiny(sweep="", baseline="", **{"network.num_clients": 6}), max_neighbours=100)
+    assert make_study(config).groups[0].simulation.list_bound == 6
+
+
+def test_a_length_without_lists_is_refused_or_told(tiny):
+    given = {"sweep": "", "baseline": "", "engine.max_neighbours": 5}
+    with pytest.raises(UserError, match=r"^engine\.max_neighbours is 5; it must be 0 with engine\.links=dense$"):
+        resolve(tiny(**given, **{"engine.links": "dense"}))
+    few = resolve(tiny(**given, **{"network.num_clients": 20}))
+    assert links_note(few) == [
+        "engine.max_neighbours is 5 and has no effect: engine.links=auto uses matrices for these 20 clients"
+    ]
+    ring = resolve(tiny(**given, **{"network.num_clients": 1000, "network.graph": "ring"}))
+    assert links_note(ring) == ["engine.max_neighbours is 5 and has no effect: the neighbours in ring are known"]
+    assert not links_note(resolve(tiny(**given, **{"network.num_clients": 1000})))
+    assert not links_note(resolve(tiny(sweep="", baseline="")))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [{"engine.max_neighbours": 5}, {"network.graph": "ring"}])
+def test_rounds_can_be_added_to_studies_with_lists(tiny, changes):
+    study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4, **changes)))
+    assert _is_independent(study, study.groups[0], 2)
+
+
+@pytest.mark.long
+def test_rounds_that_need_longer_lists_cannot_be_added(tiny, monkeypatch):
+    study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4), max_neighbours=4))
+    shorter = study.groups[0].simulation.list_bound - 2  # neighbours; as if the first rounds had shorter lists
+    monkeypatch.setattr("mdfl_jax.experiments.run.continued.with_links", lambda make, *_: make(max_neighbours=shorter))
+    assert not _is_independent(study, study.groups[0], 2)

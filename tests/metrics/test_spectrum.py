@@ -14,6 +14,7 @@ from mdfl_jax.senders import as_matrix, no_senders
 N = 400
 FIND = jax.jit(lambda place, radius: listed_contacts(place, None, jnp.full(N, radius), False, 60))
 SECOND = jax.jit(spectrum.lambda_2)
+COMPONENTS = jax.jit(spectrum.components)
 
 
 def crowd(radius, seed=0):
@@ -38,16 +39,28 @@ def test_lambda_2_is_the_second_largest_eigenvalue(radius, weigh):
         assert (wanted > 1 - 1e-9) == (radius == 0.03)  # the sparse crowd falls apart
 
 
+@pytest.mark.long
+def test_in_double_precision():
+    with jax.enable_x64(True):
+        met = listed_contacts(jax.random.uniform(jax.random.key(0), (N, 2)), None, jnp.full(N, 0.12), False, 60)
+        mix = metropolis_hastings(met.heard, met.senders)
+        assert mix.dtype == jnp.float64
+        found = jax.jit(spectrum.lambda_2)(mix, met.senders)
+        assert float(found) == pytest.approx(second_by_numpy(mix, met.senders), rel=2e-5)
+
+
 def test_without_links_all_eigenvalues_are_one():
     senders = no_senders(N, 5)
     assert float(SECOND(senders.own(N).astype(jnp.float32), senders)) == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.parametrize("one_way", [False, True])
 @pytest.mark.parametrize("radius", [0.02, 0.05, 0.08])
-def test_components_are_those_of_scipy(radius):
+def test_components_are_those_of_scipy(radius, one_way):
     met = crowd(radius, seed=1)
-    label = np.asarray(jax.jit(spectrum.components)(met.heard, met.senders))
-    number, found = connected_components(np.asarray(as_matrix(met.heard, met.senders)), directed=False)
+    heard = met.heard & (met.senders.ids < jnp.arange(N)[:, None]) if one_way else met.heard
+    label = np.asarray(COMPONENTS(heard, met.senders))
+    number, found = connected_components(np.asarray(as_matrix(heard, met.senders)), directed=False)
     assert len(np.unique(label)) == number > 1 or radius == 0.08
     for component in range(number):
         members = np.flatnonzero(found == component)

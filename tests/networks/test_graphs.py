@@ -56,6 +56,12 @@ def test_plain_graphs_are_those_of_the_loops(name, n):
     links = links_of(fixed_graph(n, name), GraphParams(), 1)
     expected = oracle.links(n, name)
     np.testing.assert_array_equal(links.adjacency[0, 0], expected)
+    if GRAPHS[name].heard:
+        listed = np.eye(n, dtype=bool)
+        listed[np.arange(n)[:, None], GRAPHS[name].heard(jnp.int32(0), n)] = True
+        np.testing.assert_array_equal(listed, expected | np.eye(n, dtype=bool))
+        lists = fixed_graph(n, name, lists=True)
+        jax.eval_shape(lists.init, GraphParams(), jax.random.key(0), None)
     assert oracle.connected(expected)
     assert bool(is_connected(jnp.asarray(expected)))
     np.testing.assert_allclose(links.mix[0, 0].sum(0), 1, rtol=1e-6)  # doubly stochastic, all of them

@@ -156,6 +156,14 @@ def test_neighbour_lists_say_the_same(n, size):
     np.testing.assert_array_equal(matrix, dense)
 
 
+def test_neighbours_on_both_sides_of_a_chunk_are_found():
+    """Along a road, clients before and after the boundary of two chunks of the order are neighbours."""
+    position = np.random.default_rng(0).uniform(0, (3000, 5), (1100, 2)).astype(np.float32)
+    matrix, degree = as_matrix(JIT_LISTS[1](position, 20.0, 40), 1100)
+    assert degree.max() <= 40
+    np.testing.assert_array_equal(matrix, JIT_DISC(position, 20.0))
+
+
 def test_a_list_too_short_tells_the_true_degree():
     position = jnp.asarray(np.random.default_rng(0).uniform(0, 100, (60, 2)), jnp.float32)
     dense = np.asarray(disc(position, 40.0))

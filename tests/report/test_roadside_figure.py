@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from configs import city
 from mdfl_jax.experiments import default_config, make_study, run_study
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.panels.roadside import at_unit, roadside
+from mdfl_jax.report.panels.roadside import _meetings, at_unit, roadside
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.world import units_of
@@ -56,6 +57,22 @@ def test_a_study_with_units_has_the_figure_and_is_judged_by_the_global_model(tmp
         bits = history["0/direct_bits"] + history["0/relayed_bits"]
         np.testing.assert_array_equal(bits, history["0/bits_sent"])
         assert point["uploads"]["mean"] == history["0/uploads"][0, -1].mean() > 0
+
+
+@pytest.mark.long
+def test_an_absent_client_meets_nobody_in_the_figure(tmp_path):
+    """The position of an absent client is its first or last place in the trace, which may be at a unit."""
+    config = city.get_config("small_roadside")
+    config.rounds, config.eval_every, config.seeds, config.sweep, config.baseline = 6, 6, 1, "", ""
+    config.server.unit_range = 1e5  # all places
+    config.network.num_clients = config.network.num_mobile = 118  # also vehicles that come later
+    run_study(make_study(config), tmp_path / "run")
+    run = read_workdir(tmp_path / "run")
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        met, present = history["0/met_server"][0], history["0/present"][0]
+    np.testing.assert_array_equal(met, present)
+    assert not met.all()
+    np.testing.assert_array_equal(_meetings(run), met)
 
 
 @pytest.mark.long

@@ -28,6 +28,31 @@ def wants_lists(experiment: Experiment) -> bool:
     return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
 
 
+def check_links(experiment: Experiment) -> None:
+    """Checks that no length of neighbour lists is given where links are matrices.
+
+    Raises:
+      UserError: If it is.
+    """
+    engine = experiment.engine
+    if engine.max_neighbours and engine.links == "dense":
+        raise UserError(f"engine.max_neighbours is {engine.max_neighbours}; it must be 0 with engine.links=dense")
+
+
+def links_note(experiment: Experiment) -> list[str]:
+    """Returns a line if the length of neighbour lists is given to a point that does not use it."""
+    given, network = experiment.engine.max_neighbours, experiment.network
+    if not given:
+        return []
+    if not wants_lists(experiment):
+        why = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    elif network.graph or experiment.server.pattern not in ("", "roadside"):
+        why = f"the neighbours in {network.graph or experiment.server.pattern} are known"
+    else:
+        return []
+    return [f"engine.max_neighbours is {given} and has no effect: {why}"]
+
+
 def rounded(neighbours: int) -> int:
     """Rounds a number of neighbours up, with their client, to 2^k or 3 * 2^(k - 1) places, at least 8.
 
@@ -36,7 +61,7 @@ def rounded(neighbours: int) -> int:
     >>> [rounded(n) + 1 for n in (1, 7, 8, 12, 16, 30, 40)]
     [8, 8, 12, 16, 24, 32, 48]
     """
-    power = max((neighbours + 1 - 1).bit_length(), 3)
+    power = max(neighbours.bit_length(), 3)
     return (3 * 2 ** (power - 2) if 8 <= neighbours < 3 * 2 ** (power - 2) else 2**power) - 1
 
 
@@ -56,8 +81,8 @@ def with_links(
 ) -> Simulation:
     """Builds a simulation whose links have the form that the configuration wants.
 
-    Neighbour lists whose length is not given are made long enough for all rounds of all runs: the movement, which does
-    not depend on the models, is computed ahead, and the neighbours are counted.
+    The movement, which does not depend on the models, is computed ahead, and the neighbours in all rounds of all runs
+    are counted. Lists whose length is not given are made long enough for them.
 
     Args:
       make: (neighbours that a list can hold, or 0 for matrices) -> Simulation.
@@ -66,26 +91,26 @@ def with_links(
       seeds: The seeds of each point.
 
     Raises:
-      UserError: If lists are asked for and cannot be made.
+      UserError: If lists are asked for and cannot be made, or are given a length that is too short.
     """
-    engine = experiment.engine
+    engine, most = experiment.engine, experiment.network.num_clients - 1
     if not wants_lists(experiment):
         return make(0)
-    if engine.max_neighbours:
-        return make(engine.max_neighbours)
     counting = make(ONE)
     if counting.places_needed is None:
         return counting  # a graph, or pairs: the number of neighbours is known
     if not target.current().is_here:
-        return make(rounded(expected(experiment)))
+        return make(min(engine.max_neighbours or rounded(expected(experiment)), most))
     count: Any = jax.jit(counting.places_needed)
     with stages.stage("counting neighbours"):
         keys = [jax.random.key(np.uint32(seed)) for seed in seeds]
         needed = max(int(count(counting.data, numbers, key)) for numbers in hparams_of(counting) for key in keys)
-    bound = rounded(needed - 1)
+    if engine.max_neighbours:
+        check_lists(needed, engine.max_neighbours + 1)
+    bound = engine.max_neighbours or rounded(needed - 1)
     if engine.links == "auto" and 4 * bound > experiment.network.num_clients:
         return make(0)
-    return make(min(bound, experiment.network.num_clients - 1))
+    return make(min(bound, most))
 
 
 def check_lists(list_places: int, bound: int) -> None:

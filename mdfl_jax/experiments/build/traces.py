@@ -128,11 +128,10 @@ def _of_places(experiment: Experiment, trace: Trace) -> Tracks:
     config, network = experiment.trace, experiment.network
     if network.mobility == "contacts":
         _other(experiment, "places", "trace")
-    if network.num_clients > len(trace.ids) and config.gaps != "absent":
+    if network.num_clients > len(trace.ids):
         raise UserError(
-            f"{config.file!r} has {len(trace.ids)} vehicles, fewer than network.num_clients, which is "
-            f"{network.num_clients}; with "
-            "trace.gaps=absent those left over train and meet nobody"
+            f"network.num_clients is {network.num_clients}; {config.file!r} has {len(trace.ids)} vehicles, which is "
+            "the most"
         )
     first, last = float(trace.times[0]), float(trace.times[-1])
     rounds = _rounds(experiment, last - first, "s")

@@ -4,6 +4,7 @@ import math
 
 from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.links import check_links, links_note
 from mdfl_jax.experiments.build.pretrained import check_pretrained
 from mdfl_jax.experiments.build.traces import FOLLOWERS, check_trace
 from mdfl_jax.experiments.config.costs import check_cost
@@ -51,7 +52,7 @@ def notes(experiment: Experiment) -> list[str]:
         and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
     ):
         found.append(f"algorithm.statistics is local; {model.name} has no batch statistics")
-    return found
+    return found + links_note(experiment)
 
 
 def check_graph(experiment: Experiment) -> None:
@@ -182,6 +183,7 @@ def check_together(experiment: Experiment) -> None:
     check_algorithm(experiment)
     check_server(experiment)
     check_cost(experiment)
+    check_links(experiment)
     check_members(experiment)
     if experiment.rounds % experiment.eval_every:
         raise UserError(

@@ -116,7 +116,7 @@ class EngineConfig:
         names=("auto", "dense", "lists"),
     )
     max_neighbours: int = field(
-        0, "neighbours that a list can hold; 0: counted in the movement of all runs before they start", at_least=0
+        0, "neighbours that a list can hold; 0: as many as the movement of all runs needs", at_least=0
     )
     mixing_bound: int = field(0, "senders in a neighbour list; 0: by N; denser rounds use the product", at_least=0)
     client_devices: int = field(

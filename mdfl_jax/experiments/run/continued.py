@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.links import with_links
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
 from mdfl_jax.experiments.build.traces import TraceFiles
 from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints
@@ -19,6 +21,7 @@ from mdfl_jax.experiments.run.batch import batches_of
 from mdfl_jax.experiments.run.manifest import manifest_of
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.simulation import Simulation
+from mdfl_jax.types import Hparams
 from mdfl_jax.workdir_names import CHECKPOINTS
 
 
@@ -34,9 +37,14 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
     """Tells whether the programs and the numbers of a group are the same for a study of so many rounds."""
     members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
     tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
-    simulation = build_simulation(members[0], group.dataset, group.rules, group.simulation.mesh, tree)
+    make = partial(build_simulation, members[0], group.dataset, group.rules, group.simulation.mesh, tree)
+
+    def numbers_of(simulation: Simulation) -> list[Hparams]:
+        return [hparams_of(m, group.rules, files.params(m, group.rules), simulation.link_load) for m in members]
+
     try:
-        numbers = [hparams_of(m, group.rules, files.params(m, group.rules), simulation.link_load) for m in members]
+        simulation = with_links(make, members[0], numbers_of, study.seeds)  # lists of another length: another program
+        numbers = numbers_of(simulation)
     except UserError:
         return False
     for mine, other in zip(group.hparams, numbers):
@@ -70,7 +78,8 @@ def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> No
             raise UserError(
                 f"--workdir={workdir}: {words}, and rounds cannot be added, since the first ones of point "
                 f"{study.points[group.points[0]].id!r} depend on the number of rounds in all, as with a cosine step "
-                "size, with road-side units, with a trace or with eval_clients or eval_samples"
+                "size, with road-side units, with a trace, with eval_clients or eval_samples, or if neighbour lists "
+                "must be longer for the further rounds"
             )
 
 

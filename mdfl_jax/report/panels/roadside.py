@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
+from mdfl_jax.report.playback import first_history
 from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import first_seed, looks
@@ -48,7 +49,13 @@ def _path(run: Run) -> np.ndarray:
 
 @kept
 def _meetings(run: Run) -> np.ndarray:
-    """Tells in which slots each client of the first sweep point is in the range of a unit, [R, N] bool."""
+    """Tells in which slots each client of the first sweep point meets the server, [R, N] bool.
+
+    Where it was not recorded, it is in the slots in which the client is in the range of a unit.
+    """
+    recorded = first_history(run, 0, "met_server")  # an absent client meets nobody, wherever it is
+    if recorded is not None:
+        return recorded
     world = _world(run)
     assert world is not None
     return at_unit(_path(run)[:-1], world.units, world.unit_range)  # a slot's meetings are determined at its beginning
