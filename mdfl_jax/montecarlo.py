@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from mdfl_jax import sharding, target
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import Simulation
-from mdfl_jax.turns import Turns, turns_of
+from mdfl_jax.turns import RunsInTurns, turns_of
 from mdfl_jax.types import Hparams
 
 
@@ -59,7 +59,7 @@ class MonteCarlo(NamedTuple):
     init: Any
     advance: Any
     devices: list[jax.Device]
-    turns: Turns | None
+    turns: RunsInTurns | None
     data: Any
     num_evaluations: int
 

@@ -1,7 +1,7 @@
 """A traced function of the runs of a device, without what it does not need: the piece of a simulation that is compiled.
 
-The inputs that a piece does not read are none of its program, and inputs that it returns as they are do not pass through
-it. So a step that does not depend on the algorithm, such as an evaluation, is the same program for all algorithms.
+The inputs that a piece does not read are none of its program, and inputs that it returns as they are do not pass
+through it. So a step that does not depend on the algorithm, such as an evaluation, is one program for all algorithms.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The runs of a device, in the turns in which it computes them.
 
-A program of one turn is smaller than one that goes through all runs: it neither reads each of its inputs from an array of
-all runs nor writes its results to one, and the number of runs is not part of it.
+A program of one turn is smaller than one that goes through all runs: it neither reads each of its inputs from an array
+of all runs nor writes its results to one, and the number of runs is not part of it.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from mdfl_jax.steps import Steps
 
 
-class Turns(NamedTuple):
+class RunsInTurns(NamedTuple):
     """How the runs of D devices, R on each, are divided into T turns.
 
     A turn has leaves [D, ...] where a device computes one run after another, and [D, R / T, ...] where it maps several.
@@ -31,7 +31,7 @@ class Turns(NamedTuple):
     join: Callable[[list[Any]], Any]
 
 
-def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: int) -> Turns:
+def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: int) -> RunsInTurns:
     """Divides the runs of each device into turns.
 
     Args:
@@ -65,4 +65,4 @@ def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: 
         rounds=over_data(steps.rounds),
         evaluate=over_data(steps.evaluate),
     )
-    return Turns(of_turn, split, join)
+    return RunsInTurns(of_turn, split, join)

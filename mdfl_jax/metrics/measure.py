@@ -16,6 +16,7 @@ from mdfl_jax.metrics.round_records import Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, sampled_scores
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.parts import Carry, Parts
+from mdfl_jax.tasks.evaluation import MANY
 from mdfl_jax.types import ClientParams, Score
 
 
@@ -48,8 +49,9 @@ def scores(
       the judged model.
     """
     task, schedule = parts.task, parts.schedule
-    if task.in_turn and task.mesh is None and not (alike or schedule.global_only):
-        # The task evaluates models one after the other. So one compiled loop can evaluate all of them.
+    together = task.in_turn or task.num_clients < MANY
+    if together and task.mesh is None and not (alike or schedule.global_only):
+        # One compiled loop evaluates all models. So many that they are computed in groups are left as they are.
         both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
         return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both))
     of_one = task.evaluate(data, clients, one)

@@ -180,7 +180,8 @@ class Program:
         """Returns a new `Keeper` of the models of a batch."""
         config = self.experiment
         save = parse_save(config.save, config.rounds, config.eval_every)
-        return Keeper(save, config.judged, self.group.simulation, lambda carry: self._state(carry, num_runs, network=None))
+        to_host = lambda carry: self._state(carry, num_runs, network=None)  # noqa: E731
+        return Keeper(save, config.judged, self.group.simulation, to_host)
 
     def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
