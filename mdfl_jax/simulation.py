@@ -33,6 +33,7 @@ class Simulation(NamedTuple):
     Attributes:
       init: (data, hparams, key) -> (Carry, Metrics before the first round).
       advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
+      first: (data, hparams, key) -> Carry before the first round, without an evaluation; for plans, which read shapes.
       steps: ``init`` and ``advance`` in smaller functions.
       round: (data, hparams, key, Carry) -> Carry after one round, without metrics; for benchmarks and plans.
       data: the task's data, the first argument of ``init``, ``advance`` and ``round``.
@@ -57,6 +58,7 @@ class Simulation(NamedTuple):
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
     advance: Callable[[Any, Hparams, jax.Array, Carry], tuple[Carry, Metrics]]
+    first: Callable[[Any, Hparams, jax.Array], Carry]
     steps: Steps
     round: Callable[[Any, Hparams, jax.Array, Carry], Carry]
     data: Any
@@ -179,6 +181,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     return Simulation(
         init=partial(starting.init, parts),
         advance=partial(rounds.advance, parts),
+        first=lambda data, hparams, key: starting.first(parts, data, hparams, key)[0],
         steps=steps_of(parts),
         round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(metrics, network))[0],
         data=task.data,

@@ -77,11 +77,16 @@ def begin(parts: Parts, hparams: Hparams, model: Params, network: Any) -> tuple[
     return carry, no_sums(parts.metrics, parts.network), by_round
 
 
-def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
-    """Returns the state before the first round and its evaluation: all steps."""
+def first(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, round_records.Rows]:
+    """Returns the whole state before the first round, and what its evaluation reads of rounds: the first three steps."""
     clients, model = draw(parts, data, hparams, key)
     carry, sums, rows = begin(parts, hparams, model, world(parts, hparams, key, clients))
-    carry = settle(parts, carry._replace(clients=clients))
+    return settle(parts, carry._replace(clients=clients)), sums, rows
+
+
+def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
+    """Returns the state before the first round and its evaluation: all steps."""
+    carry, sums, rows = first(parts, data, hparams, key)
     alike = hparams.start is None or jax.tree.leaves(hparams.start)[0].shape[0] == 1
     return carry, measure(parts, data, key, carry, sums, rows, start=True, alike=alike)
 
