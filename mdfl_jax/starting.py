@@ -78,7 +78,7 @@ def begin(parts: Parts, hparams: Hparams, model: Params, network: Any) -> tuple[
 
 
 def first(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, round_records.Rows]:
-    """Returns the whole state before the first round, and what its evaluation reads of rounds: the first three steps."""
+    """Returns the whole state before the first round, and what its evaluation reads: the first three steps."""
     clients, model = draw(parts, data, hparams, key)
     carry, sums, rows = begin(parts, hparams, model, world(parts, hparams, key, clients))
     return settle(parts, carry._replace(clients=clients)), sums, rows
