@@ -45,7 +45,7 @@ class MonteCarlo(NamedTuple):
       advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. ``init`` and ``advance`` both
         have a method ``lower`` for compilation ahead of time.
       devices: the D devices.
-      turns: the runs of a device in the turns in which it computes them; None over a mesh.
+      turns: the runs of a device in the turns in which it computes them; None over a mesh and on accelerators.
       data: the simulation's data, with one copy for each device: leaves [D, ...]; over a mesh there is no axis D.
       num_evaluations: the number of calls of ``advance`` in a whole run.
 
@@ -158,7 +158,7 @@ def monte_carlo(
         state=state,
         **parts,
         devices=devices,
-        turns=None if mesh else turns_of(simulation.steps, devices, per_device, at_once),
+        turns=None if mesh or aim.backend != "cpu" else turns_of(simulation.steps, devices, per_device, at_once),
         num_evaluations=simulation.num_evaluations,
     )
 

@@ -13,8 +13,6 @@ import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mdfl_jax import target
-
 
 class Piece:
     """A traced function.
@@ -83,9 +81,7 @@ class Piece:
         """Calls the compiled program with the whole arguments, and returns the whole result."""
         leaves = jax.tree.leaves(args)
         inputs = [leaves[i] for i in self.used]
-        if target.backend() == "cpu":
-            # A program that waits for another one may take the thread on which that one would run (jax 0.10.2).
-            jax.block_until_ready(inputs)
+        jax.block_until_ready(inputs)  # on a CPU, launching the program would wait for them too (jax 0.10.2)
         computed = iter(program(*inputs))
         found = [next(computed) if i is None else leaves[i] for i in self.passed]
         return jax.tree.unflatten(self.out_tree, found)

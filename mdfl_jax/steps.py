@@ -32,7 +32,7 @@ class Ran(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The steps of a run as pure functions, without a mesh of devices.
+    """The steps of a run as pure functions, without a mesh of devices (`mdfl_jax.turns`).
 
     Attributes:
       draw: (data, hparams, key) -> (the clients' data, one model).

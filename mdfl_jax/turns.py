@@ -16,7 +16,7 @@ from mdfl_jax.steps import Steps
 
 
 class RunsInTurns(NamedTuple):
-    """How the runs of D devices, R on each, are divided into T turns.
+    """How the runs of D host devices, R on each, are divided into T turns.
 
     A turn has leaves [D, ...] where a device computes one run after another, and [D, R / T, ...] where it maps several.
 

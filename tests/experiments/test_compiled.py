@@ -120,6 +120,22 @@ def test_steps_and_turns_give_the_bits_of_whole_programs(program, at_once):
     assert all(x.tobytes() == y.tobytes() for x, y in pairs)
 
 
+@pytest.mark.long
+def test_two_whole_programs_serve_where_there_are_no_turns(program):
+    found = []
+    for turns in (True, False):
+        made = program(sweep="", seeds=16)
+        if not turns:  # as on accelerators
+            made.monte_carlo = made.monte_carlo._replace(turns=None)
+        (runs, _), (carry, first, facts, _) = started(made, 16)
+        assert len(runs) == (2 if turns else 1)
+        carry, metrics = made.advance(runs, carry, 16)
+        found.append((first, metrics, facts, made.kept(carry, 16)))
+    for one, other in zip(found[0][:2], found[1][:2], strict=True):
+        compare(one, other, one.declared)
+    jax.tree.map(np.testing.assert_array_equal, found[0][2:], found[1][2:])
+
+
 def compare(found, expected, declared):
     """Checks that counts and accuracies are equal, and other metrics up to their last bits."""
     for one in declared:

@@ -56,7 +56,7 @@ class Compiler:
         """
         options = target.compiler_options(simulation.alone)
         if mc.turns is None:
-            return _over_a_mesh(simulation, mc, runs, first, options)
+            return _in_two(simulation, mc, runs, first, options)
         needed: list[Future[Any]] = []
         with ThreadPoolExecutor(len(mc.turns.steps)) as pool:
             programs = _in_steps(mc, mc.turns.steps, runs, first, partial(self._compiled, pool, needed, mc, options))
@@ -123,11 +123,17 @@ def _in_steps(mc: MonteCarlo, steps: Steps, runs: Runs, first: Runs, compiled: C
     return Programs(init, advance)
 
 
-def _over_a_mesh(simulation: Simulation, mc: MonteCarlo, runs: Runs, first: Runs, options: Any) -> Programs:
-    """Compiles the whole start and the whole rest, one after the other, where several devices share each run."""
-    init = mc.init.lower(mc.data, *first).compile(options)
-    carry = init(mc.data, *first)[0]  # the compiler decides where the state lies, and the rounds are compiled for that
-    advance = mc.advance.lower(mc.data, *runs, carry).compile(options)
+def _in_two(simulation: Simulation, mc: MonteCarlo, runs: Runs, first: Runs, options: Any) -> Programs:
+    """Compiles the whole start and the whole rest, on accelerators and where several devices share each run."""
+    start = mc.init.lower(mc.data, *first)
+    if simulation.mesh:  # the compiler decides where the state lies, so it must be there before the rounds are compiled
+        init = start.compile(options)
+        advance = mc.advance.lower(mc.data, *runs, init(mc.data, *first)[0]).compile(options)
+    else:
+        with ThreadPoolExecutor(1) as other:
+            compiling = other.submit(start.compile, options)
+            advance = mc.advance.lower(mc.data, *runs, start.out_info[0]).compile(options)
+            init = compiling.result()
 
     def whole(data: Any, runs: list[Runs]) -> tuple[list[Any], list[Metrics], list[RunFacts]]:
         carry, metrics = init(data, *runs[0])
