@@ -104,16 +104,17 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     import importlib
 
     from mdfl_jax.experiments import make_study
-    from mdfl_jax.experiments.run.batch import Program, batches_of
+    from mdfl_jax.experiments.run import batch as runs
 
     name, _, argument = study_name.partition(":")
     module = importlib.import_module(f"configs.{name}")
     watch = Watch()
     study = make_study(module.get_config(*([argument] if argument else [])))
     rows: list[dict[str, Any]] = [{"study": study_name, "points": "preparing", **watch.lap()}]
-    batches = {id(batch.group): batch for batch in reversed(batches_of(study))}
+    batches = {id(batch.group): batch for batch in reversed(runs.batches_of(study))}
+    compiler = [runs.Compiler()] if hasattr(runs, "Compiler") else []  # older versions compile each group by itself
     for batch in reversed(batches.values()):
-        program = Program(study, batch.group)
+        program = runs.Program(study, batch.group, *compiler)
         program.start(*program.inputs(batch.runs), len(batch.runs))
         points = f"{study.points[batch.group.points[0]].id} ({len(batch.group.points)})"
         rows.append({"study": study_name, "points": points, **watch.lap()})

@@ -73,11 +73,19 @@ def differences(old: Path, new: Path) -> list[str]:
     for key in set(before.files) & set(after.files):
         a, b = before[key], after[key]
         if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
-            found.append(f"array {key} differs")
+            found.append(f"array {key} differs{_by_how_much(a, b)}")
     for file in ("metrics.jsonl", "summary.json"):
         a, b = (_plain((path / file).read_text(), file) for path in (old, new))
         found += [] if a == b else [f"{file} differs"]
     return found
+
+
+def _by_how_much(a: np.ndarray, b: np.ndarray) -> str:
+    """Return the largest difference of arrays of floats, the smaller one of absolute and relative for each element."""
+    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f" or (np.isnan(a) != np.isnan(b)).any():
+        return ""
+    difference = np.abs(a.astype(float) - b)
+    return f" by {np.nanmax(np.minimum(difference, difference / np.maximum(np.abs(a), 1e-30))):.0e}"
 
 
 def _plain(text: str, file: str) -> list[object]:

@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from mdfl_jax import sharding, target
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import Simulation
+from mdfl_jax.turns import RunsInTurns, turns_of
 from mdfl_jax.types import Hparams
 
 
@@ -43,6 +44,8 @@ class MonteCarlo(NamedTuple):
       init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
       advance: (data, hparams, keys, carry) -> (carry, metrics); the carry is donated. ``init`` and ``advance`` both
         have a method ``lower`` for compilation ahead of time.
+      devices: the D devices.
+      turns: the runs of a device in the turns in which it computes them; None over a mesh and on accelerators.
       data: the simulation's data, with one copy for each device: leaves [D, ...]; over a mesh there is no axis D.
       num_evaluations: the number of calls of ``advance`` in a whole run.
 
@@ -55,6 +58,8 @@ class MonteCarlo(NamedTuple):
     state: Callable[[Runs], Any]
     init: Any
     advance: Any
+    devices: list[jax.Device]
+    turns: RunsInTurns | None
     data: Any
     num_evaluations: int
 
@@ -152,6 +157,8 @@ def monte_carlo(
         place=place,
         state=state,
         **parts,
+        devices=devices,
+        turns=None if mesh or aim.backend != "cpu" else turns_of(simulation.steps, devices, per_device, at_once),
         num_evaluations=simulation.num_evaluations,
     )
 

@@ -1,4 +1,4 @@
-"""The steps of a simulation: initial state, one round, and the rounds up to the next evaluation."""
+"""The steps of a simulation: one round, and the rounds up to the next evaluation. The first state: `starting`."""
 
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from mdfl_jax import contract, sharding
 from mdfl_jax.client_padding import Held, first, held_by, pad_links
-from mdfl_jax.exchange.message_bits import add_bits, no_bits
+from mdfl_jax.exchange.message_bits import add_bits
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
@@ -17,7 +17,7 @@ from mdfl_jax.metrics.measure import client_models, global_model, measure
 from mdfl_jax.parts import Carry, Parts, RunFacts
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.rows import of_types
-from mdfl_jax.stopping import initial_stop_state, update_stop_state
+from mdfl_jax.stopping import update_stop_state
 from mdfl_jax.types import Array, ClientParams, Hparams
 
 
@@ -85,46 +85,14 @@ def models(parts: Parts, carry: Carry) -> tuple[ClientParams, ClientParams | Non
     return client_models(parts, carry.algorithm), own(carry.algorithm) if own else None
 
 
-def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
-    """Returns the state before the first round and its evaluation."""
-    task, network, schedule = parts.task, parts.network, parts.schedule
-    num_clients, rows = task.num_clients, sharding.padded(task.num_clients, task.mesh)
-    places = (_first_places(parts, hparams, key),) if task.by_place else ()
-    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
-    model = task.init(data, stream(key, "init"))
-    client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
-    alike = hparams.start is None or jax.tree.leaves(hparams.start)[0].shape[0] == 1
-    if hparams.start is not None:
-        client_params = jax.tree.map(_for_rows, hparams.start, client_params)
-    carry = Carry(
-        round=jnp.int32(0),
-        clients=clients,
-        network=network.init(hparams.network, key, held_by(clients, num_clients)),
-        algorithm=parts.algorithm.init(hparams.algorithm, client_params),
-        messages=jnp.zeros(num_clients, jnp.int32),
-        bits=no_bits(num_clients),
-        stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
-    )
-    before = round_records.before_rounds(parts.by_round, network, hparams.network, carry.network, num_clients)
-    by_round = round_records.no_rows(parts.metrics, num_clients) | before
-    sums = no_sums(parts.metrics, network)
-    return settle(parts, carry), measure(parts, data, key, carry, sums, by_round, start=True, alike=alike)
-
-
 def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
     """Returns the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
     assert parts.task.owner is not None
-    places = (_first_places(parts, hparams, key),) if parts.task.by_place else ()
+    places = (first_places(parts, hparams, key),) if parts.task.by_place else ()
     return parts.task.owner(data, hparams.task, stream(key, "partition"), *places)
 
 
-def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
-    """Returns given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
-    more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
-    return jnp.concatenate([given, more]).astype(like.dtype)
-
-
-def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
+def first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
     """Returns the places before the first round, [N, 2], before the data is divided.
 
     The network is given clients that all hold one sample of one label. The places do not depend on the data, so they
@@ -146,7 +114,7 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
     task, network = parts.task, parts.network
     assert network.lists is not None
     assert network.lists.needed is not None
-    places = (_first_places(parts, hparams, key),) if task.by_place else ()
+    places = (first_places(parts, hparams, key),) if task.by_place else ()
     clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
     held = held_by(clients, task.num_clients)
 
@@ -158,13 +126,13 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
     return network.lists.needed(end)
 
 
-def facts(parts: Parts, carry: Carry) -> RunFacts:
-    """Returns the facts about a run that its state before the first round contains."""
-    network = parts.network
+def facts(parts: Parts, clients: Any, state: Any) -> RunFacts:
+    """Returns the facts about a run that the clients' data and the network's state before the first round contain."""
+    network, num_clients = parts.network, parts.task.num_clients
     return RunFacts(
-        first(carry.clients.label_counts, parts.task.num_clients),
-        network.places(carry.network).is_mobile,
-        network.reached(carry.network) if network.reached else jnp.zeros(parts.task.num_clients, bool),
+        first(clients.label_counts, num_clients),
+        network.places(state).is_mobile,
+        network.reached(state) if network.reached else jnp.zeros(num_clients, bool),
     )
 
 
@@ -224,6 +192,18 @@ def one_round(
 
 def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
     """Computes ``eval_every`` rounds and an evaluation. After the run has stopped, rounds change only their index."""
+    carry, sums, rows = several(parts, data, hparams, key, carry)
+    return carry, measure(parts, data, key, carry, sums, rows)
+
+
+def several(
+    parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry
+) -> tuple[Carry, Sums, round_records.Rows]:
+    """Computes ``eval_every`` rounds, as `advance` without the evaluation.
+
+    Returns:
+      (state, sums over these rounds, the values of the metrics with one value a round).
+    """
     schedule, clients = parts.schedule, carry.clients  # clients never change: outside of the scan they are not copied
 
     num_clients = parts.task.num_clients
@@ -246,5 +226,4 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
 
     start = (carry._replace(clients=None), no_sums(parts.metrics, parts.network))
     (carry, sums), rows = jax.lax.scan(body, start, None, length=schedule.eval_every)
-    carry = carry._replace(clients=clients)
-    return carry, measure(parts, data, key, carry, sums, round_records.no_rows(parts.metrics, num_clients) | rows)
+    return carry._replace(clients=clients), sums, round_records.no_rows(parts.metrics, num_clients) | rows

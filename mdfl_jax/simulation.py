@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import rounds
+from mdfl_jax import rounds, starting
 from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
@@ -21,6 +21,7 @@ from mdfl_jax.metrics.registry import metrics_of
 from mdfl_jax.metrics.sampling import check as check_sample
 from mdfl_jax.metrics.sampling import is_sampled, metrics_of_sample
 from mdfl_jax.parts import Carry, Parts, RunFacts, Schedule
+from mdfl_jax.steps import Steps, steps_of
 from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Hparams, Network, Task
 
 __all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
@@ -32,6 +33,8 @@ class Simulation(NamedTuple):
     Attributes:
       init: (data, hparams, key) -> (Carry, Metrics before the first round).
       advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
+      first: (data, hparams, key) -> Carry before the first round, without an evaluation; for plans, which read shapes.
+      steps: ``init`` and ``advance`` in smaller functions.
       round: (data, hparams, key, Carry) -> Carry after one round, without metrics; for benchmarks and plans.
       data: the task's data, the first argument of ``init``, ``advance`` and ``round``.
       num_evaluations: the number of calls of ``advance`` in a whole run.
@@ -55,6 +58,8 @@ class Simulation(NamedTuple):
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
     advance: Callable[[Any, Hparams, jax.Array, Carry], tuple[Carry, Metrics]]
+    first: Callable[[Any, Hparams, jax.Array], Carry]
+    steps: Steps
     round: Callable[[Any, Hparams, jax.Array, Carry], Carry]
     data: Any
     num_evaluations: int
@@ -174,12 +179,14 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
     count = algorithm.double_bits
     one_round = partial(rounds.one_round, parts)
     return Simulation(
-        init=partial(rounds.init, parts),
+        init=partial(starting.init, parts),
         advance=partial(rounds.advance, parts),
+        first=lambda data, hparams, key: starting.first(parts, data, hparams, key)[0],
+        steps=steps_of(parts),
         round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(metrics, network))[0],
         data=task.data,
         num_evaluations=schedule.rounds // schedule.eval_every,
-        facts=partial(rounds.facts, parts),
+        facts=lambda carry: rounds.facts(parts, carry.clients, carry.network),
         double_bits=(lambda numbers: count(numbers, size(sent(model, algorithm.local_statistics)))) if count else None,
         num_params=size(trained(model)),
         mesh=task.mesh,

@@ -223,7 +223,7 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
         jax.config.update("jax_platforms", "cpu")
     if cache:
         jax.config.update("jax_compilation_cache_dir", cache)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # a study has a dozen small ones too
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 

@@ -16,6 +16,7 @@ from mdfl_jax.metrics.round_records import Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, sampled_scores
 from mdfl_jax.metrics.values import mean_model
 from mdfl_jax.parts import Carry, Parts
+from mdfl_jax.tasks.evaluation import MANY
 from mdfl_jax.types import ClientParams, Score
 
 
@@ -48,8 +49,9 @@ def scores(
       the judged model.
     """
     task, schedule = parts.task, parts.schedule
-    if task.in_turn and task.mesh is None and not (alike or schedule.global_only):
-        # The task evaluates models one after the other. So one compiled loop can evaluate all of them.
+    together = task.in_turn or task.num_clients < MANY
+    if together and task.mesh is None and not (alike or schedule.global_only):
+        # One compiled loop evaluates all models. So many that they are computed in groups are left as they are.
         both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
         return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both))
     of_one = task.evaluate(data, clients, one)
@@ -64,7 +66,7 @@ def scores(
 def _scores_or_sample(
     parts: Parts, data: Any, key: jax.Array, carry: Carry, params: ClientParams, one: ClientParams
 ) -> tuple[Score, Score, Sample]:
-    """Evaluate a sample of the clients, or after the last round all of them, and the judged model in any case."""
+    """Evaluate a sample of the clients, or at both ends of the run all of them, and the judged model in any case."""
     task, clients = parts.task, carry.clients
     is_mobile = parts.network.places(carry.network).is_mobile
 
@@ -74,7 +76,8 @@ def _scores_or_sample(
     def sampled() -> tuple[Score, Sample]:
         return sampled_scores(parts, data, clients, params, is_mobile, key)
 
-    score, sample = jax.lax.cond(in_any_run(carry.round >= parts.schedule.rounds), whole, sampled)
+    at_an_end = (carry.round == 0) | (carry.round >= parts.schedule.rounds)
+    score, sample = jax.lax.cond(in_any_run(at_an_end), whole, sampled)
     return score, task.evaluate(data, clients, one), sample
 
 
@@ -97,7 +100,7 @@ def measure(
       carry: the state of the run.
       sums: the sums over the rounds since the last evaluation.
       rows: the values of the metrics with one value a round, in the rounds since the last evaluation.
-      start: whether it is the evaluation before the first round, which is never one of a sample.
+      start: whether it is known to be the evaluation before the first round, which is never one of a sample.
       alike: whether all models are the same, as before the first round. Then one model is evaluated for all.
 
     Returns:

@@ -141,7 +141,8 @@ def over_samples(
     mesh, in_turn = evaluator.mesh, evaluator.in_turn
     num_models = jax.tree.leaves(client_params)[0].shape[0]
     total, devices = data.y_test.shape[0], sharding.size(mesh)
-    chunk = min(in_turn or chunk or max(4 * evaluator.tile // num_models, 16), -(-total // devices))
+    clients = max(num_models - 1, 1)  # beside the judged model, so that a chunk has an even number of samples
+    chunk = min(in_turn or chunk or max(4 * evaluator.tile // clients, 16), -(-total // devices))
     size = num_models if num_models <= MANY else max(evaluator.at_once // chunk, 1)
     together = lambda of_model, models: by_group(jax.vmap(of_model), models, size)  # noqa: E731
     mapped = jax.lax.map if in_turn else together

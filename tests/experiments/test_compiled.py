@@ -1,4 +1,4 @@
-"""The programs of a group: what they depend on, and what happens while both are compiled."""
+"""The programs of a study: what they depend on, which are compiled once, and what they compute."""
 
 import jax
 import numpy as np
@@ -6,63 +6,170 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.run.batch import Program
+from mdfl_jax.experiments.run.batch import Program, steps
+from mdfl_jax.experiments.run.compiled import Compiler
 from mdfl_jax.experiments.run.study import Run
+from mdfl_jax.metrics import metric
+from mdfl_jax.metrics.declare import CLIENTS, HOLDS, ROUNDS
+from mdfl_jax.montecarlo import to_host
 
-COMPILE_FULLY = True  # so that the cached programs are those of a study
+COMPILE_FULLY = True  # with few optimisations, programs round in other ways if they are cut in another place
+ALGORITHMS = {"sweep": "algorithm.name=dpsgd,gradient_tracking", "baseline": ""}
 
 
 @pytest.fixture
 def program(tiny):
-    """Makes the program of a tiny study in which each device has runs of its own."""
+    """Makes the program of a group of a tiny study in which each device has runs of its own."""
 
-    def make(**changes):
+    def make(number=0, compiler=None, **changes):
         study = make_study(tiny(**{"engine.client_devices": 1, "seeds": 1, **changes}))
-        return Program(study, study.groups[0])
+        return Program(study, study.groups[number], compiler)
 
     return make
 
 
-def lowered(program):
-    """Both programs before they are compiled, the second one for the state of which the first tells the shapes."""
-    mc, (runs, first) = program.monte_carlo, program.inputs([Run(0, 0)])
-    start = mc.init.lower(mc.data, *first)
-    return start, mc.advance.lower(mc.data, *runs, start.out_info[0])
+def started(program, num_runs=1):
+    """Compiles and starts a program, and returns its inputs with the result."""
+    first = program.group.points[0]
+    inputs = program.inputs([Run(first, seed) for seed in range(num_runs)])
+    return inputs, program.start(*inputs, num_runs)
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """The names and the texts of the programs in the order in which they are traced; none of them is compiled."""
+    found = {}
+
+    def note(one, *args, **kwargs):
+        found[one.as_text().split()[1].removeprefix("@jit_")] = one.as_text()
+        raise InterruptedError
+
+    def of(program, num_runs=1):
+        found.clear()
+        with monkeypatch.context() as here:
+            here.setattr(jax.stages.Lowered, "compile", note)
+            with pytest.raises(InterruptedError):
+                started(program, num_runs)
+        return dict(found)
+
+    return of
+
+
+def same(one, other):
+    """The names of the programs with equal texts."""
+    return {name for name in one if one[name] == other[name]}
+
+
+ALL = {"draw", "world", "begin", "rounds", "evaluate"}
 
 
 @pytest.mark.long
-def test_studies_that_differ_in_traced_numbers_have_the_same_programs(program):
+def test_programs_depend_neither_on_traced_numbers_nor_on_the_number_of_runs(program, lowered):
     other = {"algorithm.lr": 0.3, "network.radius": 1.5, "network.num_mobile": 1, "first_seed": 5}
-    texts = [[one.as_text() for one in lowered(program(**changes))] for changes in ({}, other)]
-    assert texts[0] == texts[1]
+    whole = lowered(program(seeds=16, sweep=""), 16)  # two on each of the eight devices
+    assert same(whole, lowered(program(seeds=24, sweep="", **other), 24)) == ALL == set(whole)
 
 
 @pytest.mark.long
-def test_rounds_are_compiled_for_the_state_that_the_start_returns(program):
-    made = program()
-    mc, (runs, first) = made.monte_carlo, made.inputs([Run(0, 0)])
-    carry, *_, seconds = made.start(runs, first, 1)
-    assert lowered(made)[1].as_text() == mc.advance.lower(mc.data, *runs, carry).as_text()
-    again, *_, none = made.start(runs, first, 1)
-    assert seconds > none == 0  # it is compiled already
-    carry, metrics = made.advance(mc.data, *runs, carry)
-    assert int(np.asarray(metrics.round)[0, 0]) == 2
-    assert all(np.shape(x) == np.shape(y) for x, y in zip(jax.tree.leaves(carry), jax.tree.leaves(again), strict=True))
+def test_groups_share_what_does_not_know_the_difference(program, lowered):
+    by_algorithm = [lowered(program(number, **ALGORITHMS)) for number in range(2)]
+    assert same(*by_algorithm) == ALL - {"begin", "rounds"}
+    graphs = {"sweep": "network.graph=ring,torus", "baseline": "", "network.num_mobile": 0, "network.num_clients": 9}
+    by_graph = [lowered(program(number, **graphs)) for number in range(2)]
+    assert same(*by_graph) >= {"draw", "evaluate"}
 
 
-@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+def test_a_second_group_compiles_two_programs(program, monkeypatch):
+    compiled, compile_one = [], jax.stages.Lowered.compile
+
+    def counting(one, *args, **kwargs):
+        compiled.append(one.as_text().split()[1].removeprefix("@jit_"))
+        return compile_one(one, *args, **kwargs)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", counting)
+    compiler = Compiler()
+    for number, names in enumerate([ALL, {"begin", "rounds"}]):
+        made = program(number, compiler, **ALGORITHMS)
+        started(made)
+        assert sorted(compiled) == sorted(names)
+        compiled.clear()
+        inputs = made.inputs([Run(number, 0)])
+        assert made.start(*inputs, 1)[-1] == 0  # it is compiled already
+        assert not compiled
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_steps_and_turns_give_the_bits_of_whole_programs(program, at_once):
+    made = program(seeds=32, sweep="", **{"engine.runs_at_once": at_once})  # four on each device
+    (runs, _), (carry, metrics, facts, _) = started(made, 32)
+    assert len(runs) == len(carry) == 4 // at_once
+    mc, simulation = made.monte_carlo, made.group.simulation
+    whole_runs = mc.runs([made.hparams[0]] * 32, list(range(32)))
+    whole, before = mc.init(mc.data, *whole_runs)
+    expected = to_host(jax.vmap(jax.vmap(simulation.facts))(whole), 32)
+    assert all(map(np.array_equal, facts, expected))
+    compare(metrics, to_host(before, 32), made.group.simulation.metrics)
+    for _ in range(2):
+        carry, metrics = made.advance(runs, carry, 32)
+        whole, after = mc.advance(mc.data, *whole_runs, whole)
+        compare(metrics, to_host(after, 32), made.group.simulation.metrics)
+    kept = simulation.kept(to_host(whole._replace(clients=None), 32), before=1)
+    pairs = zip(jax.tree.leaves(made.kept(carry, 32)), jax.tree.leaves(kept), strict=True)
+    assert all(x.tobytes() == y.tobytes() for x, y in pairs)
+
+
+@pytest.mark.long
+def test_two_whole_programs_serve_where_there_are_no_turns(program):
+    found = []
+    for turns in (True, False):
+        made = program(sweep="", seeds=16)
+        if not turns:  # as on accelerators
+            made.monte_carlo = made.monte_carlo._replace(turns=None)
+        (runs, _), (carry, first, facts, _) = started(made, 16)
+        assert len(runs) == (2 if turns else 1)
+        carry, metrics = made.advance(runs, carry, 16)
+        found.append((first, metrics, facts, made.kept(carry, 16)))
+    for one, other in zip(found[0][:2], found[1][:2], strict=True):
+        compare(one, other, one.declared)
+    jax.tree.map(np.testing.assert_array_equal, found[0][2:], found[1][2:])
+
+
+def compare(found, expected, declared):
+    """Checks that counts and accuracies are equal, and other metrics up to their last bits."""
+    for one in declared:
+        exact = found[one.name].dtype.kind != "f" or "accuracy" in one.name
+        check = np.testing.assert_array_equal if exact else np.testing.assert_allclose
+        check(found[one.name], expected[one.name], **({} if exact else {"rtol": 1e-5, "atol": 1e-6}))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unregistered")
+def test_a_metric_may_compute_with_the_rows_of_the_rounds(program):
+    def twice(at):
+        """[rounds, N, 2] float32, twice the places."""
+        return 2 * at.by_round("twice")
+
+    shape = (ROUNDS, CLIENTS, 2)
+    metric("twice", still=HOLDS, shape=shape, each_round=lambda view: view.places.position, summary=False)(twice)
+    made = program(**{"engine.record_positions": True})
+    runs = [Run(0, 0)]
+    done = list(steps(made, runs))
+    assert [step.metrics.twice.shape[1] for step in done] == [1, 2, 2]
+    for step in done:
+        np.testing.assert_array_equal(step.metrics.twice, 2 * step.metrics.position)
+
+
+@pytest.mark.parametrize("which", ["draw", pytest.param("rounds", marks=pytest.mark.long)])
 def test_an_error_of_the_compiler_reaches_the_study(program, monkeypatch, which):
-    made = program()
-    runs, first = made.inputs([Run(0, 0)])
-    bad = lowered(made)[which].as_text()
-
     def compile_one(one, *args, **kwargs):
-        if one.as_text() == bad:
+        if f"@jit_{which} " in one.as_text():
             raise MemoryError("RESOURCE_EXHAUSTED")
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", compile_one)
     with pytest.raises(MemoryError, match="RESOURCE_EXHAUSTED"):
-        made.start(runs, first, 1)
+        started(program())
 
 
 @pytest.mark.long
@@ -74,12 +181,12 @@ def test_the_cache_serves_a_study_that_differs_in_traced_numbers(program, tmp_pa
         for name, value in zip(settings, (str(tmp_path), 0.0)):
             jax.config.update(name, value)
         compilation_cache.reset_cache()
-        for lr, misses in ((0.1, 2), (0.3, 0)):
-            both = lowered(program(**{"algorithm.lr": lr}))
+        for lr, misses in ((0.1, 5), (0.3, 0)):
+            made = program(**{"algorithm.lr": lr})
+            inputs = made.inputs([Run(0, 0)])
             events.clear()  # of the small programs that make the study
-            for one in both:
-                one.compile()
-            assert (events.count("cache_hits"), events.count("cache_misses")) == (2 - misses, misses)
+            made.start(*inputs, 1)
+            assert (events.count("cache_hits"), events.count("cache_misses")) == (5 - misses, misses)
     finally:
         for name, value in before.items():
             jax.config.update(name, value)

@@ -273,7 +273,7 @@ def test_the_compiled_programs_know_nothing_of_it(tiny):
     def texts(**changes):
         study = make_study(tiny(seeds=1, **changes))
         program = Program(study, study.groups[0])
-        mc, (runs, first) = program.monte_carlo, program.inputs([Run(0, 0)])
+        mc, ((runs,), (first,)) = program.monte_carlo, program.inputs([Run(0, 0)])
         return mc.init.lower(mc.data, *first).as_text(), mc.advance.lower(mc.data, *runs, mc.state(runs)).as_text()
 
     assert texts(save="best") == texts()

@@ -6,11 +6,16 @@ import jax
 import jax.numpy as jnp
 
 
+def shuffled_order(key: jax.Array, group: jax.Array) -> jax.Array:
+    """Return the samples [n] int32 in the order of their groups, and in a random order within each group."""
+    shuffled = jax.random.permutation(key, group.shape[0])
+    return shuffled[jnp.argsort(group[shuffled], stable=True)]
+
+
 def shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
     """Draw a random order within each group, and return each sample's rank in its group: [n] int32, from 0."""
     n = group.shape[0]
-    shuffled = jax.random.permutation(key, n)
-    order = shuffled[jnp.argsort(group[shuffled], stable=True)]  # grouped, random within the group
+    order = shuffled_order(key, group)
     sorted_group = group[order]
     first = jnp.searchsorted(sorted_group, sorted_group, side="left")
     return jnp.zeros(n, jnp.int32).at[order].set((jnp.arange(n) - first).astype(jnp.int32))
@@ -50,9 +55,9 @@ def deal_by_cuts(key: jax.Array, group: jax.Array, cuts: jax.Array) -> jax.Array
     # In the order of sorted groups, the samples of group c that client i gets end at ends[c, i]. The column after those
     # of the clients is for the samples that nobody gets.
     ends = jnp.column_stack([(group_end - group_size)[:, None] + cuts, group_end])
-    place = (group_end - group_size)[group] + shuffled_rank(key, group)
-    column = jnp.searchsorted(ends.reshape(-1), place, side="right") % (num_clients + 1)
-    return jnp.where(column < num_clients, column, -1).astype(jnp.int32)
+    column = jnp.searchsorted(ends.reshape(-1), jnp.arange(group.shape[0]), side="right") % (num_clients + 1)
+    owner = jnp.where(column < num_clients, column, -1).astype(jnp.int32)
+    return jnp.zeros_like(owner).at[shuffled_order(key, group)].set(owner)
 
 
 class Turns(NamedTuple):

@@ -28,5 +28,5 @@ def round_flops(study: Study, group: Group) -> float:
     data = dataclasses.replace(experiment.data, crop=0, flip=False)  # on accelerators, matrix products compute these
     plain = build_simulation(dataclasses.replace(experiment, engine=engine, data=data), group.dataset, group.rules)
     key = jax.random.key(0)
-    carry = jax.eval_shape(plain.init, plain.data, hparams, key)[0]
+    carry = jax.eval_shape(plain.first, plain.data, hparams, key)
     return count_flops(jax.make_jaxpr(plain.round)(plain.data, hparams, key, carry))

@@ -56,7 +56,7 @@ def draw(study: Study) -> list[Drawn]:
     for group in study.groups:
 
         def one(simulation: Any, data: Any, hparams: Any, key: jax.Array) -> RunFacts:
-            return simulation.facts(simulation.init(data, hparams, key)[0])
+            return simulation.facts(simulation.first(data, hparams, key))
 
         program = jax.jit(jax.vmap(partial(one, group.simulation), in_axes=(None, None, 0)))
         for point, hparams in zip(group.points, group.hparams):

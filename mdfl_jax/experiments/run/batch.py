@@ -11,12 +11,12 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import check_lists
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.checkpoint import Arrays
-from mdfl_jax.experiments.run.compiled import Programs, compiled
+from mdfl_jax.experiments.run.compiled import Compiler, Programs
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
-from mdfl_jax.montecarlo import MonteCarlo, monte_carlo, to_host
+from mdfl_jax.montecarlo import MonteCarlo, Runs, monte_carlo, to_host
 from mdfl_jax.simulation import RunFacts
 
 _SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
@@ -116,8 +116,8 @@ def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
 class Program:
     """The program of a group. It is compiled when its first batch starts, so that this time is measured separately."""
 
-    def __init__(self, study: Study, group: Group):
-        self.group = group
+    def __init__(self, study: Study, group: Group, compiler: Compiler | None = None):
+        self.group, self.compiler = group, compiler or Compiler()
         self.hparams = dict(zip(group.points, group.hparams))
         self.starts = dict(zip(group.points, group.starts))
         self.eval_every = study.experiment.eval_every
@@ -127,16 +127,16 @@ class Program:
         self.compile_seconds: float | None = None
         self.programs: Programs | None = None
 
-    def inputs(self, runs: list[Run]) -> tuple[Any, Any]:
-        """Returns the inputs of runs for `advance`, and those for `init`, which may have models to start from."""
+    def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
+        """Returns the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
         mc, seeds = self.monte_carlo, [run.seed for run in runs]
         hparams = [self.hparams[run.point] for run in runs]
         starts = [self.starts.get(run.point) for run in runs]
         given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
-        device_runs = mc.runs(hparams, seeds)
-        return device_runs, mc.runs(given, seeds) if given else device_runs
+        device_runs = self._split(mc.runs(hparams, seeds))
+        return device_runs, self._split(mc.runs(given, seeds)) if given else device_runs
 
-    def start(self, runs: Any, first: Any, num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
+    def start(self, runs: list[Runs], first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
         """Starts runs, after compiling the program if this is its first batch.
 
         Args:
@@ -149,34 +149,48 @@ class Program:
         mc, seconds = self.monte_carlo, 0.0
         if self.programs is None:
             begin = time.perf_counter()
-            self.programs = compiled(self.group.simulation, mc, runs, first)
+            self.programs = self.compiler.programs(self.group.simulation, mc, runs[0], first[0])
             seconds = self.compile_seconds = time.perf_counter() - begin
-        carry, metrics = self.programs.init(mc.data, *first)
-        facts = to_host(jax.vmap(jax.vmap(self.group.simulation.facts))(carry), num_runs)
-        return carry, to_host(metrics, num_runs), facts, seconds
+        carry, metrics, facts = self.programs.init(mc.data, first)
+        return carry, self._to_host(metrics, num_runs), self._to_host(facts, num_runs), seconds
 
-    def advance(self, *inputs: Any) -> tuple[Any, Metrics]:
-        """Computes the rounds up to the next evaluation, as `MonteCarlo.advance`. Call `start` before."""
+    def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
+        """Computes the rounds up to the next evaluation, and returns the state and the metrics. Call `start` before."""
         assert self.programs is not None
-        return self.programs.advance(*inputs)
+        carry, metrics = self.programs.advance(self.monte_carlo.data, runs, carry)
+        return carry, self._to_host(metrics, num_runs)
+
+    def _split(self, tree: Any) -> list[Any]:
+        turns = self.monte_carlo.turns
+        return turns.split(tree) if turns else [tree]
+
+    def _to_host(self, parts: list[Any], num_runs: int) -> Any:
+        turns = self.monte_carlo.turns
+        return to_host(turns.join(parts) if turns else parts[0], num_runs)
+
+    def _state(self, carry: list[Any], num_runs: int, **without: None) -> Any:
+        """Returns a state with NumPy leaves [runs, ...], without the clients' data and other fields."""
+        return self._to_host([part._replace(clients=None, **without) for part in carry], num_runs)
 
     def kept(self, carry: Any, num_runs: int) -> Any:
         """Returns a state in the form that is saved, which is the same for any devices."""
-        return self.group.simulation.kept(to_host(carry._replace(clients=None), num_runs), before=1)
+        return self.group.simulation.kept(self._state(carry, num_runs), before=1)
 
     def keeper(self, num_runs: int) -> Keeper:
         """Returns a new `Keeper` of the models of a batch."""
         config = self.experiment
         save = parse_save(config.save, config.rounds, config.eval_every)
-        return Keeper(save, config.judged, self.group.simulation, lambda carry: to_host(carry, num_runs))
+        to_host = lambda carry: self._state(carry, num_runs, network=None)  # noqa: E731
+        return Keeper(save, config.judged, self.group.simulation, to_host)
 
     def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
-        host = to_host(start._replace(clients=None), num_runs)
+        host = self._state(start, num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
         saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
-        return self.monte_carlo.place(state)._replace(clients=start.clients)
+        parts = self._split(self.monte_carlo.place(state))
+        return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]
 
 
 def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
@@ -222,8 +236,8 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
         if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
             parts.append(standing_still(parts[-1], program.eval_every))
         else:
-            carry, metrics = program.advance(mc.data, *device_runs, carry)
-            parts.append(as_history(to_host(metrics, num_runs), 1))
+            carry, metrics = program.advance(device_runs, carry, num_runs)
+            parts.append(as_history(metrics, 1))
             if bound := program.group.simulation.list_bound:
                 check_lists(int(parts[-1].list_places.max()), bound)
         ended = e + 1 == mc.num_evaluations

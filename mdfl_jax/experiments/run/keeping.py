@@ -79,7 +79,8 @@ class Keeper:
       save: Which models are kept.
       judged: Whose accuracy is the accuracy of a run: "clients" or "global".
       simulation: The simulation of the batch.
-      to_host: A function of a state on the devices that returns it with NumPy leaves [runs, ...].
+      to_host: A function of a state on the devices that returns it with NumPy leaves [runs, ...], without the fields
+        ``clients`` and ``network``.
     """
 
     def __init__(self, save: Save, judged: str, simulation: Simulation, to_host: Callable[[Any], Any]):
@@ -137,7 +138,7 @@ class Keeper:
     def _take(self, carry: Any, metrics: Metrics, rows: list[int]) -> list[Kept]:
         if not rows:
             return []
-        state = self.to_host(carry._replace(clients=None, network=None))
+        state = self.to_host(carry)
         now, at_round = accuracy_of(metrics, self.judged)[:, -1], int(metrics.round[0, -1])
         of_run = lambda i: jax.tree.map(lambda leaf: leaf[i], state)  # noqa: E731
         return [Kept(i, at_round, float(now[i]), tensors_of(self.simulation, of_run(i))) for i in rows]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints, number_of, state_name
 from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
+from mdfl_jax.experiments.run.compiled import Compiler
 from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated, Event, ModelsKept, Sink
 from mdfl_jax.experiments.run.study import Run, Study
 
@@ -66,6 +67,7 @@ class Runner:
           UserError: If the state of a batch under way cannot be read.
         """
         program: Program | None = None
+        compiler = Compiler()
         for batch in self.batches:
             if result := finished.get(batch.number):
                 earlier = result.metrics.round.shape[1]
@@ -73,7 +75,7 @@ class Runner:
                 self._finish(batch, result)
                 continue
             if program is None or program.group is not batch.group:
-                program = Program(self.study, batch.group)
+                program = Program(self.study, batch.group, compiler)
             self._batch(program, batch)
             if len(self.results) < len(self.batches) and self._save_is_due():
                 self._save()

@@ -33,7 +33,7 @@ MIB = 2**20
 def state_bytes(group: Group) -> int:
     """Returns the bytes of the last state of a run, without the data of the clients, which are drawn again."""
     simulation = group.simulation
-    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     leaves = jax.tree.leaves(jax.eval_shape(simulation.kept, carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
@@ -63,7 +63,7 @@ def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
     a state can go on in a program with further rules: only the state of a run's own rule ever changes.
     """
     simulation = group.simulation
-    carry, _ = jax.eval_shape(simulation.init, simulation.data, group.hparams[0], jax.random.key(0))
+    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(simulation.kept, carry))
     by_rule = lambda found: f".rules[{group.rules[int(found[1])]}]"  # noqa: E731
     return {re.sub(r"\.rules\[(\d+)\]", by_rule, jax.tree_util.keystr(path)): leaf for path, leaf in leaves}

@@ -1,0 +1,58 @@
+"""A traced function without what it does not need: which inputs it takes, what passes by it, what is donated."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.pieces import Piece, of_a_device
+
+DEVICES = jax.devices()[:2]
+
+
+def f(x, both, key):
+    """Reads x and the first of both, and returns the second as it is."""
+    moved = jax.lax.scan(lambda c, _: ({"a": c["a"] + x, "b": c["b"]}, None), both, None, length=3)[0]
+    return moved, {"sum": jnp.sum(x), "one": jnp.float32(1)}
+
+
+def arguments():
+    both = {"a": np.ones((2, 3), np.float32), "b": np.zeros((2, 1), np.float32)}
+    return (np.arange(6, dtype=np.float32).reshape(2, 3), both, jax.vmap(jax.random.key)(np.arange(2, dtype=np.uint32)))
+
+
+def piece(passes=()):
+    return Piece("f", f, of_a_device(arguments()), passes)
+
+
+def test_it_reads_what_it_computes_with():
+    assert [piece((1,)).reads(place) for place in range(3)] == [True, True, False]
+    assert len(piece((1,)).used) == 2  # not b, which passes by the program
+    assert len(piece().used) == 3
+
+
+@pytest.mark.parametrize("passes", [(), (1,)])
+def test_it_computes_the_function_on_each_device(passes):
+    made, args = piece(passes), arguments()
+    found = made.call(made.lower(DEVICES).compile(), *args)
+    expected = jax.vmap(f)(*args)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    shapes = jax.tree.map(lambda x: (x.shape[1:], x.dtype), expected)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), made.shapes) == shapes
+    assert (found[0]["b"] is args[1]["b"]) == bool(passes)
+
+
+def test_what_passes_by_is_not_donated():
+    made, (x, both, key) = piece((1,)), arguments()
+    program = made.lower(DEVICES, donated=1).compile()
+    x, both, key = jax.device_put((x, both, key), jax.tree.map(lambda _: program.input_shardings[0][0], (x, both, key)))
+    made.call(program, x, both, key)
+    assert both["a"].is_deleted()
+    assert not both["b"].is_deleted()
+    assert not x.is_deleted()
+
+
+def test_functions_that_differ_in_what_they_do_not_read_are_one_program():
+    wide = of_a_device((*arguments()[:2], {"other": np.zeros((2, 7), np.float32), "key": arguments()[2]}))
+    texts = [Piece("f", f, args, (1,)).lower(DEVICES).as_text() for args in (of_a_device(arguments()), wide)]
+    assert texts[0] == texts[1]
