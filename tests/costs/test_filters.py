@@ -76,7 +76,7 @@ def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds,
     lasted = np.concatenate([[0], np.cumsum(seconds)])
     if np.abs(lasted[:, None] - lasted - need).min() < 1e-3:  # single precision may judge such a duration either way
         return
-    state, found = rule.init(1, 1), []
+    state, found = rule.init(1, 0), []
     for is_contact, second in rounds:
         contacts, durations = np.array([[is_contact]]), np.array([[second]], np.float32)
         carries, state = rule.step(np.float32(need), state, contacts, durations, ALL_PAIRS)
@@ -87,7 +87,7 @@ def test_resumed_messages_arrive_in_the_round_in_which_they_are_complete(rounds,
 def test_a_message_as_long_as_the_contact_is_carried():
     """Ten rounds of 0.1 s are one second, also in single precision."""
     rule = SHORT_CONTACTS["resume"]
-    state, one = rule.init(2, 2), np.full((2, 2), 0.1, np.float32)
+    state, one = rule.init(2, 0), np.full((2, 2), 0.1, np.float32)
     found = []
     for _ in range(20):
         carries, state = rule.step(jnp.float32(1.0), state, jnp.ones((2, 2), bool), one, ALL_PAIRS)
