@@ -2,7 +2,7 @@
 
 Command:   python -m launch.sweep --config=configs/digits.py
 Expected:  static 44 %, random movement 87 %, DAM 88 %, DCM 90 % (the README has the intervals).
-Measured:  43 s on two CPU cores (Intel Xeon), 54 s with an empty compilation cache.
+Measured:  55 s on two CPU cores (Intel Xeon), 61 s with an empty compilation cache.
 """
 
 from ml_collections import ConfigDict
