@@ -50,10 +50,6 @@ class Piece:
         self.used = [i for i, read in enumerate(used) if read]
         self.jaxpr = jex.ClosedJaxpr(needed, closed.consts)
 
-    def reads(self, place: int) -> bool:
-        """Tells whether the program reads the argument at this place."""
-        return any(self.owners[i] == place for i in self.used)
-
     def lower(self, devices: Sequence[jax.Device], donated: int | None = None) -> Any:
         """Lowers the program for devices that compute their runs at the same time, inputs and results [D, R, ...].
 

@@ -44,7 +44,6 @@ def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: 
     # A single run of each device is mapped too: without the mapping, its values could differ in their last bits.
     mapped = at_once == per_device or at_once > 1
     parts = [slice(i, i + at_once) if mapped else i for i in range(0, per_device, at_once)]
-    together: Any = np.concatenate if mapped else np.stack
 
     def over_runs(step: Any) -> Any:
         return jax.vmap(step) if mapped else step
@@ -56,7 +55,14 @@ def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: 
         return [jax.device_put(jax.tree.map(lambda x: x[:, part], tree), lies) for part in parts]  # noqa: B023
 
     def join(turns: list[Any]) -> Any:
-        return jax.tree.map(lambda *leaves: together([np.asarray(x) for x in leaves], axis=1), *turns)
+        return jax.tree.map(whole, *turns)
+
+    def whole(*leaves: jax.Array) -> np.ndarray:
+        found = np.empty((len(devices), per_device, *leaves[0].shape[1 + mapped :]), leaves[0].dtype)
+        for leaf, part in zip(leaves, parts, strict=True):
+            for shard in leaf.addressable_shards:  # `np.asarray` of a leaf of several devices would leave a copy in it
+                found[shard.index[0], part] = shard.data
+        return found
 
     of_turn = Steps(
         draw=over_data(steps.draw),

@@ -1,6 +1,7 @@
 """The programs of a study: what they depend on, which are compiled once, and what they compute."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
@@ -100,6 +101,21 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
 
 
 @pytest.mark.long
+def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypatch):
+    """Or a study of many groups would hold all of their programs until its end."""
+    compiled = []
+    monkeypatch.setattr("mdfl_jax.experiments.run.compiled.HELD", len(ALL))
+    monkeypatch.setattr(jax.stages.Lowered, "compile", lambda one, _: compiled.append(one.as_text().split()[1]))
+    compiler = Compiler()
+    for number, names in ((0, ALL), (1, {"begin", "rounds"}), (1, set()), (0, {"begin", "rounds"})):
+        made = program(number, compiler, **ALGORITHMS)
+        ((runs,), (first,)) = made.inputs([Run(number, 0)])
+        compiler.programs(made.group.simulation, made.monte_carlo, runs, first)
+        assert sorted(compiled) == sorted(f"@jit_{name}" for name in names)
+        compiled.clear()
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_steps_and_turns_give_the_bits_of_whole_programs(program, at_once):
     made = program(seeds=32, sweep="", **{"engine.runs_at_once": at_once})  # four on each device
@@ -159,6 +175,18 @@ def test_a_metric_may_compute_with_the_rows_of_the_rounds(program):
     assert [step.metrics.twice.shape[1] for step in done] == [1, 2, 2]
     for step in done:
         np.testing.assert_array_equal(step.metrics.twice, 2 * step.metrics.position)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unregistered")
+def test_a_metric_may_count_the_rows_without_reading_them(program):
+    def how_many(at):
+        """[] float32, the rows of places: a number of the program, which then has no rows as an input."""
+        return jnp.float32(at.by_round("position").shape[0])
+
+    metric("how_many", still=HOLDS, shape=(), summary=False)(how_many)
+    done = list(steps(program(**{"engine.record_positions": True}), [Run(0, 0)]))
+    assert [step.metrics.how_many.item() for step in done] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("which", ["draw", pytest.param("rounds", marks=pytest.mark.long)])

@@ -20,7 +20,7 @@ from mdfl_jax.pieces import Piece, of_a_device
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.steps import Ran, Steps
 
-EVALUATE_ROWS = 5  # the place of ``rows`` among the arguments of `Steps.evaluate`
+HELD = 60  # programs that wait for an equal one; each takes about 10 MiB of the host's memory
 
 
 class Programs(NamedTuple):
@@ -39,7 +39,7 @@ class Compiler:
     """Compiles the programs of the groups of a study, one group after another.
 
     The groups of a study often have one task, and networks or algorithms that differ. Their programs that do not know
-    the difference are equal, and compiled once.
+    the difference are equal, and compiled once. Of many programs, those that were needed last are held.
     """
 
     def __init__(self) -> None:
@@ -77,9 +77,10 @@ class Compiler:
         lowered = piece.lower(mc.devices, donated)
         told = f"{[device.id for device in mc.devices]} {options} {lowered.as_text()}"
         name = hashlib.sha256(told.encode()).hexdigest()
-        if name not in self._known:
-            self._known[name] = pool.submit(lowered.compile, options)
-        program = self._known[name]
+        program = self._known.pop(name, None) or pool.submit(lowered.compile, options)
+        self._known[name] = program  # at the end, so that the first one is the one that was not needed for longest
+        if len(self._known) > HELD:
+            del self._known[next(iter(self._known))]
         needed.append(program)
         return lambda *args: piece.call(program.result(), *args)
 
@@ -96,10 +97,11 @@ def _in_steps(mc: MonteCarlo, steps: Steps, runs: Runs, first: Runs, compiled: C
     begin = compiled(beginning)
     going = Piece("rounds", steps.rounds, (data, *begun, clients, beginning.shapes.carry), passes=(4,))
     go = compiled(going, donated=4)
-    later = Piece("evaluate", steps.evaluate, (data, begun.keys, clients, *going.shapes), passes=(4, 5))
-    evaluate = evaluate_first = compiled(later)
-    if later.reads(EVALUATE_ROWS):  # of another number of rounds
-        evaluate_first = compiled(Piece("evaluate", steps.evaluate, (data, begun.keys, clients, *beginning.shapes)))
+    # The first evaluation has rows of other numbers of rounds. If no metric looks at them, its program is the same.
+    evaluate, evaluate_first = (
+        compiled(Piece("evaluate", steps.evaluate, (data, begun.keys, clients, *ran), passes=(4, 5)))
+        for ran in (going.shapes, beginning.shapes)
+    )
 
     def start(data: Any, hparams: Any, keys: Any) -> tuple[Any, Ran, RunFacts]:
         others = hparams._replace(start=None)
