@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         (few,) = same[0].get_closest_marker("few").args
         values = {item: {(k, repr(v)) for k, v in item.callspec.params.items()} for item in same}
         seen: set[tuple[str, str]] = set()
-        for _ in range(few):
+        for _ in range(min(few, len(same))):
             taken = max(values, key=lambda item: len(values[item] - seen))
             seen |= values.pop(taken)
         for item in values:

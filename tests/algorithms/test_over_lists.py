@@ -47,7 +47,7 @@ def history(name, lists, network=None):
 @pytest.mark.parametrize("name", [*ALGORITHMS])
 def test_an_algorithm_over_lists(name):
     of_pairs, listed = history(name, False), history(name, True)
-    assert int(np.sum(of_pairs.messages[-1])) > 0
+    assert int(np.sum(of_pairs.messages[-1])) > 0 or name == "local_only"
     for metric in COUNTS:
         np.testing.assert_allclose(of_pairs[metric], listed[metric], rtol=1e-5, err_msg=metric)
     for metric in ("loss", "train_loss", "consensus_distance", "mean_model_loss"):

@@ -100,7 +100,7 @@ def test_rounds_can_be_added_to_studies_with_lists(tiny, changes):
 
 @pytest.mark.long
 def test_rounds_that_need_longer_lists_cannot_be_added(tiny, monkeypatch):
-    study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4), max_neighbours=4))
+    study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4), max_neighbours=5))
     shorter = study.groups[0].simulation.list_bound - 2  # neighbours; as if the first rounds had shorter lists
     monkeypatch.setattr("mdfl_jax.experiments.run.continued.with_links", lambda make, *_: make(max_neighbours=shorter))
     assert not _is_independent(study, study.groups[0], 2)

@@ -198,11 +198,14 @@ def test_the_plan_tells_of_clients_without_a_vehicle(traced, start, told):
 
 
 @pytest.mark.long
-def test_clients_beyond_the_vehicles_train_and_meet_nobody(traced, tmp_path):
-    """Nine clients along eight vehicles: the ninth learns, and sends nothing."""
-    study = make_study(traced(**{"network.num_clients": 9, "trace.gaps": "absent"}))
+def test_clients_that_are_never_present_train_and_meet_nobody(traced, tmp_path):
+    """One of eight vehicles leaves before the rounds begin: its client learns, and sends nothing."""
+    late = {"network.num_clients": 8, "trace.gaps": "absent", "trace.start": 3.0, "trace.at_end": "hold"}
+    study = make_study(traced(**late, sweep="", baseline=""))
+    alone = ~np.asarray(study.groups[0].hparams[0].network.trace.present).any(axis=0)
+    assert alone.sum() == 1
     run_study(study, tmp_path / "run", log=lambda line: None)
     with np.load(tmp_path / "run" / "history.npz") as history:
         bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
-    assert bits[8] == 0 < bits[:8].max()
-    assert accuracy[0, 8] != accuracy[-1, 8]
+    assert bits[alone] == 0 < bits.max()
+    assert accuracy[0, alone] != accuracy[-1, alone]

@@ -41,7 +41,8 @@ def paths_of(name, worlds, rounds=10):
         def body(state, t):
             state = rule.step(jax.random.fold_in(jax.random.key(1), t), world, state)
             centres = rule.centres(world, state) if rule.centres else None
-            return state, (rule.position(world, state), rule.destination(world, state), centres)
+            heading = rule.destination(world, state) if rule.destination else None
+            return state, (rule.position(world, state), heading, centres)
 
         return jax.lax.scan(body, rule.init(jax.random.key(7), world), jnp.arange(rounds))[1]
 
