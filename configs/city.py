@@ -7,7 +7,7 @@ Command:   python configs/data/make_city.py       (once: makes the traffic in th
            python -m launch.sweep --config=configs/city.py:small_roadside
 
 Expected:  85 % with one seed. small: driving vehicles 80 %, the same ones parked 44 %.
-Measured:  10 minutes on two CPU cores (Intel Xeon); the traffic 8 minutes, once, beside other work. small: 9 s of rounds.
+Measured:  10 minutes on two CPU cores (Intel Xeon); the traffic 8 minutes, once. small: 9 s of rounds.
 
 The clients are the 5,000 vehicles that are in the city longest of about 8,500. A vehicle is absent before and after its
 trip. Two vehicles within 50 m exchange models. Vehicles that start near one another hold like digits.
