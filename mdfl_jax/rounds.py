@@ -135,6 +135,12 @@ def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
     return network.places(network.init(hparams.network, key, nothing_known)).position
 
 
+def drawn(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> Held:
+    """Returns what the network sees of the clients' data in the run of a key, without anything else of the run."""
+    places = (_first_places(parts, hparams, key),) if parts.task.by_place else ()
+    return held_by(parts.task.partition(data, hparams.task, stream(key, "partition"), *places), parts.task.num_clients)
+
+
 def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
     """Counts the places that neighbour lists need in the rounds of a run, from the movement alone.
 
@@ -143,12 +149,10 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
     Returns:
       [] int32, the largest number of places that a client needs in any round.
     """
-    task, network = parts.task, parts.network
+    network = parts.network
     assert network.lists is not None
     assert network.lists.needed is not None
-    places = (_first_places(parts, hparams, key),) if task.by_place else ()
-    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
-    held = held_by(clients, task.num_clients)
+    held = drawn(parts, data, hparams, key)
 
     def move(state: Any, index: jax.Array) -> tuple[Any, None]:
         return of_types(network.step(hparams.network, key, index, state, held)[0], state), None

@@ -51,6 +51,7 @@ class Simulation(NamedTuple):
       places_needed: (data, hparams, key) -> the places that they need in a run; None where ``list_bound`` is 0.
       layout, kept, restored: functions of a Carry, from `mdfl_jax.rounds`: its shardings over a mesh, the part that a
         checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
+      parts: what the simulation was built from, for theory that needs the network alone.
     """
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
@@ -74,6 +75,7 @@ class Simulation(NamedTuple):
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
+    parts: Parts
 
 
 NEEDS = {
@@ -195,6 +197,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),
+        parts=parts,
     )
 
 
