@@ -33,9 +33,12 @@ def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
         look = {"color": own or next(colours), "linestyle": DASHES[k % len(DASHES)], "label": point["point"]}
         left.plot(curves["window"], curves["window_p"], marker="o", markersize=3, **look)
         right.step(curves["union"], curves["connected"], where="post", **look)
-    left.set(xscale="log", ylim=(-0.02, 1.02), xlabel="rounds of a window, B", ylabel="p of the window, mean")
-    left.set_xscale("log", base=2)
-    right.set(xscale="log", ylim=(-0.02, 1.02), xlabel="rounds of a union", ylabel="share of unions that are connected")
+    left.set(ylim=(-0.02, 1.02), xlabel="rounds of a window, B", ylabel="p of the window, mean")
+    right.set(ylim=(-0.02, 1.02), xlabel="rounds of a union", ylabel="unions that are connected, share")
+    for panel, base in ((left, 2), (right, 10)):
+        panel.set_xscale("log", base=base)
+        panel.xaxis.set_major_formatter("{x:g}")  # the usual one writes powers as formulas, which `STYLE` does not draw
+        panel.xaxis.set_minor_formatter("")
     if len(points) > 1:
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(points), 4))

@@ -1,7 +1,6 @@
 """Simulates the networks of a study alone, without training, and computes the quantities of theory of each point."""
 
 import dataclasses
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -120,6 +119,13 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
 
 
+def _compiled(group: Group, num_rounds: int, num_seeds: int) -> Any:
+    """Compile `simulated` for the points of a group, which differ in traced numbers only."""
+    keys = jnp.stack([jax.random.key(0)] * num_seeds)
+    program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
+    return program.compile(target.compiler_options())
+
+
 def observe(rounds: Rounds, experiment: Experiment) -> Observed:
     """Compute everything that theory says of a sweep point from some of its seeds."""
     found = {name: QUANTITIES[name].of(rounds, experiment) for name in QUANTITIES.as_registered()}
@@ -169,10 +175,10 @@ def of_study(study: Study) -> list[Observed | None]:
     size = max(1, min(BATCH // entries, -(-len(study.seeds) // target.num_cores())))
     batches = [study.seeds[begin : begin + size] for begin in range(0, len(study.seeds), size)]
     for group in study.groups:
-        simulation, lock = group.simulation, threading.Lock()
+        simulation = group.simulation
         if not simulation.parts.algorithm.needs & {"mix", "adjacency"}:
             continue
-        program = simulated(simulation, study.experiment.rounds)
+        program = _compiled(group, study.experiment.rounds, size)
         for alike in _alike(study, group):
             if not mixes(study.points[alike[0]].experiment):
                 continue
@@ -181,8 +187,7 @@ def of_study(study: Study) -> list[Observed | None]:
                 padded = (seeds * size)[:size]  # the last batch may be shorter, and is not compiled again for that
                 keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in padded])
                 hparams = group.hparams[group.points.index(alike[0])]
-                with lock:  # one at a time: the program uses all cores, and is compiled once
-                    computed = jax.device_get(program(simulation.data, hparams, keys))
+                computed = jax.device_get(program(simulation.data, hparams, keys))
                 adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
                 rounds = Rounds(adjacency, exact(mix), *rest)
                 return [observe(rounds, study.points[index].experiment) for index in alike]

@@ -18,6 +18,7 @@ from mdfl_jax.theory.rounds import Rounds
 from mdfl_jax.theory.unions import num_components, strong_window
 
 Values = np.ndarray | None
+LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
 
 
 class Quantity(NamedTuple):
@@ -141,14 +142,18 @@ def _meeting(rounds: Rounds, experiment: Experiment) -> Values:
 
 @lru_cache(maxsize=4)
 def _walk(experiment: Experiment) -> walks.Walk | None:
-    """Return the walk of one mobile client, if its rule is a chain and a client is met whenever it is in range."""
+    """Return the walk of one mobile client, if its rule is a chain and a client is met whenever it is in range.
+
+    None also if the walk cannot reach all grid points, or if there are too many of them.
+    """
     network = experiment.network
     rule = None if network.graph else MOBILITIES[network.mobility]()
     plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
-    if rule is None or rule.chain is None or not plain or network.grid_size > 32:
+    if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:
         return None
     grid = grid_points(network.grid_size)
-    return walks.Walk(np.asarray(rule.chain(grid, network.max_step)), np.asarray(grid), network.radius)
+    chain = np.asarray(rule.chain(grid, network.max_step))
+    return walks.Walk(chain, np.asarray(grid), network.radius) if num_components(chain > 0) == 1 else None
 
 
 @quantity("meeting_exact", "meeting time, exact (rounds)", "docs/theory.md")

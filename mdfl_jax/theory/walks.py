@@ -104,23 +104,33 @@ def relaxation_time(chain: np.ndarray) -> float:
 class Walk:
     """One client that moves as a chain on the grid, and the static clients that it meets.
 
+    With the fundamental matrix Z = (I - P + 1 pi)^-1 of the chain, the hitting times of a set A are h = k (1 - Z_A u),
+    where Z_A has the columns of A, u solves Z_AA u = 1, and k = 1 / (pi_A u): (I - P) h is 1 outside of A, so that h is
+    a constant less Z w with w on A, and it is zero on A. So a set costs one small system and not one of all states.
+
     Args:
-      chain: [L, L] transition matrix.
+      chain: [L, L] transition matrix of an irreducible chain.
       grid: [L, 2] grid points.
       radius: communication radius Rc.
     """
 
     def __init__(self, chain: np.ndarray, grid: np.ndarray, radius: float):
-        self.chain, self.grid, self.radius = np.asarray(chain, np.float64), np.asarray(grid, np.float64), radius
+        chain = np.asarray(chain, np.float64)
+        self.chain = chain / chain.sum(1, keepdims=True)
+        self.grid, self.radius = np.asarray(grid, np.float64), radius
         self.law = stationary(self.chain)
+        self._fundamental = np.linalg.inv(np.eye(len(chain)) - self.chain + self.law)
         self._times: dict[tuple[float, ...], np.ndarray] = {}
 
     def until(self, place: np.ndarray) -> np.ndarray:
-        """Compute the mean rounds until the client is within the radius of a place [2], from each grid point: [L]."""
+        """Compute the mean rounds until the client is within the radius of a grid point [2], from each one: [L]."""
         key = tuple(map(float, place))
         if key not in self._times:
             near = np.square(self.grid - place).sum(1) <= self.radius**2 * MARGIN
-            self._times[key] = hitting_times(self.chain, near)
+            columns = self._fundamental[:, near]
+            weights = np.linalg.solve(columns[near], np.ones(near.sum()))
+            times = (1 - columns @ weights) / (self.law[near] @ weights)
+            self._times[key] = np.where(near, 0.0, times)
         return self._times[key]
 
     def meeting_time(self, places: np.ndarray) -> float:
