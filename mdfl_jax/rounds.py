@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax import contract, sharding
-from mdfl_jax.client_padding import Held, first, held_by, pad_links
+from mdfl_jax import contract, division, sharding
+from mdfl_jax.client_padding import first, held_by, pad_links
 from mdfl_jax.exchange.message_bits import add_bits, no_bits
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
@@ -89,8 +89,7 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     """Returns the state before the first round and its evaluation."""
     task, network, schedule = parts.task, parts.network, parts.schedule
     num_clients, rows = task.num_clients, sharding.padded(task.num_clients, task.mesh)
-    places = (_first_places(parts, hparams, key),) if task.by_place else ()
-    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
+    clients = division.divided(parts, data, hparams, key)
     model = task.init(data, stream(key, "init"))
     client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
     alike = hparams.start is None or jax.tree.leaves(hparams.start)[0].shape[0] == 1
@@ -111,34 +110,10 @@ def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Car
     return settle(parts, carry), measure(parts, data, key, carry, sums, by_round, start=True, alike=alike)
 
 
-def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Returns the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
-    assert parts.task.owner is not None
-    places = (_first_places(parts, hparams, key),) if parts.task.by_place else ()
-    return parts.task.owner(data, hparams.task, stream(key, "partition"), *places)
-
-
 def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
     """Returns given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
     more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
     return jnp.concatenate([given, more]).astype(like.dtype)
-
-
-def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Returns the places before the first round, [N, 2], before the data is divided.
-
-    The network is given clients that all hold one sample of one label. The places do not depend on the data, so they
-    are those of the run.
-    """
-    num_clients, network = parts.task.num_clients, parts.network
-    nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
-    return network.places(network.init(hparams.network, key, nothing_known)).position
-
-
-def drawn(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> Held:
-    """Returns what the network sees of the clients' data in the run of a key, without anything else of the run."""
-    places = (_first_places(parts, hparams, key),) if parts.task.by_place else ()
-    return held_by(parts.task.partition(data, hparams.task, stream(key, "partition"), *places), parts.task.num_clients)
 
 
 def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
@@ -152,7 +127,7 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
     network = parts.network
     assert network.lists is not None
     assert network.lists.needed is not None
-    held = drawn(parts, data, hparams, key)
+    held = held_by(division.divided(parts, data, hparams, key), parts.task.num_clients)
 
     def move(state: Any, index: jax.Array) -> tuple[Any, None]:
         return of_types(network.step(hparams.network, key, index, state, held)[0], state), None

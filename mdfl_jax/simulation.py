@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import rounds
+from mdfl_jax import division, rounds
 from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
@@ -191,7 +191,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         model=model,
         models=partial(rounds.models, parts),
         link_load=probe(algorithm, model),
-        owner=partial(rounds.owner, parts) if task.owner else None,
+        owner=partial(division.owner, parts) if task.owner else None,
         list_bound=network.lists.bound if network.lists else 0,
         places_needed=partial(rounds.places_needed, parts) if network.lists and network.lists.needed else None,
         layout=partial(rounds.layout, parts),

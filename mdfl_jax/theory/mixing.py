@@ -123,7 +123,8 @@ def spread(mix: np.ndarray, shares: np.ndarray) -> Spread:
             of_distance += np.square(distance).sum((1, 2)) / max(clients - 1, 1)
             of_labels += np.square(labels).sum((1, 2)) / clients
     count = rounds - begin
-    shrinks = (num_components((mix[:, begin:] > 0).any(1)) == 1) & (rate < 0)
+    together = num_components(np.asarray((mix[:, begin:] > 0).any(1)))
+    shrinks = (together == 1) & (rate < 0)
     halving = np.where(shrinks, np.log(2) * count / np.where(shrinks, -rate, 1.0), np.inf)
     return Spread(halving, np.sqrt(of_distance / count), np.sqrt(of_labels / count))
 

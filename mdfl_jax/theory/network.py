@@ -11,12 +11,13 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from mdfl_jax import stages, target
+from mdfl_jax.client_padding import held_by
+from mdfl_jax.division import divided
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.points import Point
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.run.study import Group, Study, make_study
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
-from mdfl_jax.rounds import drawn
 from mdfl_jax.rows import of_types
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.theory.mixing import exact
@@ -37,7 +38,7 @@ class Observed(NamedTuple):
       window: [K] the lengths B of the windows of ``window_p``.
       window_p: [S, K] the mean over the windows of 1 minus the contraction.
       union: [L] numbers of rounds.
-      connected: [S, L] the share of the first rounds whose union with the rounds after it, in all so many, is connected.
+      connected: [S, L] the share of the first rounds whose union with those after it, in all so many, is connected.
     """
 
     values: dict[str, np.ndarray]
@@ -100,12 +101,12 @@ def check_size(points: Sequence[Point]) -> None:
 
 
 def simulated(simulation: Simulation, num_rounds: int) -> Any:
-    """Compile the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`, mix in float32."""
+    """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
     parts = simulation.parts
     network = parts.network
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-        held = drawn(parts, data, hparams, key)
+        held = held_by(divided(parts, data, hparams, key), network.num_clients)
         start = network.init(hparams.network, key, held)
 
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
@@ -173,27 +174,30 @@ def of_study(study: Study) -> list[Observed | None]:
     found: list[Observed | None] = [None] * len(study.points)
     entries = study.experiment.rounds * max(point.experiment.network.num_clients for point in study.points) ** 2
     size = max(1, min(BATCH // entries, -(-len(study.seeds) // target.num_cores())))
-    batches = [study.seeds[begin : begin + size] for begin in range(0, len(study.seeds), size)]
     for group in study.groups:
-        simulation = group.simulation
-        if not simulation.parts.algorithm.needs & {"mix", "adjacency"}:
+        first = study.points[group.points[0]].experiment
+        if not mixes(first) or not group.simulation.parts.algorithm.needs & {"mix", "adjacency"}:
             continue
         program = _compiled(group, study.experiment.rounds, size)
         for alike in _alike(study, group):
-            if not mixes(study.points[alike[0]].experiment):
-                continue
-
-            def of_batch(seeds: list[int], alike: list[int] = alike) -> list[Observed]:
-                padded = (seeds * size)[:size]  # the last batch may be shorter, and is not compiled again for that
-                keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in padded])
-                hparams = group.hparams[group.points.index(alike[0])]
-                computed = jax.device_get(program(simulation.data, hparams, keys))
-                adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
-                rounds = Rounds(adjacency, exact(mix), *rest)
-                return [observe(rounds, study.points[index].experiment) for index in alike]
-
-            with ThreadPoolExecutor(target.num_cores()) as pool:
-                parts = list(pool.map(of_batch, batches))
-            for position, index in enumerate(alike):
-                found[index] = _joined([part[position] for part in parts])
+            for index, values in zip(alike, _of_points(study, group, program, alike, size)):
+                found[index] = values
     return found
+
+
+def _of_points(study: Study, group: Group, program: Any, alike: list[int], size: int) -> list[Observed]:
+    """Observe some points of a group that have the same network, with a program for so many seeds at a time."""
+    data, hparams = group.simulation.data, group.hparams[group.points.index(alike[0])]
+
+    def of_batch(begin: int) -> list[Observed]:
+        seeds = study.seeds[begin : begin + size]
+        padded = (seeds * size)[:size]  # the last batch may be shorter, and the program is not compiled again for it
+        keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in padded])
+        computed = jax.device_get(program(data, hparams, keys))
+        adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
+        rounds = Rounds(adjacency, exact(mix), *rest)
+        return [observe(rounds, study.points[index].experiment) for index in alike]
+
+    with ThreadPoolExecutor(target.num_cores()) as pool:
+        parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
+    return [_joined([part[k] for part in parts]) for k in range(len(alike))]

@@ -97,9 +97,8 @@ def _strong_b(rounds: Rounds, experiment: Experiment) -> Values:
 
 @quantity("bound", "A_0 / tau of theorem 1", "MADFL eq. 8")
 def _bound(rounds: Rounds, experiment: Experiment) -> Values:
-    found = [
-        mixing.consensus_factor(p, rounds.num_clients, b) for p, b in zip(rounds.worst_p[1], strong_window(rounds.closing))
-    ]
+    windows, clients = strong_window(rounds.closing), rounds.num_clients
+    found = [mixing.consensus_factor(p, clients, b) for p, b in zip(rounds.worst_p[1], windows)]
     return np.where(rounds.keeps_mean, found, np.nan)
 
 

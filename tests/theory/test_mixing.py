@@ -113,7 +113,8 @@ def test_no_gradients_go_beyond_the_windowed_bound(seed, size, lr):
     rng = np.random.default_rng(seed)
     n, rounds, tau = 4, 24, 3.0
     mix = random_mix(rng, n, rounds)
-    worst = max(mixing.contraction(np.linalg.multi_dot([np.eye(n), *mix[k : k + size][::-1], np.eye(n)])) for k in range(0, rounds - size + 1, size))
+    products = [np.linalg.multi_dot([np.eye(n), *mix[k : k + size][::-1], np.eye(n)]) for k in range(0, rounds, size)]
+    worst = mixing.contraction(np.array(products)[: rounds // size]).max()
     bound = lr**2 * tau * mixing.windowed_factor(mixing.mixing_parameter(worst), size)
     models = np.zeros((n, 2))
     fixed = rng.standard_normal((n, 2))
