@@ -12,25 +12,39 @@ from mdfl_jax.theory.unions import NEVER
 MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.geometry.squared_reach`
 
 
+def _to_meet(is_mobile: np.ndarray) -> np.ndarray:
+    """Find whom each mobile client is to meet: the static clients, or all other clients where all are mobile.
+
+    Args:
+      is_mobile: [S, N] bool.
+
+    Returns:
+      [S, N, N] bool, [s, i, j] is true if i is mobile and j is one of those.
+    """
+    clients = is_mobile.shape[1]
+    those = ~is_mobile | is_mobile.all(1, keepdims=True)
+    return is_mobile[:, :, None] & those[:, None, :] & ~np.eye(clients, dtype=bool)
+
+
 def meeting_times(following: np.ndarray, is_mobile: np.ndarray) -> np.ndarray:
     """Compute the mean number of rounds until a mobile client meets a given static client.
 
-    The mean is over the first half of the rounds, from which is counted, and over all pairs. A meeting in the round
-    itself counts as 0, and a client that is not met in half of the rounds as this half, so that the value is a lower
-    bound where this happens.
+    The mean is over the first half of the rounds, from which is counted, and over all pairs; of mobile clients, where
+    all are mobile. A meeting in the round itself counts as 0, and a client that is not met in half of the rounds as
+    this half, so that the value is a lower bound where this happens.
 
     Args:
       following: [S, R, N, N] int32 from `mdfl_jax.theory.unions.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:
-      [S]; NaN where there is no mobile or no static client.
+      [S]; NaN where nobody is mobile.
     """
     rounds = following.shape[1]
     half = (rounds + 1) // 2
     begin = np.arange(half)[None, :, None, None]
     ahead = np.minimum(following[:, :half] - begin, half)
-    pairs = is_mobile[:, :, None] & ~is_mobile[:, None, :]
+    pairs = _to_meet(is_mobile)
     with np.errstate(invalid="ignore"):
         return np.where(pairs[:, None], ahead, 0).sum((1, 2, 3)) / (pairs.sum((1, 2)) * half)
 
@@ -38,21 +52,23 @@ def meeting_times(following: np.ndarray, is_mobile: np.ndarray) -> np.ndarray:
 def cover_times(following: np.ndarray, is_mobile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute the rounds after the first one until all static clients are met; 0 if all are met in the first.
 
+    Where all clients are mobile, it is until all of them are met.
+
     Args:
       following: [S, R, N, N] int32 from `mdfl_jax.theory.unions.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:
-      (the mean over the mobile clients of the rounds until one has met all static clients [S], the rounds until each
-      static client has been met by any mobile client [S]); ``inf`` where that does not happen within the rounds, NaN
-      where there is no mobile or no static client.
+      (the mean over the mobile clients of the rounds until one has met all of them [S], the rounds until each of them
+      has been met by any mobile client [S]); ``inf`` where that does not happen within the rounds, NaN where nobody is
+      mobile.
     """
     first = np.where(following[:, 0] == NEVER, np.inf, following[:, 0])
-    none = ~is_mobile.any(1) | is_mobile.all(1)
-    static = ~is_mobile[:, None, :]
-    alone = np.where(static, first, 0).max(2)
+    pairs, none = _to_meet(is_mobile), ~is_mobile.any(1)
+    alone = np.where(pairs, first, 0).max(2)
     mean = np.where(is_mobile, alone, 0).sum(1) / np.maximum(is_mobile.sum(1), 1)
-    together = np.where(~is_mobile, np.where(is_mobile[:, :, None], first, np.inf).min(1), 0).max(1)
+    soonest = np.where(pairs, first, np.inf).min(1)
+    together = np.where(pairs.any(1), soonest, 0).max(1)
     return np.where(none, np.nan, mean), np.where(none, np.nan, together)
 
 
