@@ -46,7 +46,7 @@ def contraction(psi: np.ndarray) -> np.ndarray:
     Returns:
       [...] float64.
 
-    >>> contraction(np.eye(3)).item(), contraction(np.full((3, 3), 1 / 3)).item()
+    >>> contraction(np.eye(3)).round(9).item(), contraction(np.full((3, 3), 1 / 3)).round(9).item()
     (1.0, 0.0)
     """
     left = without_mean(psi)

@@ -8,6 +8,8 @@ import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.experiments.build.network import is_partial
+from mdfl_jax.experiments.config.costs import is_filtered
 from mdfl_jax.experiments.config.families import numbers_in
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.mobility import MOBILITIES
@@ -148,6 +150,7 @@ def _walk(experiment: Experiment) -> walks.Walk | None:
     network = experiment.network
     rule = None if network.graph else MOBILITIES[network.mobility]()
     plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
+    plain &= not is_filtered(experiment) and not is_partial(experiment)
     if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:
         return None
     grid = grid_points(network.grid_size)

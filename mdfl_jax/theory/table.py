@@ -16,15 +16,14 @@ WIDTH = 118  # characters of a line; more points continue in a further block
 ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
-def _short(value: float) -> str:
-    """Format a number with three digits, without an exponent below a million.
+def _short(value: float, digits: int = 3) -> str:
+    """Format a number with so many digits, without an exponent below a million.
 
     >>> [_short(v) for v in (0.0, 0.08642, 17.25, 1234.5, 3.1e8, math.inf)]
-    ['0', '0.0864', '17.2', '1234', '3.1e+08', 'inf']
+    ['0', '0.0864', '17.2', '1230', '3.1e+08', 'inf']
     """
-    if math.isfinite(value) and 1000 <= abs(value) < 1e6:
-        return f"{value:.0f}"
-    return f"{value:.3g}"
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if 10**digits <= abs(value) < 1e6 else text
 
 
 def cell(values: np.ndarray) -> str:
@@ -33,7 +32,7 @@ def cell(values: np.ndarray) -> str:
     If some are infinite, it is the median and the share that is infinite; '-' if none is known.
 
     >>> cell(np.array([1.0, 2.0, 3.0])), cell(np.array([5.0, 7.0, 9.0, np.inf])), cell(np.array([np.nan]))
-    ('2 ± 2.48', '7; 25% inf', '-')
+    ('2 ± 2.5', '7; 25% inf', '-')
     """
     known = values[~np.isnan(values)]
     if not len(known):
@@ -45,7 +44,7 @@ def cell(values: np.ndarray) -> str:
         return f"{_short(float(np.quantile(known, 0.5, method='lower')))}; {infinite:.0%} inf"
     found = interval(known)
     half = found["ci95"] or 0.0
-    return _short(found["mean"]) + (f" ± {half:.2g}" if half > ROUNDING * abs(found["mean"]) else "")
+    return _short(found["mean"]) + (f" ± {_short(half, 2)}" if half > ROUNDING * abs(found["mean"]) else "")
 
 
 def _blocks(names: list[str], columns: list[list[str]], labels: list[str]) -> list[str]:
