@@ -59,6 +59,14 @@ MUTANTS = [
     Mutant("networks/mixing.py", "return (jnp.eye(mix.shape[0], dtype=mix.dtype) + mix) / 2", "return mix", "networks"),
     Mutant("networks/participation.py", "(picked | picked.T) & adjacency", "picked & adjacency", "networks"),
     Mutant("networks/graphs.py", "jnp.minimum(apart, num_clients - apart)", "apart", "networks/test_graphs.py"),
+    # What theory says of a network.
+    Mutant("theory/mixing.py", "psi[..., 1:even:2, :, :] @ psi", "psi", "theory/test_mixing.py"),
+    Mutant("theory/mixing.py", "@ (distance + centre)", "@ distance + centre", "theory/test_mixing.py"),
+    Mutant("theory/mixing.py", "np.square(window * (1 + 1 /", "np.square(window * (0 + 1 /", "theory/test_mixing.py"),
+    Mutant("theory/unions.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "theory/test_unions.py"),
+    Mutant("theory/unions.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "theory/test_unions.py"),
+    Mutant("theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "theory/test_walks.py"),
+    Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.
     Mutant("networks/contact_time.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks"),
     Mutant("costs/filters.py", "jnp.where(contact, state + seconds, 0)", "state + seconds", "costs"),

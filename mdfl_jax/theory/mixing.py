@@ -14,6 +14,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.theory.unions import num_components
 
 ZERO = 1e-9  # a p below this is zero: eigenvalues of small matrices are known to about 1e-15
+BLOCK = 1_000_000  # entries of the matrices whose eigenvalues are computed together
 GONE = 1e-12  # what a round leaves of a disagreement, if it is only rounding error
 
 
@@ -49,10 +50,13 @@ def contraction(psi: np.ndarray) -> np.ndarray:
     >>> contraction(np.eye(3)).round(9).item(), contraction(np.full((3, 3), 1 / 3)).round(9).item()
     (1.0, 0.0)
     """
-    left = without_mean(psi)
-    if left.shape[-1] == 1:
-        return np.zeros(left.shape[:-2])
-    return np.maximum(np.linalg.eigvalsh(left.swapaxes(-1, -2) @ left)[..., -1], 0.0)
+    clients = psi.shape[-1]
+    flat, found = psi.reshape(-1, clients, clients), np.zeros(psi.shape[:-2]).reshape(-1)
+    size = max(1, BLOCK // clients**2)
+    for begin in range(0, len(flat) if clients > 1 else 0, size):
+        left = without_mean(flat[begin : begin + size])
+        found[begin : begin + size] = np.linalg.eigvalsh(left.swapaxes(1, 2) @ left)[:, -1]
+    return np.maximum(found, 0.0).reshape(psi.shape[:-2])
 
 
 def mixing_parameter(factor: np.ndarray | float) -> np.ndarray:

@@ -26,7 +26,7 @@ from mdfl_jax.theory.rounds import Rounds
 from mdfl_jax.types import Hparams
 
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
-MOST = 400_000_000  # of one seed
+MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
 BINS = 24  # lengths of windows of the curve of the union windows
 
 
@@ -198,6 +198,7 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
         rounds = Rounds(adjacency, exact(mix), *rest)
         return [observe(rounds, study.points[index].experiment) for index in alike]
 
-    with ThreadPoolExecutor(target.num_cores()) as pool:
+    large = size * study.experiment.rounds * study.points[alike[0]].experiment.network.num_clients ** 2 > BATCH
+    with ThreadPoolExecutor(1 if large else target.num_cores()) as pool:
         parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
     return [_joined([part[k] for part in parts]) for k in range(len(alike))]

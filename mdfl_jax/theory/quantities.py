@@ -76,10 +76,11 @@ def _p(rounds: Rounds, experiment: Experiment) -> Values:
 
 @quantity("p_mean", "p of the mean of W^T W", "Boyd et al. 2006")
 def _p_mean(rounds: Rounds, experiment: Experiment) -> Values:
-    left = mixing.without_mean(rounds.mix)
-    flat = left.reshape(len(left), -1, left.shape[-1])  # the sum of W^T (I - J) W over the rounds is one product
-    largest = np.linalg.eigvalsh(flat.swapaxes(1, 2) @ flat / rounds.mix.shape[1])[:, -1]
-    return mixing.mixing_parameter(largest)
+    seeds, number, clients = rounds.mix.shape[:3]
+    flat, columns = rounds.mix.reshape(seeds, number * clients, clients), rounds.mix.sum(2)
+    # The sum of W^T (I - J) W over the rounds, as two products.
+    whole = flat.swapaxes(1, 2) @ flat - columns.swapaxes(1, 2) @ columns / clients
+    return mixing.mixing_parameter(np.linalg.eigvalsh(whole / number)[:, -1])
 
 
 @quantity("effective_b", "effective B of union windows, median", "MADFL property 1")

@@ -19,6 +19,7 @@ from mdfl_jax.report import theory as pictures
 from mdfl_jax.simulation import build
 from mdfl_jax.theory import mixing, network, table
 from mdfl_jax.theory.quantities import QUANTITIES
+from mdfl_jax.theory.rounds import Rounds
 
 
 def tiny(**changes):
@@ -115,6 +116,20 @@ def test_batches_of_seeds_change_nothing(monkeypatch):
     np.testing.assert_allclose(parts.connected, whole.connected)
 
 
+def test_p_of_the_mean_is_that_of_its_definition():
+    """1 - lambda_2 of the mean of W^T W: no round of two mixes all clients, but their mean does."""
+    first, second = np.eye(4), np.eye(4)
+    first[:2, :2] = first[2:, 2:] = 0.5
+    second[1:3, 1:3] = 0.5
+    mix = np.stack([first, second])[None]
+    rounds = Rounds(mix > 0, mix, np.ones((1, 4, 2)), np.zeros((1, 4), bool), np.zeros((1, 4, 2)))
+    lambda_2 = np.sort(np.linalg.eigvalsh((first.T @ first + second.T @ second) / 2))[-2]
+    found = QUANTITIES["p_mean"].of(rounds, None)
+    assert found == pytest.approx([1 - lambda_2])
+    assert 0 < found[0] < 1
+    assert QUANTITIES["p"].of(rounds, None) == 0
+
+
 def test_cells():
     assert table.cell(np.array([np.inf, np.inf])) == "inf"
     assert table.cell(np.full(5, 0.25)) == "0.25"
@@ -134,7 +149,7 @@ def test_a_wide_table_continues_in_blocks():
         ({"network.num_clients": 300}, "network.num_clients is 300"),
         (
             {"rounds": 4_000_000, "eval_every": 4_000_000},
-            "rounds is 4000000; theory of 20 clients takes at most 1000000",
+            "rounds is 4000000; theory of 20 clients takes at most 250000",
         ),
     ],
 )

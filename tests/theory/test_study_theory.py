@@ -71,3 +71,6 @@ def test_the_command_prints_a_line_a_point_or_one_error():
     assert refused.returncode == 2
     assert len(without_stages(refused.stderr).splitlines()) == 1
     assert "clients that mix their models" in refused.stderr
+    nowhere = command("--config=configs/digits.py", "--json=/nowhere/theory.json")
+    assert (nowhere.returncode, nowhere.stdout) == (2, "")
+    assert without_stages(nowhere.stderr) == "error: --json=/nowhere/theory.json: there is no folder '/nowhere'\n"
