@@ -100,8 +100,8 @@ def spread(mix: np.ndarray, shares: np.ndarray) -> Spread:
     """Compute how fast models come together, and how far constant gradients keep them apart.
 
     Training is replaced by x <- W (x + g) with a constant g for each client, from equal models. With g of independent
-    coordinates, the distance is ||(I - J) D (I - J)||_F / sqrt(N - 1) with D <- W (D + I). It is 0 if all clients are
-    connected in every round, and grows by 1 a round if nobody is. Values are root mean squares over the second half of
+    coordinates, the distance is ||(I - J) D (I - J)||_F / sqrt(N - 1) with D <- W (D + I). It is 0 if every
+    round averages all models, and grows by 1 a round if nobody hears anybody. Values are root mean squares over the second half of
     the rounds; the halving is that of products of the matrices of this half.
 
     Args:

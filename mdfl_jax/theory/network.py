@@ -14,6 +14,8 @@ from mdfl_jax import stages, target
 from mdfl_jax.client_padding import held_by
 from mdfl_jax.division import divided
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.network import participation_of
+from mdfl_jax.experiments.config.costs import is_filtered
 from mdfl_jax.experiments.config.points import Point
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.run.study import Group, Study, make_study
@@ -138,10 +140,14 @@ def observe(rounds: Rounds, experiment: Experiment) -> Observed:
 
 
 def _key(experiment: Experiment) -> str:
-    """Return a text that is the same for points whose networks are the same: only model and algorithm differ."""
-    numbers = experiment.algorithm
-    own = numbers.name, getattr(numbers, "participation", None), getattr(numbers, "period_max", None)
-    return repr(dataclasses.replace(experiment, algorithm=None, model=None)) + repr(own)  # type: ignore[arg-type]
+    """Return a text that is the same for points of a group whose networks are the same.
+
+    The algorithm's numbers count only through the participation, unless messages that take too long are left out.
+    """
+    if is_filtered(experiment):
+        return repr(experiment)
+    without: Any = dataclasses.replace(experiment, algorithm=None, model=None)  # type: ignore[arg-type]
+    return repr((without, participation_of(experiment)))
 
 
 def _alike(study: Study, group: Group) -> Iterator[list[int]]:

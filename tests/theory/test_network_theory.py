@@ -143,6 +143,16 @@ def test_a_wide_table_continues_in_blocks():
     assert lines.count("") == 1
 
 
+def test_networks_that_are_the_same_are_simulated_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(network, "exact", lambda mix: made.append(len(mix)) or mixing.exact(mix))
+    changes = {"network.graph": "ring", "sweep": "algorithm.lr=0.1,0.2,0.3", "baseline": ""}
+    _, _, found = observed(rounds=4, seeds=1, **changes)
+    assert made == [1]
+    assert len(found) == 3
+    assert [point.values["degree"][0] for point in found] == [2, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
