@@ -101,8 +101,8 @@ def spread(mix: np.ndarray, shares: np.ndarray) -> Spread:
 
     Training is replaced by x <- W (x + g) with a constant g for each client, from equal models. With g of independent
     coordinates, the distance is ||(I - J) D (I - J)||_F / sqrt(N - 1) with D <- W (D + I). It is 0 if every
-    round averages all models, and grows by 1 a round if nobody hears anybody. Values are root mean squares over the second half of
-    the rounds; the halving is that of products of the matrices of this half.
+    round averages all models, and grows by 1 a round if nobody hears anybody. Values are root mean squares over the
+    second half of the rounds; the halving is that of products of the matrices of this half.
 
     Args:
       mix: [S, R, N, N] the mixing matrices.
