@@ -57,7 +57,7 @@ def test_a_study_without_relays_has_no_rows():
 
 
 @pytest.mark.long
-def test_the_command_prints_a_line_a_point_or_one_error():
+def test_the_command_prints_a_line_a_point_or_one_error(tmp_path):
     root = Path(__file__).parents[2]
 
     def command(*args):
@@ -71,6 +71,7 @@ def test_the_command_prints_a_line_a_point_or_one_error():
     assert refused.returncode == 2
     assert len(without_stages(refused.stderr).splitlines()) == 1
     assert "clients that mix their models" in refused.stderr
-    nowhere = command("--config=configs/digits.py", "--json=/nowhere/theory.json")
+    missing = tmp_path / "missing"
+    nowhere = command("--config=configs/digits.py", f"--json={missing}/theory.json")
     assert (nowhere.returncode, nowhere.stdout) == (2, "")
-    assert without_stages(nowhere.stderr) == "error: --json=/nowhere/theory.json: there is no folder '/nowhere'\n"
+    assert without_stages(nowhere.stderr) == f"error: --json={missing}/theory.json: there is no folder '{missing}'\n"
