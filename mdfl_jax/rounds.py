@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax import contract, sharding
-from mdfl_jax.client_padding import Held, first, held_by, pad_links
+from mdfl_jax import contract, division, sharding
+from mdfl_jax.client_padding import first, held_by, pad_links
 from mdfl_jax.exchange.message_bits import add_bits
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import client_models, global_model, measure
 from mdfl_jax.parts import Carry, Parts, RunFacts
-from mdfl_jax.rng import stream, stream_at
+from mdfl_jax.rng import stream_at
 from mdfl_jax.rows import of_types
 from mdfl_jax.stopping import update_stop_state
 from mdfl_jax.types import Array, ClientParams, Hparams
@@ -85,24 +85,6 @@ def models(parts: Parts, carry: Carry) -> tuple[ClientParams, ClientParams | Non
     return client_models(parts, carry.algorithm), own(carry.algorithm) if own else None
 
 
-def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Returns the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
-    assert parts.task.owner is not None
-    places = (first_places(parts, hparams, key),) if parts.task.by_place else ()
-    return parts.task.owner(data, hparams.task, stream(key, "partition"), *places)
-
-
-def first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Returns the places before the first round, [N, 2], before the data is divided.
-
-    The network is given clients that all hold one sample of one label. The places do not depend on the data, so they
-    are those of the run.
-    """
-    num_clients, network = parts.task.num_clients, parts.network
-    nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
-    return network.places(network.init(hparams.network, key, nothing_known)).position
-
-
 def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
     """Counts the places that neighbour lists need in the rounds of a run, from the movement alone.
 
@@ -111,12 +93,10 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
     Returns:
       [] int32, the largest number of places that a client needs in any round.
     """
-    task, network = parts.task, parts.network
+    network = parts.network
     assert network.lists is not None
     assert network.lists.needed is not None
-    places = (first_places(parts, hparams, key),) if task.by_place else ()
-    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
-    held = held_by(clients, task.num_clients)
+    held = held_by(division.divided(parts, data, hparams, key), parts.task.num_clients)
 
     def move(state: Any, index: jax.Array) -> tuple[Any, None]:
         return of_types(network.step(hparams.network, key, index, state, held)[0], state), None

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import rounds, starting
+from mdfl_jax import division, rounds, starting
 from mdfl_jax.batch_statistics import sent, trained
 from mdfl_jax.costs.work import LinkLoad, probe
 from mdfl_jax.errors import UserError
@@ -54,6 +54,7 @@ class Simulation(NamedTuple):
       places_needed: (data, hparams, key) -> the places that they need in a run; None where ``list_bound`` is 0.
       layout, kept, restored: functions of a Carry, from `mdfl_jax.rounds`: its shardings over a mesh, the part that a
         checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
+      parts: what the simulation was built from, for theory that needs the network alone.
     """
 
     init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
@@ -79,6 +80,7 @@ class Simulation(NamedTuple):
     layout: Callable[..., Carry | None]
     kept: Callable[..., Carry]
     restored: Callable[..., Carry]
+    parts: Parts
 
 
 NEEDS = {
@@ -196,12 +198,13 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
         model=model,
         models=partial(rounds.models, parts),
         link_load=probe(algorithm, model),
-        owner=partial(rounds.owner, parts) if task.owner else None,
+        owner=partial(division.owner, parts) if task.owner else None,
         list_bound=network.lists.bound if network.lists else 0,
         places_needed=partial(rounds.places_needed, parts) if network.lists and network.lists.needed else None,
         layout=partial(rounds.layout, parts),
         kept=partial(rounds.kept, parts),
         restored=partial(rounds.restored, parts),
+        parts=parts,
     )
 
 

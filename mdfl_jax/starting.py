@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import sharding
+from mdfl_jax import division, sharding
 from mdfl_jax.client_padding import held_by
 from mdfl_jax.exchange.message_bits import no_bits
 from mdfl_jax.metrics import round_records
@@ -18,7 +18,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import measure
 from mdfl_jax.parts import Carry, Parts
 from mdfl_jax.rng import stream
-from mdfl_jax.rounds import first_places, settle
+from mdfl_jax.rounds import settle
 from mdfl_jax.stopping import initial_stop_state
 from mdfl_jax.types import Hparams, Params
 
@@ -35,10 +35,7 @@ def draw(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any
     Returns:
       (the clients' data, as the task's ``partition`` returns it; one model, as the task's ``init`` returns it).
     """
-    task = parts.task
-    places = (first_places(parts, hparams, key),) if task.by_place else ()
-    clients = task.partition(data, hparams.task, stream(key, "partition"), *places)
-    return clients, task.init(data, stream(key, "init"))
+    return division.divided(parts, data, hparams, key), parts.task.init(data, stream(key, "init"))
 
 
 def world(parts: Parts, hparams: Hparams, key: jax.Array, clients: Any) -> Any:

@@ -78,6 +78,14 @@ MUTANTS = [
     Mutant("metrics/spectrum.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
     Mutant("costs/filters.py", "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
+    # What theory says of a network.
+    Mutant("theory/mixing.py", "psi[..., 1:even:2, :, :] @ psi", "psi", "theory/test_mixing.py"),
+    Mutant("theory/mixing.py", "@ (distance + centre)", "@ distance + centre", "theory/test_mixing.py"),
+    Mutant("theory/mixing.py", "np.square(window * (1 + 1 /", "np.square(window * (0 + 1 /", "theory/test_mixing.py"),
+    Mutant("theory/unions.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "theory/test_unions.py"),
+    Mutant("theory/unions.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "theory/test_unions.py"),
+    Mutant("theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "theory/test_walks.py"),
+    Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.
     Mutant("networks/contact_time.py", "jnp.maximum(nearest - half, 0)", "jnp.minimum(nearest - half, 0)", "networks"),
     Mutant("costs/filters.py", "jnp.where(contact, before + seconds, 0)", "before + seconds", "costs"),

@@ -1,7 +1,9 @@
 """Random movement on the grid (MADFL algorithm 5, DADFL eq. 3)."""
 
 import jax
+import jax.numpy as jnp
 
+from mdfl_jax.geometry import within
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, uniform_within
 from mdfl_jax.mobility.many import always_settled
 from mdfl_jax.mobility.registry import MOBILITIES
@@ -20,6 +22,20 @@ def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridCli
     return client._replace(location=place, destination=place)
 
 
+def uniform_chain(grid: jax.Array, max_step: jax.Array | float) -> jax.Array:
+    """Returns the probabilities of the next place from each grid point: the same for all points within Rm.
+
+    Args:
+      grid: [L, 2] the grid points.
+      max_step: Rm.
+
+    Returns:
+      [L, L] float32.
+    """
+    near = within(grid, grid, max_step)
+    return near / jnp.sum(near, axis=1, keepdims=True)
+
+
 @MOBILITIES.register("random_movement")
 def random_movement() -> Mobility:
     """Random movement: a mobile client goes to a grid point drawn uniformly within Rm of its place, itself included."""
@@ -29,4 +45,4 @@ def random_movement() -> Mobility:
         return random_step(key, client, world)
 
     mobility = grid_mobility(move, quick=always_settled(move))
-    return mobility._replace(destination=None)  # it is always where it is heading
+    return mobility._replace(destination=None, chain=uniform_chain)  # it is always where it is heading

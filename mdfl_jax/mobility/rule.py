@@ -48,6 +48,8 @@ class Mobility(NamedTuple):
         destination or stands at it. None means that clients of this rule have none. It is only recorded, for maps.
       centres: (world, state) -> [N, 2] the places of the cluster centres of which destinations are chosen, in the first
         rows; NaN in the others. None means that there are none. It is only recorded, for maps.
+      chain: (grid points [L, 2], max_step) -> [L, L] the probabilities of the next place of a mobile client, from each
+        grid point, if they depend on nothing else. None means that they do, or that they are not known. Theory uses it.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -59,6 +61,7 @@ class Mobility(NamedTuple):
     is_mobile: Callable[[Any], jax.Array] | None = None
     destination: Callable[[Any, Any], jax.Array] | None = None
     centres: Callable[[Any, Any], jax.Array] | None = None
+    chain: Callable[[jax.Array, Any], jax.Array] | None = None
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:

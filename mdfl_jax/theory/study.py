@@ -2,7 +2,6 @@
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
-from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.families import in_use, numbers_in
 from mdfl_jax.experiments.config.points import Point
 from mdfl_jax.networks.meetings import PATTERNS
@@ -37,14 +36,10 @@ def row(point: Point) -> tuple[str, ...] | None:
 
 
 def table(points: list[Point]) -> str:
-    """Describe the sweep points of a study that relay, as a table with a line for each.
-
-    Raises:
-      UserError: if there is none.
-    """
+    """Describe the sweep points of a study that relay, as a table with a line for each; '' if there is none."""
     rows = [found for found in map(row, points) if found]
     if not rows:
-        raise UserError("no point of this study has FedMobile's search intervals and a server pattern of known gaps")
+        return ""
     widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in (HEADER, *rows)]
     return "\n".join(line.rstrip() for line in lines)

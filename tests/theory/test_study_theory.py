@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from shell import without_stages
 
-from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import default_config
 from mdfl_jax.experiments.config.points import points
 from mdfl_jax.experiments.config.resolve import resolve
@@ -53,13 +52,12 @@ def test_gaps_are_those_that_the_server_draws():
     assert float(exponential[-5]) == pytest.approx(slots[slots <= 80].mean(), rel=0.01)
 
 
-def test_a_study_without_relays_is_told():
-    with pytest.raises(UserError, match="no point of this study has FedMobile's search intervals"):
-        table(points(resolve(default_config())))
+def test_a_study_without_relays_has_no_rows():
+    assert table(points(resolve(default_config()))) == ""
 
 
 @pytest.mark.long
-def test_the_command_prints_a_line_a_point_or_one_error():
+def test_the_command_prints_a_line_a_point_or_one_error(tmp_path):
     root = Path(__file__).parents[2]
 
     def command(*args):
@@ -69,6 +67,11 @@ def test_the_command_prints_a_line_a_point_or_one_error():
     found = command("--config=configs/fedmobile_digits.py", "--config.server.pairs=0.1")
     assert (found.returncode, without_stages(found.stderr)) == (0, "")
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["point", "fedmobile"]
-    refused = command("--config=configs/digits.py")
+    refused = command("--config=configs/fedmobile_digits.py", "--config.sweep=", "--config.algorithm.name=dpsgd")
     assert refused.returncode == 2
     assert len(without_stages(refused.stderr).splitlines()) == 1
+    assert "clients that mix their models" in refused.stderr
+    missing = tmp_path / "missing"
+    nowhere = command("--config=configs/digits.py", f"--json={missing}/theory.json")
+    assert (nowhere.returncode, nowhere.stdout) == (2, "")
+    assert without_stages(nowhere.stderr) == f"error: --json={missing}/theory.json: there is no folder '{missing}'\n"

@@ -1,0 +1,210 @@
+"""Simulates the networks of a study alone, without training, and computes the quantities of theory of each point."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from mdfl_jax import stages, target
+from mdfl_jax.client_padding import held_by
+from mdfl_jax.division import divided
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.build.network import participation_of
+from mdfl_jax.experiments.config.costs import is_filtered
+from mdfl_jax.experiments.config.points import Point
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.run.study import Group, Study, make_study
+from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
+from mdfl_jax.rows import of_types
+from mdfl_jax.simulation import Simulation
+from mdfl_jax.theory.mixing import exact
+from mdfl_jax.theory.quantities import QUANTITIES
+from mdfl_jax.theory.rounds import Rounds
+from mdfl_jax.types import Hparams
+
+BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
+MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
+BINS = 24  # lengths of windows of the curve of the union windows
+
+
+class Observed(NamedTuple):
+    """What theory says of a sweep point.
+
+    Attributes:
+      values: for each quantity that applies, its value for each seed, [S].
+      window: [K] the lengths B of the windows of ``window_p``.
+      window_p: [S, K] the mean over the windows of 1 minus the contraction.
+      union: [L] numbers of rounds.
+      connected: [S, L] the share of the first rounds whose union with those after it, in all so many, is connected.
+    """
+
+    values: dict[str, np.ndarray]
+    window: np.ndarray
+    window_p: np.ndarray
+    union: np.ndarray
+    connected: np.ndarray
+
+
+def mixes(experiment: Experiment) -> bool:
+    """Tell whether the clients of a point mix their models with each other, and not through a server."""
+    return not experiment.server.pattern
+
+
+def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
+    """Return a copy of a study's configuration for its networks alone.
+
+    Args:
+      config: the configuration.
+      seeds: the number of seeds under which networks are simulated.
+      rounds: the number of rounds; 0: that of the study.
+    """
+    found = config.copy_and_resolve_references()
+    found.seeds = seeds
+    if rounds:
+        found.rounds = found.eval_every = rounds
+    found.engine.links, found.engine.max_neighbours = "dense", 0
+    return found
+
+
+def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | None]:
+    """Compute what theory says of the points of a configuration, as `of_study`; nothing is built if no point mixes.
+
+    Args:
+      config: the configuration, from `alone`.
+      points: its points.
+
+    Raises:
+      UserError: as `check_size`, or if anything in the configuration is wrong.
+    """
+    if not any(mixes(point.experiment) for point in points):
+        return [None] * len(points)
+    check_size(points)
+    return of_study(make_study(config))
+
+
+def check_size(points: Sequence[Point]) -> None:
+    """Checks that theory can hold the matrices of a round, and of a seed.
+
+    Raises:
+      UserError: for a point with too many clients, or too many rounds for them.
+    """
+    for point in points:
+        clients, rounds = point.experiment.network.num_clients, point.experiment.rounds
+        if clients > LAMBDA_2_LIMIT:
+            raise UserError(f"network.num_clients is {clients}; theory computes matrices of at most {LAMBDA_2_LIMIT}")
+        if rounds * clients**2 > MOST:
+            least = MOST // clients**2
+            raise UserError(f"rounds is {rounds}; theory of {clients} clients takes at most {least} (see --rounds)")
+
+
+def simulated(simulation: Simulation, num_rounds: int) -> Any:
+    """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
+    parts = simulation.parts
+    network = parts.network
+
+    def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
+        held = held_by(divided(parts, data, hparams, key), network.num_clients)
+        start = network.init(hparams.network, key, held)
+
+        def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+            after, links = network.step(hparams.network, key, index, state, held)
+            return of_types(after, state), (links.adjacency, links.mix)
+
+        adjacency, mix = jax.lax.scan(step, start, jnp.arange(num_rounds, dtype=jnp.int32))[1]
+        places = network.places(start)
+        return adjacency, mix, held.label_counts, places.is_mobile, places.position
+
+    return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
+
+
+def _compiled(group: Group, num_rounds: int, num_seeds: int) -> Any:
+    """Compile `simulated` for the points of a group, which differ in traced numbers only."""
+    keys = jnp.stack([jax.random.key(0)] * num_seeds)
+    program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
+    return program.compile(target.compiler_options())
+
+
+def observe(rounds: Rounds, experiment: Experiment) -> Observed:
+    """Compute everything that theory says of a sweep point from some of its seeds."""
+    found = {name: QUANTITIES[name].of(rounds, experiment) for name in QUANTITIES.as_registered()}
+    values = {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
+    window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
+    union = np.unique(np.geomspace(1, max(rounds.effective.shape[1], 1), BINS).round())
+    connected = (rounds.effective[:, None, :] <= union[:, None]).mean(2)
+    return Observed(values, np.array(list(rounds.contractions)), window_p, union, connected)
+
+
+def _key(experiment: Experiment) -> str:
+    """Return a text that is the same for points of a group whose networks are the same.
+
+    The algorithm's numbers count only through the participation, unless messages that take too long are left out.
+    """
+    if is_filtered(experiment):
+        return repr(experiment)
+    without: Any = dataclasses.replace(experiment, algorithm=None, model=None)  # type: ignore[arg-type]
+    return repr((without, participation_of(experiment)))
+
+
+def _alike(study: Study, group: Group) -> Iterator[list[int]]:
+    """Yield the points of a group that have the same network, by index."""
+    found: dict[str, list[int]] = {}
+    for index in group.points:
+        found.setdefault(_key(study.points[index].experiment), []).append(index)
+    yield from found.values()
+
+
+def _joined(parts: Sequence[Observed]) -> Observed:
+    """Join what was observed under several batches of seeds."""
+    values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
+    window_p, connected = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window_p", "connected"))
+    return Observed(values, parts[0].window, window_p, parts[0].union, connected)
+
+
+@stages.stage("simulating the networks")
+def of_study(study: Study) -> list[Observed | None]:
+    """Compute what theory says of each point of a study, from its network under all seeds.
+
+    Batches of seeds are simulated and analysed side by side on the cores of the host.
+
+    Args:
+      study: the study, from `mdfl_jax.experiments.make_study`, with matrices as links.
+
+    Returns:
+      An entry for each point; None where the clients do not mix their models.
+    """
+    found: list[Observed | None] = [None] * len(study.points)
+    entries = study.experiment.rounds * max(point.experiment.network.num_clients for point in study.points) ** 2
+    size = max(1, min(BATCH // entries, -(-len(study.seeds) // target.num_cores())))
+    for group in study.groups:
+        first = study.points[group.points[0]].experiment
+        if not mixes(first) or not group.simulation.parts.algorithm.needs & {"mix", "adjacency"}:
+            continue
+        program = _compiled(group, study.experiment.rounds, size)
+        for alike in _alike(study, group):
+            for index, values in zip(alike, _of_points(study, group, program, alike, size)):
+                found[index] = values
+    return found
+
+
+def _of_points(study: Study, group: Group, program: Any, alike: list[int], size: int) -> list[Observed]:
+    """Observe some points of a group that have the same network, with a program for so many seeds at a time."""
+    data, hparams = group.simulation.data, group.hparams[group.points.index(alike[0])]
+
+    def of_batch(begin: int) -> list[Observed]:
+        seeds = study.seeds[begin : begin + size]
+        padded = (seeds * size)[:size]  # the last batch may be shorter, and the program is not compiled again for it
+        keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in padded])
+        computed = jax.device_get(program(data, hparams, keys))
+        adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
+        rounds = Rounds(adjacency, exact(mix), *rest)
+        return [observe(rounds, study.points[index].experiment) for index in alike]
+
+    large = size * study.experiment.rounds * study.points[alike[0]].experiment.network.num_clients ** 2 > BATCH
+    with ThreadPoolExecutor(1 if large else target.num_cores()) as pool:
+        parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
+    return [_joined([part[k] for part in parts]) for k in range(len(alike))]

@@ -1,0 +1,216 @@
+"""The quantities that `launch.theory` computes from the rounds of a network: a registration for each."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.pame import PaMENumbers
+from mdfl_jax.experiments.build.network import is_partial
+from mdfl_jax.experiments.config.costs import is_filtered
+from mdfl_jax.experiments.config.families import numbers_in
+from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.registry import Registry
+from mdfl_jax.theory import mixing, pame, walks
+from mdfl_jax.theory.rounds import Rounds
+from mdfl_jax.theory.unions import num_components, strong_window
+
+Values = np.ndarray | None
+LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
+
+
+class Quantity(NamedTuple):
+    """A number that theory computes for each seed.
+
+    Attributes:
+      label: its label in the table, with the symbol of the paper.
+      source: where the paper defines it.
+      of: (rounds, the sweep point's configuration) -> [S], ``inf`` and NaN allowed; None where it does not apply.
+    """
+
+    label: str
+    source: str
+    of: Callable[[Rounds, Experiment], Values]
+
+
+QUANTITIES: Registry[Quantity] = Registry("quantity of theory")
+
+
+def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rounds, Experiment], Values]], Quantity]:
+    """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
+
+    def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
+        return QUANTITIES.register(name, doc=label)(Quantity(label, source, of))
+
+    return add
+
+
+@quantity("degree", "neighbours of a client, mean")
+def _degree(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.adjacency.sum(-1).mean((1, 2))
+
+
+@quantity("components", "components of a round's graph, mean")
+def _components(rounds: Rounds, experiment: Experiment) -> Values:
+    return num_components(rounds.adjacency).mean(1)
+
+
+@quantity("connected", "rounds with a connected graph, share", "MADFL property 1 with B = 1")
+def _connected(rounds: Rounds, experiment: Experiment) -> Values:
+    return (rounds.closing == np.arange(rounds.closing.shape[1])).mean(1)
+
+
+@quantity("lambda_2", "lambda_2 of W^T W of a round, mean", "MADFL III")
+def _lambda_2(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.contractions[1].mean(1)
+
+
+@quantity("p", "p that holds in every round", "MADFL assumption 3")
+def _p(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.worst_p[1]
+
+
+@quantity("p_mean", "p of the mean of W^T W", "Boyd et al. 2006")
+def _p_mean(rounds: Rounds, experiment: Experiment) -> Values:
+    seeds, number, clients = rounds.mix.shape[:3]
+    flat, columns = rounds.mix.reshape(seeds, number * clients, clients), rounds.mix.sum(2)
+    # The sum of W^T (I - J) W over the rounds, as two products.
+    whole = flat.swapaxes(1, 2) @ flat - columns.swapaxes(1, 2) @ columns / clients
+    return mixing.mixing_parameter(np.linalg.eigvalsh(whole / number)[:, -1])
+
+
+@quantity("effective_b", "effective B of union windows, median", "MADFL property 1")
+def _effective_b(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.quantile(rounds.effective, 0.5, axis=1, method="higher")
+
+
+@quantity("effective_b_90", "effective B of union windows, 90 % quantile", "MADFL property 1")
+def _effective_b_90(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.quantile(rounds.effective, 0.9, axis=1, method="higher")
+
+
+@quantity("strong_b", "B of B-strong connectivity", "MADFL property 1")
+def _strong_b(rounds: Rounds, experiment: Experiment) -> Values:
+    return strong_window(rounds.closing)
+
+
+@quantity("bound", "A_0 / tau of theorem 1", "MADFL eq. 8")
+def _bound(rounds: Rounds, experiment: Experiment) -> Values:
+    windows, clients = strong_window(rounds.closing), rounds.num_clients
+    found = [mixing.consensus_factor(p, clients, b) for p, b in zip(rounds.worst_p[1], windows)]
+    return np.where(rounds.keeps_mean, found, np.nan)
+
+
+@quantity("window", "windowed form: B", "docs/theory.md")
+def _window(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.where(rounds.keeps_mean, rounds.best_windows[0], np.nan)
+
+
+@quantity("window_p", "windowed form: p of every window", "docs/theory.md")
+def _window_p(rounds: Rounds, experiment: Experiment) -> Values:
+    sizes, seeds = rounds.best_windows[0], range(len(rounds.mix))
+    found = [rounds.worst_p[int(size)][s] if np.isfinite(size) else np.nan for s, size in zip(seeds, sizes)]
+    return np.where(rounds.keeps_mean, found, np.nan)
+
+
+@quantity("window_bound", "windowed form: A_0 / tau", "docs/theory.md")
+def _window_bound(rounds: Rounds, experiment: Experiment) -> Values:
+    return np.where(rounds.keeps_mean, rounds.best_windows[1], np.nan)
+
+
+@quantity("halving", "halving time of mixing (rounds)", "docs/theory.md")
+def _halving(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.spread.halving
+
+
+@quantity("drift", "drift", "docs/theory.md")
+def _drift(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.spread.drift
+
+
+@quantity("label_drift", "label drift", "docs/theory.md")
+def _label_drift(rounds: Rounds, experiment: Experiment) -> Values:
+    return rounds.spread.labels
+
+
+@quantity("meeting", "meeting time (rounds)", "docs/theory.md")
+def _meeting(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.meeting_times(rounds.following, rounds.is_mobile)
+
+
+@lru_cache(maxsize=4)
+def _walk(experiment: Experiment) -> walks.Walk | None:
+    """Return the walk of one mobile client, if its rule is a chain and a client is met whenever it is in range.
+
+    None also if the walk cannot reach all grid points, or if there are too many of them.
+    """
+    network = experiment.network
+    rule = None if network.graph else MOBILITIES[network.mobility]()
+    plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
+    plain &= not is_filtered(experiment) and not is_partial(experiment)
+    if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:
+        return None
+    grid = grid_points(network.grid_size)
+    chain = np.asarray(rule.chain(grid, network.max_step))
+    return walks.Walk(chain, np.asarray(grid), network.radius) if num_components(chain > 0) == 1 else None
+
+
+@quantity("meeting_exact", "meeting time, exact (rounds)", "docs/theory.md")
+def _meeting_exact(rounds: Rounds, experiment: Experiment) -> Values:
+    walk = _walk(experiment)
+    if walk is None:
+        return None
+    return np.array([walk.meeting_time(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
+
+
+@quantity("cover", "cover time of one mobile client (rounds)", "MADFL III-A2")
+def _cover(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.cover_times(rounds.following, rounds.is_mobile)[0]
+
+
+@quantity("cover_bound", "cover time of one, exact bound (rounds)", "Matthews 1988")
+def _cover_bound(rounds: Rounds, experiment: Experiment) -> Values:
+    walk = _walk(experiment)
+    if walk is None:
+        return None
+    return np.array([walk.cover_bound(places[~mobile]) for places, mobile in zip(rounds.position, rounds.is_mobile)])
+
+
+@quantity("cover_together", "cover time of all together (rounds)", "MADFL III-A2")
+def _cover_together(rounds: Rounds, experiment: Experiment) -> Values:
+    return walks.cover_times(rounds.following, rounds.is_mobile)[1]
+
+
+def _pame(rounds: Rounds, experiment: Experiment) -> pame.Conditions | None:
+    numbers = numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
+    if not isinstance(numbers, PaMENumbers):
+        return None
+    given = numbers.participation, numbers.transmission, numbers.penalty_growth, numbers.period_min
+    return pame.conditions(rounds.adjacency[:, 0], *given)
+
+
+@quantity("zeta", "zeta of the first graph", "PaME assumption 1")
+def _zeta(rounds: Rounds, experiment: Experiment) -> Values:
+    return pame.zeta(rounds.adjacency[:, 0]) if _pame(rounds, experiment) else None
+
+
+@quantity("pame_left", "condition (12), left side", "PaME (12)")
+def _pame_left(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.left
+
+
+@quantity("pame_right", "condition (12), right side", "PaME (12)")
+def _pame_right(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.right
+
+
+@quantity("pame_holds", "conditions (11), (12) hold, share of seeds", "PaME (11), (12)")
+def _pame_holds(rounds: Rounds, experiment: Experiment) -> Values:
+    found = _pame(rounds, experiment)
+    return found and found.hold.astype(float)

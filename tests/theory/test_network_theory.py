@@ -1,0 +1,183 @@
+"""The network alone is the network of a run; the quantities of a study, its table, its JSON; mistakes."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import PATTERNS, TINY, toy_hparams, toy_task
+
+from mdfl_jax import Schedule
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import default_config
+from mdfl_jax.experiments.config.points import points
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.report import theory as pictures
+from mdfl_jax.simulation import build
+from mdfl_jax.theory import mixing, network, table
+from mdfl_jax.theory.quantities import QUANTITIES
+from mdfl_jax.theory.rounds import Rounds
+
+
+def tiny(**changes):
+    namespace = {}
+    exec(TINY, namespace)
+    config = namespace["get_config"]()
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+def observed(rounds=12, seeds=3, **changes):
+    config = network.alone(tiny(**changes), seeds, rounds)
+    all_points = points(resolve(config))
+    return config, all_points, network.of_config(config, all_points)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mobility", [3, 1, 2])
+def test_the_network_alone_is_that_of_a_run(mobility):
+    """Every link of every round, and lambda_2 at every evaluation, with DAM and DCM that read the clients' labels."""
+    schedule = Schedule(6, 2, record_positions=True, record_mib=1.0)
+    simulation = build(toy_task(6), spatial(6, 5, PATTERNS), dpsgd(), schedule)
+    hparams, key = toy_hparams(mobility), jax.random.key(5)
+    carry, _ = simulation.init(simulation.data, hparams, key)
+    links, lambda_2 = [], []
+    for _ in range(3):
+        carry, metrics = simulation.advance(simulation.data, hparams, key, carry)
+        links.append(np.unpackbits(np.asarray(metrics.links), axis=-1, count=6))
+        lambda_2.append(float(metrics.lambda_2))
+    adjacency, mix, counts, *_ = network.simulated(simulation, 6)(simulation.data, hparams, jnp.stack([key]))
+    np.testing.assert_array_equal(adjacency[0], np.concatenate(links).astype(bool))
+    np.testing.assert_array_equal(counts[0], simulation.facts(carry).label_counts)
+    factors = mixing.contraction(mixing.exact(np.asarray(mix[0])))
+    np.testing.assert_allclose(factors[[1, 3, 5]], lambda_2, atol=1e-5)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("graph", ["ring", "complete"])
+def test_closed_forms_of_graphs(graph):
+    """lambda_2 and PaME's zeta, by the whole way from the configuration."""
+    n = 7
+    changes = {"network.graph": graph, "network.num_clients": n, "sweep": "algorithm.name=dpsgd,pame"}
+    _, _, (plain, of_pame) = observed(rounds=8, seeds=2, baseline="", **changes)
+    cosine = np.cos(2 * np.pi * np.arange(1, n) / n)
+    values = plain.values
+    expected = np.square((1 + 2 * cosine) / 3).max() if graph == "ring" else 0.0
+    assert values["lambda_2"] == pytest.approx(expected, abs=1e-6)
+    assert values["p"] == pytest.approx(1 - expected, abs=1e-6)
+    assert values["strong_b"].tolist() == values["effective_b"].tolist() == [1, 1]
+    assert values["connected"].tolist() == [1, 1]
+    assert np.isnan(values["meeting"]).all()
+    assert "zeta" not in values
+    zeta = np.abs(cosine).max() if graph == "ring" else 1 / (n - 1)
+    assert of_pame.values["zeta"] == pytest.approx(zeta, abs=1e-6)
+    assert not of_pame.values["pame_holds"].any()
+
+
+@pytest.mark.long
+def test_exact_meeting_times_agree_with_the_simulated_network():
+    changes = {"sweep": "network.mobility=random_movement", "baseline": "", "network.radius": 1.0}
+    _, _, (found,) = observed(rounds=1500, seeds=24, **changes)
+    measured, exact = found.values["meeting"], found.values["meeting_exact"]
+    difference = measured - exact  # of each seed, whose static clients stand at the same places
+    assert abs(difference.mean()) < 4 * difference.std(ddof=1) / np.sqrt(24) + 0.02 * exact.mean()
+    assert (found.values["cover"].mean()) < found.values["cover_bound"].mean()
+
+
+@pytest.mark.long
+def test_the_table_the_json_and_the_pictures_of_a_study(tmp_path):
+    config, all_points, found = observed(rounds=16, seeds=3)
+    text = table.table(all_points, found)
+    assert text.splitlines()[0].split() == ["static", "dcm"]
+    shown = {QUANTITIES[name].label for name in QUANTITIES.as_registered()}
+    assert all(any(line.startswith(label) for label in shown) for line in text.splitlines()[1:])
+    content = json.loads(json.dumps(table.as_json(all_points, found, config), allow_nan=False))
+    assert content["seeds"] == [0, 1, 2]
+    assert content["rounds"] == 16
+    assert [point["point"] for point in content["points"]] == ["static", "dcm"]
+    static = content["points"][0]
+    assert len(static["per_seed"]["lambda_2"]) == 3
+    assert static["curves"]["window"] == [1, 2, 4, 8]
+    saved = pictures.save(content["points"], tmp_path / "new")
+    assert [path.name for path in saved] == ["theory.png", "theory.pdf", "theory.svg"]
+    assert all(path.stat().st_size > 1000 for path in saved)
+
+
+@pytest.mark.long
+def test_batches_of_seeds_change_nothing(monkeypatch):
+    _, _, (whole,) = observed(sweep="", baseline="", seeds=5)
+    monkeypatch.setattr(network, "BATCH", 2 * 12 * 36)
+    _, _, (parts,) = observed(sweep="", baseline="", seeds=5)
+    for name, values in whole.values.items():
+        np.testing.assert_allclose(parts.values[name], values, rtol=1e-9, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(parts.connected, whole.connected)
+
+
+def test_p_of_the_mean_is_that_of_its_definition():
+    """1 - lambda_2 of the mean of W^T W: no round of two mixes all clients, but their mean does."""
+    first, second = np.eye(4), np.eye(4)
+    first[:2, :2] = first[2:, 2:] = 0.5
+    second[1:3, 1:3] = 0.5
+    mix = np.stack([first, second])[None]
+    rounds = Rounds(mix > 0, mix, np.ones((1, 4, 2)), np.zeros((1, 4), bool), np.zeros((1, 4, 2)))
+    lambda_2 = np.sort(np.linalg.eigvalsh((first.T @ first + second.T @ second) / 2))[-2]
+    found = QUANTITIES["p_mean"].of(rounds, None)
+    assert found == pytest.approx([1 - lambda_2])
+    assert 0 < found[0] < 1
+    assert QUANTITIES["p"].of(rounds, None) == 0
+
+
+def test_cells():
+    assert table.cell(np.array([np.inf, np.inf])) == "inf"
+    assert table.cell(np.full(5, 0.25)) == "0.25"
+    assert table.cell(np.array([1.0, 1.0 + 1e-15])) == "1"
+
+
+def test_a_wide_table_continues_in_blocks():
+    lines = table._blocks([f"point {k}" for k in range(12)], [["1.23 ± 0.45"] * 2] * 12, ["first", "second"])
+    assert max(map(len, lines)) <= table.WIDTH
+    assert " ".join(lines).count("point") == 12
+    assert lines.count("") == 1
+
+
+def test_networks_that_are_the_same_are_simulated_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(network, "exact", lambda mix: made.append(len(mix)) or mixing.exact(mix))
+    changes = {"network.graph": "ring", "sweep": "algorithm.lr=0.1,0.2,0.3", "baseline": ""}
+    _, _, found = observed(rounds=4, seeds=1, **changes)
+    assert made == [1]
+    assert len(found) == 3
+    assert [point.values["degree"][0] for point in found] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"network.num_clients": 300}, "network.num_clients is 300"),
+        (
+            {"rounds": 4_000_000, "eval_every": 4_000_000},
+            "rounds is 4000000; theory of 20 clients takes at most 250000",
+        ),
+    ],
+)
+def test_too_much_is_one_line(changes, told):
+    config = default_config()
+    config.update_from_flattened_dict(changes)
+    with pytest.raises(UserError, match=told):
+        network.of_config(network.alone(config, 2, 0), points(resolve(config)))
+
+
+def test_networks_that_do_not_mix_are_left_out():
+    config = tiny(**{"server.pattern": "fixed", "network.num_mobile": 0, "sweep": "", "baseline": ""})
+    assert network.of_config(config, points(resolve(config))) == [None]
+
+
+def test_folders_of_pictures(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"--figures=.*file: it is not a folder"):
+        pictures.check_folder(tmp_path / "file")
+    with pytest.raises(UserError, match="there is no folder"):
+        pictures.check_folder(tmp_path / "no" / "folder")
