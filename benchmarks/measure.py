@@ -22,7 +22,7 @@ from mdfl_jax.experiments.results.provenance import commit
 RESULTS = Path(__file__).parent / "results"
 REPEATS = 9
 
-_WRITE = flags.DEFINE_bool("write", False, "Replace the results file of this suite, which the docs quote.")
+WRITE = flags.DEFINE_bool("write", False, "Replace the results file of this suite, which the docs quote.")
 
 
 def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
@@ -90,7 +90,7 @@ def report(suite: str, rows: list[dict[str, Any]], variant: str = "") -> None:
     """Print each row as a JSON object. With --write, write all to results/<suite>[-<variant>]-<platform>.json."""
     for row in rows:
         print(json.dumps({"suite": suite, **row}), flush=True)
-    if _WRITE.value:
+    if WRITE.value:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{suite}{variant and '-'}{variant}-{jax.devices()[0].platform}.json"
         path.write_text(json.dumps({"suite": suite, **machine(), "rows": rows}, indent=2) + "\n")

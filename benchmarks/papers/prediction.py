@@ -1,10 +1,7 @@
 """Which numbers of theory, computed without training, rank settings and mobility rules as training does?
 
-python -m benchmarks.papers.prediction --figure=f3 [--scale=small|paper] [--workdir=runs/papers] [--json=FILE]
-
-`f3`: MADFL's figure 3, accuracy against the number of mobile clients, the radius and the largest step, for random
-movement, DAM and DCM. `rules`: all rules of the grid, and of the plane. `smoke`: six points in seconds, which only
-shows that everything runs. `small` trains on digits for 200 rounds, `paper` on MNIST with the paper's numbers.
+The items prediction:f3 (the study of MADFL's figure 3: accuracy over M, Rc and Rm under random movement, DAM and DCM)
+and prediction:rules (all rules of the grid on digits, 200 rounds, and those of the plane).
 
 For each quantity of `launch.theory`: Spearman's rank correlation with the final accuracy over the sweep points, of
 means over the seeds, with the 95 % interval of a bootstrap over the points; the same over the points of each part; and
@@ -13,22 +10,18 @@ the share of pairs of rules, at the same setting, that it puts into the right or
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from benchmarks.papers.figures import Figures, Table, run, small, study
-from configs import digits, mnist_mobility, waypoint_digits
+from benchmarks.papers.items import Outcome, Table, item
+from benchmarks.papers.studies import Studies, Study
+from configs import digits, madfl, waypoint_digits
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.presets import shrink
 
 MOBILITY = "network.mobility"
-RULES = "network.mobility=random_movement,dam,dcm"
-AXES = {
-    "M": "network.num_mobile=1,3,5,8,10",
-    "Rc": "network.radius=1,2,3,4,5",
-    "Rm": "network.max_step=1,3,5,9,inf",
-}
 THEORY_SEEDS = 30  # networks are cheap; those of the training are among them
 RESAMPLES = 2000
 
@@ -61,13 +54,19 @@ def centre(values: np.ndarray) -> float:
     return float(f"{found:.9g}")  # rounding errors must not have ranks
 
 
-def known_of(part: str, config: ConfigDict) -> list[Known]:
-    """Train a study, or read it, and compute the theory of its networks."""
+def known_of(study: Study, config: ConfigDict, part: Callable[[Mapping[str, object]], str]) -> list[Known]:
+    """Compute the theory of the networks of a trained study.
+
+    Args:
+      study: the study.
+      config: its configuration.
+      part: the part of a sweep point, from its overrides.
+    """
     from mdfl_jax.experiments.config.points import points
     from mdfl_jax.experiments.config.resolve import resolve
     from mdfl_jax.theory import network
 
-    trained = {point["id"]: point for point in study(config)}
+    trained = {point["id"]: point for point in study.points}
     alone = network.alone(config, THEORY_SEEDS, 0)
     all_points = points(resolve(alone))
     found = []
@@ -76,7 +75,8 @@ def known_of(part: str, config: ConfigDict) -> list[Known]:
         others = [f"{path.split('.')[-1]}={value:g}" for path, value in point.overrides.items() if path != MOBILITY]
         theory = {name: centre(values) for name, values in observed.values.items()}
         accuracy = float(trained[point.id]["final_accuracy"]["mean"])
-        found.append(Known(part, " ".join([part, *others]), point.overrides[MOBILITY], accuracy, theory))
+        rule, where = point.overrides[MOBILITY], part(point.overrides)
+        found.append(Known(where, " ".join([where, *others]), rule, accuracy, theory))
     return found
 
 
@@ -144,59 +144,32 @@ def accuracies(points: Sequence[Known]) -> Table:
     return ("the points, the most accurate first", ["setting", "rule", "accuracy (%)", *shown], rows)
 
 
-def _base() -> ConfigDict:
-    config = digits.get_config() if small() else mnist_mobility.get_config("madfl_f2")
-    config.baseline = ""
-    if small():
-        config.rounds = 200
-    else:
-        config.data.alpha = 0.05
-    return config
+def _axis(overrides: Mapping[str, object]) -> str:
+    """Return the axis of figure 3 on which a sweep point lies; the point that all axes share counts to M."""
+    rest = {path.split(".")[-1]: float(str(value)) for path, value in overrides.items() if path != MOBILITY}
+    return "Rc" if rest["radius"] != 3 else "Rm" if rest["max_step"] != 5 else "M"
 
 
-def _f3(axes: dict[str, str], change: Callable[[ConfigDict], None] = lambda config: None) -> list[Table]:
-    points = []
-    for part, axis in axes.items():
-        config = _base()
-        config.name = f"prediction_{'small' if small() else 'paper'}_{part}"
-        config.sweep = f"{axis}; {RULES}"
-        change(config)
-        points += known_of(part, config)
-    return [ranking(points), accuracies(points)]
-
-
-def figure_3() -> list[Table]:
+@item("prediction:f3", "Which numbers of theory predict MADFL's figure 3?", "madfl:f3")
+def figure_3(studies: Studies) -> Outcome:
     """Compare theory with training over the sweep of MADFL's figure 3."""
-    return _f3(AXES)
+    config = madfl.get_config(f"f3,scale={studies.scale}")
+    points = known_of(studies("madfl:f3"), config, _axis)
+    return Outcome([ranking(points), accuracies(points)], [])
 
 
-def smoke() -> list[Table]:
-    """Compare them at six points with little training."""
-
-    def shorten(config: ConfigDict) -> None:
-        config.name += "_smoke"
-        config.seeds, config.rounds, config.eval_every = 2, 20, 20
-        config.data.limit_train, config.data.limit_test, config.model.name = 400, 200, "linear"
-
-    return _f3({"Rc": "network.radius=1,3"}, shorten)
-
-
-def rules() -> list[Table]:
+@item(
+    "prediction:rules", "Which numbers of theory predict the order of the mobility rules?", "digits", "waypoint_digits"
+)
+def rules(studies: Studies) -> Outcome:
     """Compare them over the mobility rules: those of the grid at the demo's setting, and those of the plane."""
-    on_grid, in_plane = _base(), waypoint_digits.get_config()
-    on_grid.name = f"prediction_{'small' if small() else 'paper'}_grid"
+    on_grid, in_plane = digits.get_config(), waypoint_digits.get_config()
     on_grid.sweep = f"{MOBILITY}=" + ",".join(name for name in MOBILITIES if MOBILITIES[name]().world == "grid")
-    in_plane.name, in_plane.baseline, in_plane.seeds = "prediction_plane", "", on_grid.seeds
-    points = known_of("grid", on_grid) + known_of("plane", in_plane)
-    return [ranking(points), accuracies(points)]
-
-
-FIGURES: Figures = {
-    "f3": (figure_3, "accuracy grows with M, Rc and Rm, and saturates; DCM above DAM above random movement"),
-    "rules": (rules, "DCM above DAM above random movement above nobody moving"),
-    "smoke": (smoke, "as f3"),
-}
-
-
-if __name__ == "__main__":
-    run(FIGURES)
+    points = []
+    for part, config in (("grid", on_grid), ("plane", in_plane)):
+        config.name, config.baseline, config.seeds = f"prediction_{part}_{studies.scale}", "", 6
+        config.rounds = 200
+        if studies.scale == "smoke":
+            shrink(config)
+        points += known_of(studies.of(config), config, lambda overrides, part=part: part)  # type: ignore[misc]
+    return Outcome([ranking(points), accuracies(points)], [])

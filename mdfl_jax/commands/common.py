@@ -18,6 +18,7 @@ from mdfl_jax import stages
 from mdfl_jax.commands import shipped, words
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.own_files import import_file, place
+from mdfl_jax.presets import SCALES
 
 
 def fail(error: Exception | str) -> NoReturn:
@@ -44,6 +45,7 @@ def config_flag() -> flags.FlagHolder:
     except flags.Error as error:
         fail(error)
     flags.FLAGS["config"].parser = _ConfigParser("config", lock_config=True)
+    flags.DEFINE_enum("scale", None, SCALES, "Scale of a preset, as in --config=configs/madfl.py:t2 --scale=small.")
     return holder
 
 
@@ -136,6 +138,8 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
     chain = [error]
     while follow := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(follow)
+    if isinstance(chain[-1], TypeError) and ",scale=" in given:  # its get_config takes no argument
+        return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
     for link in chain:  # ml_collections and absl wrap what a config file raises
         trace = traceback.extract_tb(link.__traceback__)
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
@@ -191,11 +195,13 @@ def run(main: Callable[[], int]) -> None:
     command, start = sys.modules[main.__module__], sys.modules["__main__"]
     if command is not start:  # absl looks for the flags and the text of --help in the module that was started
         start.__doc__ = command.__doc__
-        shared = [flags.FLAGS[name] for name in ("config", "use") if name in flags.FLAGS]
+        shared = [flags.FLAGS[name] for name in ("config", "scale", "use") if name in flags.FLAGS]
         for flag in (*flags.FLAGS.get_key_flags_for_module(command.__name__), *shared):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     try:
         sys.argv[1:] = words.with_shipped(words.named(sys.argv[1:], getattr(command, "WORDS", {})))
+        if "scale" in flags.FLAGS:
+            sys.argv[1:] = words.with_scale(sys.argv[1:])
     except UserError as error:
         fail(error)
     does = getattr(command, "DOES", "")

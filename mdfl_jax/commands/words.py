@@ -8,6 +8,7 @@ from typing import NamedTuple
 from absl import flags
 
 from mdfl_jax.commands import shipped
+from mdfl_jax.errors import UserError
 
 
 class Each(NamedTuple):
@@ -75,6 +76,27 @@ def with_shipped(argv: Sequence[str]) -> list[str]:
         name = value.partition(":")[0]
         shipped_one = is_value and name in shipped.names() and not os.path.isfile(name)
         found.append(before + shipped.find(value) if shipped_one else arg)
+    return found
+
+
+def with_scale(argv: Sequence[str]) -> list[str]:
+    """Gives --scale to the config file: ``--config=FILE:t2 --scale=small`` becomes ``--config=FILE:t2,scale=small``.
+
+    Args:
+      argv: the arguments, without the name of the command.
+
+    Raises:
+      UserError: if there is no config file that could take the scale.
+    """
+    scales = [arg.partition("=")[2] for arg in argv if re.match("--?scale=", arg)]
+    if not scales:
+        return list(argv)
+    found = list[str]()
+    for i, arg in enumerate(argv):
+        whole, apart = re.match("--?config=", arg), i > 0 and re.fullmatch("--?config", argv[i - 1])
+        found.append(f"{arg}{'' if ':' in arg else ':'},scale={scales[-1]}" if whole or apart else arg)
+    if found == list(argv):
+        raise UserError(f"--scale={scales[-1]} is for --config=FILE, which is not given here")
     return found
 
 

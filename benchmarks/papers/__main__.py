@@ -1,0 +1,67 @@
+"""Run the tables and figures of the papers, print ours beside the papers' claims, and write docs/papers.md.
+
+python -m benchmarks.papers --item=madfl:t2 [--scale=smoke|small|paper] [--workdir=runs/papers] [--write]
+python -m benchmarks.papers --pages
+
+--item takes PAPER:ITEM, PAPER for all of a paper, or all; several with commas. A finished study is read, and an
+interrupted one goes on. --write keeps the outcome in benchmarks/results/papers/, and --pages makes docs/papers.md
+and docs/papers_tables.md from what is kept there.
+"""
+
+import json
+from pathlib import Path
+
+from absl import flags
+
+from benchmarks import measure
+from benchmarks.papers import catalogue, page, records
+from benchmarks.papers.cells import markdown
+from benchmarks.papers.items import Item, chosen
+from benchmarks.papers.studies import Studies
+from mdfl_jax.commands import common
+from mdfl_jax.errors import UserError
+from mdfl_jax.presets import SCALES
+
+_ITEM = flags.DEFINE_string("item", "", "The items: PAPER:ITEM, PAPER or all; several with commas.")
+_SCALE = flags.DEFINE_enum("scale", "small", SCALES, "Size of the studies.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "The folder of the studies' workdirs.")
+_PAGES = flags.DEFINE_bool("pages", False, "Write the pages of docs/ from the results files, and run nothing.")
+
+
+def run(item: Item) -> None:
+    """Run or read the studies of an item, and print its tables and claims."""
+    studies = Studies(_SCALE.value, Path(_WORKDIR.value))
+    outcome = item.make(studies)
+    print(f"## {item.name}: {item.title}\n")
+    for table in outcome.tables:
+        print("\n".join(markdown(table)))
+    for claim in outcome.claims:
+        print(f"- {claim.text}: {page.papers(claim.as_json())}; ours {page.ours(claim.as_json())}: {claim.verdict}")
+    print()
+    if measure.WRITE.value:
+        path = records.path_of(item.name, _SCALE.value)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = records.content(item, _SCALE.value, outcome, studies.used)
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        print(path)
+
+
+def main() -> int:
+    """Run the items, or write the pages."""
+    catalogue.load()
+    if _PAGES.value:
+        for path, text in page.pages().items():
+            path.write_text(text)
+            print(path)
+        return 0
+    if not _ITEM.value:
+        raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
+    items = chosen(_ITEM.value)
+    common.setup_jax(common.default_cache())
+    for item in items:
+        run(item)
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

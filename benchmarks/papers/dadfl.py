@@ -1,0 +1,85 @@
+"""The items of DADFL: figures 2 to 5 (configs/dadfl.py). Its accuracies are those after the last round."""
+
+from benchmarks.papers.cells import cell
+from benchmarks.papers.items import Claim, Outcome, Table, item
+from benchmarks.papers.mobility import by_world, over, world
+from benchmarks.papers.studies import Studies, Study, mean_of
+from configs.madfl import RC, RM, M
+
+FINAL = "final_accuracy"
+STEPS = {"5": "Rm = 5", "9": "Rm = 9", "inf": "unconstrained"}
+Sizes = dict[str, dict[str, float | None]]  # the paper's gains in points by rule and largest step
+
+
+def _table(study: Study, title: str, steps: tuple[str, ...], **setting: object) -> Table:
+    rules = ("static", "random_movement", "dam", "dcm")
+    rows = [
+        [rule, *(cell(study.point(mobility=rule, max_step=s, **setting)[FINAL], 100, 4) for s in steps)]
+        for rule in rules
+    ]
+    return (title, ["mobility", *(STEPS[s] for s in steps)], rows)
+
+
+def _gains(study: Study, sizes: Sizes, where: str = "", **setting: object) -> list[Claim]:
+    """Return the claims that DAM and DCM are above random movement, and that above static clients."""
+    claims = []
+    for step in next(iter(sizes.values())):
+        place = ", ".join(filter(None, (where, STEPS[step])))
+        claims += [
+            over(study, rule, "random_movement", size[step], place, max_step=step, **setting)
+            for rule, size in sizes.items()
+        ]
+        claims.append(over(study, "random_movement", "static", None, place, max_step=step, **setting))
+    return claims
+
+
+@item("dadfl:f2", "Figure 2: MNIST, M = 5, Rm = 5 and unconstrained")
+def figure_2(studies: Studies) -> Outcome:
+    """Compare the movement patterns at two levels of heterogeneity."""
+    study, claims, tables = studies("dadfl:f2"), list[Claim](), []
+    for alpha, size in ((0.05, 8.0), (0.1, 3.0)):
+        sizes: Sizes = {rule: {"5": size, "inf": size} for rule in ("dcm", "dam")}
+        claims += _gains(study, sizes, f"alpha {alpha:g}", alpha=alpha)
+        tables.append(_table(study, f"final accuracy (%), alpha = {alpha:g}", ("5", "inf"), alpha=alpha))
+    return Outcome(tables, claims)
+
+
+@item("dadfl:f3", "Figure 3: accuracy over M, Rc and Rm, alpha 0.05")
+def figure_3(studies: Studies) -> Outcome:
+    """Vary one of the three numbers at a time."""
+    study = studies("dadfl:f3")
+    over_m, over_rc = [world(m, 3, 5) for m in M], [world(3, rc, 5) for rc in RC]
+    over_rm = [world(3, 3, rm) for rm in (*RM, "inf")]
+
+    def mean_gain(rule: str, size: float) -> Claim:
+        gains = [study.per_seed(mobility=rule, **s) - study.per_seed(mobility="random_movement", **s) for s in over_m]
+        return Claim(f"{rule.upper()} over random movement, mean over M", mean_of([100 * g for g in gains]), size)
+
+    claims = [
+        mean_gain("dcm", 7.0),
+        mean_gain("dam", 5.3),
+        *(over(study, rule, "random_movement", 15, "Rc = 1", **over_rc[0]) for rule in ("dcm", "dam")),
+        *(over(study, rule, "random_movement", None, "Rm = 1", **over_rm[0]) for rule in ("dcm", "dam")),
+    ]
+    tables = [
+        by_world(study, "final accuracy (%) over M, Rc = 3, Rm = 5", "num_mobile", over_m, FINAL),
+        by_world(study, "final accuracy (%) over Rc, M = 3, Rm = 5", "radius", over_rc, FINAL),
+        by_world(study, "final accuracy (%) over Rm, M = 3, Rc = 3", "max_step", over_rm, FINAL),
+    ]
+    return Outcome(tables, claims)
+
+
+@item("dadfl:f4", "Figure 4: MNIST, 50 clients on 35 x 35")
+def figure_4(studies: Studies) -> Outcome:
+    """Compare the movement patterns in a larger network."""
+    study = studies("dadfl:f4")
+    claims = _gains(study, {"dcm": {"9": 4.0, "inf": 5.0}, "dam": {"9": None, "inf": None}})
+    return Outcome([_table(study, "final accuracy (%)", ("9", "inf"))], claims)
+
+
+@item("dadfl:f5", "Figure 5: CIFAR-10")
+def figure_5(studies: Studies) -> Outcome:
+    """Compare the movement patterns on CIFAR-10."""
+    study = studies("dadfl:f5")
+    claims = _gains(study, {"dcm": {"5": 5.0, "inf": 8.0}, "dam": {"5": 4.0, "inf": 5.0}})
+    return Outcome([_table(study, "final accuracy (%)", ("5", "inf"))], claims)

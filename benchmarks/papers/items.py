@@ -1,0 +1,124 @@
+"""The tables and figures of the papers as items: what each one claims, what we measured, and a verdict by one rule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mdfl_jax.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from benchmarks.papers.studies import Studies
+
+Statistic = Mapping[str, Any]  # 'mean' and 'ci95', the half-width of the 95 % interval over seeds, as in summary.json
+Rows = list[list[str]]
+Table = tuple[str, list[str], Rows]  # title, header, rows
+
+AGREES, SIGN, UNDECIDED, DIFFERS, UNKNOWN = "agrees", "same sign, other size", "undecided", "differs", "not measured"
+ROUNDING = 1e-6  # of a mean over seeds that are all alike
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper, and what we measured.
+
+    Attributes:
+      text: the statement.
+      ours: our statistic over seeds in the claim's unit; or whether the statement holds, where it is not a number; None
+        where nothing could be measured.
+      paper: the number that the paper gives, with its sign; None if it gives none.
+      sign: 1 or -1 for a statement that a number is positive or negative. By default it is that of ``paper``.
+      unit: the unit of both numbers.
+      told: what we found in words, for a statement that is not a number.
+    """
+
+    text: str
+    ours: Statistic | bool | None
+    paper: float | None = None
+    sign: int = 0
+    unit: str = "points"
+    told: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """What our measurement says of the claim.
+
+        Of a number: it agrees if the 95 % interval is on the claimed side of zero and holds the paper's value (or no
+        value is claimed). The size is another one if the interval is on this side without that value. It is undecided
+        if the interval holds zero, and it differs if the interval is on the other side. A statement agrees or differs.
+        """
+        if self.ours is None or (isinstance(self.ours, Mapping) and self.ours["mean"] is None):
+            return UNKNOWN
+        if not isinstance(self.ours, Mapping):
+            return AGREES if self.ours else DIFFERS
+        sign = self.sign or (1 if (self.paper or 0) >= 0 else -1)
+        mean, half = float(self.ours["mean"]), float(self.ours["ci95"] or 0)
+        if mean != mean or half != half:  # runs that diverged
+            return UNKNOWN
+        if sign * mean - half > 0:
+            return SIGN if self.paper is not None and abs(mean - self.paper) > half + ROUNDING else AGREES
+        return DIFFERS if sign * mean + half < 0 else UNDECIDED
+
+    def as_json(self) -> dict[str, Any]:
+        """The claim as it is kept in a results file."""
+        ours = dict(self.ours) if isinstance(self.ours, Mapping) else self.ours
+        return {
+            **{"text": self.text, "paper": self.paper, "unit": self.unit, "ours": ours, "told": self.told},
+            "verdict": self.verdict,
+        }
+
+
+class Outcome(NamedTuple):
+    """What an item shows: tables, and the claims with what we measured."""
+
+    tables: list[Table]
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or a figure of a paper.
+
+    Attributes:
+      name: PAPER:ITEM, as in madfl:t2.
+      title: what the paper shows there.
+      make: runs its studies, or reads them, and returns the outcome.
+      presets: the presets that it uses, of which the first one gives the command of its row.
+      why: a paragraph about the claims that ours does not agree with: what explains it, and which run shows that.
+    """
+
+    name: str
+    title: str
+    make: Callable[["Studies"], Outcome]
+    presets: tuple[str, ...] = field(default=())
+    why: str = ""
+
+
+ITEMS: dict[str, Item] = {}
+"""All items by their names, in the order of the papers."""
+
+
+def item(
+    name: str, title: str, *presets: str, why: str = ""
+) -> Callable[[Callable[["Studies"], Outcome]], Callable[["Studies"], Outcome]]:
+    """Register a function as the item NAME. Its presets are those given, or the one with the item's own name."""
+
+    def add(make: Callable[["Studies"], Outcome]) -> Callable[["Studies"], Outcome]:
+        ITEMS[name] = Item(name, title, make, presets or (name,), why)
+        return make
+
+    return add
+
+
+def chosen(words: str) -> list[Item]:
+    """Return the items that a text names: PAPER:ITEM, PAPER for all of a paper, or all; several with commas.
+
+    Raises:
+      UserError: for an unknown one.
+    """
+    found: dict[str, Item] = {}
+    for word in words.split(","):
+        these = {name: it for name, it in ITEMS.items() if word in ("all", name, name.partition(":")[0])}
+        if not these:
+            raise UserError(f"--item={words}: " + unknown_name("item", word, ["all", *ITEMS]))
+        found |= these
+    return list(found.values())

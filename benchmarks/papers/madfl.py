@@ -1,0 +1,171 @@
+"""The items of MADFL: table II and figures 2 to 8 (configs/madfl.py)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.papers.cells import cell, pivot
+from benchmarks.papers.items import Claim, Outcome, item
+from benchmarks.papers.mobility import (
+    BEST,
+    NEVER,
+    accuracies,
+    by_world,
+    change,
+    mean_gain,
+    over,
+    shrinks,
+    thresholds,
+    world,
+)
+from benchmarks.papers.studies import Studies
+from configs.madfl import RC, RM, M
+from mdfl_jax.outcomes import interval
+
+TABLE_2 = {  # alpha: (DCM, DAM, random movement, static)
+    0.05: {"dcm": 80.83, "dam": 79.85, "random_movement": 72.90, "static": 47.50},
+    0.1: {"dcm": 89.65, "dam": 88.51, "random_movement": 86.90, "static": 66.84},
+}
+
+
+@item("madfl:t2", "Table II: final accuracy, M = 3")
+def table_2(studies: Studies) -> Outcome:
+    """Compare the four movement patterns at two levels of heterogeneity."""
+    study, claims = studies("madfl:t2"), []
+    for alpha, paper in TABLE_2.items():
+        for better, than in (("dcm", "random_movement"), ("dam", "random_movement"), ("random_movement", "static")):
+            claims.append(over(study, better, than, paper[better] - paper[than], f"alpha {alpha:g}", alpha=alpha))
+    header, rows = pivot(study.points, "network.mobility", "data.alpha", lambda p: cell(p["final_accuracy"], 100, 4))
+    header = [f"alpha {name}, ours" for name in header[1:]] + [f"alpha {alpha:g}, the paper" for alpha in TABLE_2]
+    rows = [[*row, *(f"{paper[row[0]]:.2f}" for paper in TABLE_2.values())] for row in rows]
+    return Outcome([("final accuracy (%)", ["mobility", *header], rows)], claims)
+
+
+@item("madfl:f2", "Figure 2: MNIST, M = 5")
+def figure_2(studies: Studies) -> Outcome:
+    """Compare the four movement patterns with five mobile clients."""
+    study, claims = studies("madfl:f2"), []
+    for alpha, dcm, dam in ((0.05, 8, 5), (0.1, 4, 4)):
+        where = f"alpha {alpha:g}"
+        claims += [over(study, "dcm", "random_movement", dcm, where, alpha=alpha)]
+        claims += [over(study, "dam", "random_movement", dam, where, alpha=alpha)]
+        claims += [over(study, "random_movement", "static", None, where, alpha=alpha)]
+    return Outcome([accuracies(study, "final accuracy (%)", "data.alpha")], claims)
+
+
+@item("madfl:f3", "Figure 3: accuracy over M, Rc and Rm")
+def figure_3(studies: Studies) -> Outcome:
+    """Vary one of the three numbers at a time."""
+    study = studies("madfl:f3")
+    over_m, over_rc, over_rm = ([world(*w) for w in ws] for ws in figure_3_worlds())
+    gain = lambda rule, rc: study.gain(  # noqa: E731
+        {"mobility": rule, **world(3, rc, 5)}, {"mobility": "random_movement", **world(3, rc, 5)}, BEST
+    )
+    claims = [
+        mean_gain(study, "DCM over random movement, mean over M", "dcm", over_m),
+        mean_gain(study, "DAM over random movement, mean over M", "dam", over_m),
+        change(study, "random movement improves from M = 1 to 9", over_m[-1], over_m[0], "random_movement"),
+        change(study, "DCM improves from M = 1 to 9", over_m[-1], over_m[0], "dcm"),
+        Claim("DCM over random movement at Rc = 1 (up to 20)", gain("dcm", 1), 20),
+        Claim("DAM over random movement at Rc = 1 (up to 20)", gain("dam", 1), 20),
+        shrinks(study, "DCM's lead is larger at Rc = 1 than at Rc = 5", over_rc[0], over_rc[-1]),
+        change(study, "random movement improves from Rm = 1 to 9", over_rm[-1], over_rm[0], "random_movement"),
+        mean_gain(study, "DCM over random movement at Rm = 1", "dcm", over_rm[:1]),
+    ]
+    tables = [
+        by_world(study, "best accuracy (%) over M, Rc = 3, Rm = 5", "num_mobile", over_m),
+        by_world(study, "best accuracy (%) over Rc, M = 3, Rm = 5", "radius", over_rc),
+        by_world(study, "best accuracy (%) over Rm, M = 3, Rc = 3", "max_step", over_rm),
+    ]
+    return Outcome(tables, claims)
+
+
+def figure_3_worlds() -> tuple[list[tuple[object, ...]], ...]:
+    """Return the settings (M, Rc, Rm) of the three panels."""
+    return [(m, 3, 5) for m in M], [(3, rc, 5) for rc in RC], [(3, 3, rm) for rm in RM]
+
+
+@item("madfl:f4", "Figure 4: the radius that reaches 90 % of a fully connected network")
+def figure_4(studies: Studies) -> Outcome:
+    """Find the radius that DCM and random movement need."""
+    study, claims, tables = studies("madfl:f4"), list[Claim](), []
+    full = world(5, "inf", 5)
+    for m, paper in ((3, (4, 5)), (5, (3, 4))):
+        settings = [world(m, rc, 5) for rc in (1, 2, 3, 4, 5, 6)]
+        claims += thresholds(study, f"M = {m}", "radius", settings, full, paper)
+        tables.append(by_world(study, f"best accuracy (%) over Rc, M = {m}", "radius", [*settings, full]))
+    return Outcome(tables, claims)
+
+
+@item("madfl:f5", "Figure 5: the number of mobile clients that reaches 90 %")
+def figure_5(studies: Studies) -> Outcome:
+    """Find the number of mobile clients that DCM and random movement need."""
+    study, claims, tables = studies("madfl:f5"), list[Claim](), []
+    full = world(5, "inf", 5)
+    for rc, rm, paper in ((3, 5, None), (3, "inf", (4.0, NEVER)), (4, 5, None)):
+        settings = [world(m, rc, rm) for m in (1, 2, 3, 4, 5, 7)]
+        where = f"Rc = {rc}, Rm = {rm}"
+        claims += thresholds(study, where, "num_mobile", settings, full, paper)
+        tables.append(by_world(study, f"best accuracy (%) over M, {where}", "num_mobile", [*settings, full]))
+    return Outcome(tables, claims)
+
+
+@item("madfl:f6", "Figure 6: Rc and Rm together, random movement")
+def figure_6(studies: Studies) -> Outcome:
+    """Vary Rc, Rm and M together."""
+    study = studies("madfl:f6")
+    rule = {"mobility": "random_movement"}
+    grows = lambda m, rc, one, other: (  # noqa: E731
+        study.per_seed(BEST, **rule, **world(m, rc, other)) - study.per_seed(BEST, **rule, **world(m, rc, one))
+    )
+    differences: list[tuple[str, Callable[[], np.ndarray]]] = [
+        ("accuracy grows with Rm (1 to 9) at M = 9, Rc = 3", lambda: grows(9, 3, 1, 9)),
+        ("it saturates: Rm from 1 to 5 adds more than from 5 to 9", lambda: grows(9, 3, 1, 5) - grows(9, 3, 5, 9)),
+        ("Rm (1 to 9) adds more with M = 9 than with M = 1, Rc = 3", lambda: grows(9, 3, 1, 9) - grows(1, 3, 1, 9)),
+        ("Rm (1 to 9) adds more at Rc = 3 than at Rc = 5, M = 9", lambda: grows(9, 3, 1, 9) - grows(9, 5, 1, 9)),
+    ]
+    claims = [Claim(text, interval(100 * values()), sign=1) for text, values in differences]
+    tables = []
+    for m in (1, 5, 9):
+        rows = [
+            [f"{rc}", *(cell(study.point(**rule, **world(m, rc, rm))[BEST], 100, 4) for rm in (1, 3, 5, 9))]
+            for rc in (1, 3, 5)
+        ]
+        tables.append((f"best accuracy (%), M = {m}", ["Rc \\ Rm", "1", "3", "5", "9"], rows))
+    return Outcome(tables, claims)
+
+
+def _larger(name: str, title: str) -> None:
+    """Register a panel of figure 7: four movement patterns."""
+
+    @item(f"madfl:{name}", title)
+    def panel(studies: Studies) -> Outcome:
+        study = studies(f"madfl:{name}")
+        rows = [[p["id"], cell(p["final_accuracy"], 100, 4), cell(p[BEST], 100, 4)] for p in study.points]
+        pairs = (("dcm", "random_movement"), ("dam", "random_movement"), ("random_movement", "static"))
+        claims = [over(study, better, than, None) for better, than in pairs]
+        return Outcome([("accuracy (%)", ["mobility", "final", "best"], rows)], claims)
+
+
+for _name, _title in (
+    ("f7a", "Figure 7(a): CIFAR-10, 20 clients on 18 x 18"),
+    ("f7b", "Figure 7(b): CIFAR-10, 35 clients on 27 x 27"),
+    ("f7c", "Figure 7(c): MNIST, 35 clients on 27 x 27"),
+    ("f7d", "Figure 7(d): MNIST, 50 clients on 35 x 35"),
+):
+    _larger(_name, _title)
+
+
+@item("madfl:f8", "Figure 8: Rc and M that reach 90 % in larger networks", "madfl:f8_35", "madfl:f8_50")
+def figure_8(studies: Studies) -> Outcome:
+    """Find what DCM and random movement need in the two larger networks."""
+    claims, tables = list[Claim](), []
+    for n in (35, 50):
+        study, full = studies(f"madfl:f8_{n}"), world(5, "inf", 9)
+        radii = [world(5, rc, 9) for rc in (3, 4, 5, 6, 7, 9)]
+        numbers = [world(m, 5, 9) for m in (1, 3, 5, 7, 9)]
+        for name, sign, settings in (("radius", "Rc", radii), ("num_mobile", "M", numbers)):
+            claims += thresholds(study, f"{n} clients", name, settings, full, None)
+            title = f"best accuracy (%) over {sign}, {n} clients"
+            tables.append(by_world(study, title, name, [*settings, full]))
+    return Outcome(tables, claims)

@@ -1,0 +1,106 @@
+"""Claims and tables that the items of MADFL and DADFL share: rules compared over M, Rc and Rm, and thresholds."""
+
+import numpy as np
+
+from benchmarks.papers.cells import cell, pivot
+from benchmarks.papers.items import Claim, Table
+from benchmarks.papers.studies import Setting, Study, mean_of
+from mdfl_jax.outcomes import interval
+
+NAMED = {"dcm": "DCM", "dam": "DAM", "random_movement": "random movement", "static": "static clients"}
+BEST = "best_accuracy"  # MADFL V-A: figures over a parameter show the largest accuracy of a run
+SHARE = 0.9  # of the fully connected network's accuracy, V-B5
+NEVER = float("inf")
+
+
+def over(study: Study, better: str, than: str, paper: float | None, where: str = "", **setting: object) -> Claim:
+    """Return the claim that one rule is more accurate than another at a setting, in points."""
+    ours = study.gain({"mobility": better, **setting}, {"mobility": than, **setting})
+    return Claim(f"{NAMED[better]} over {NAMED[than]}{where and ', '}{where}", ours, paper, sign=1)
+
+
+def accuracies(study: Study, title: str, across: str, key: str = "final_accuracy") -> Table:
+    """Return the table of the accuracies in per cent: the mobility rules by another swept field."""
+    header, rows = pivot(study.points, "network.mobility", across, lambda p: cell(p[key], 100, 4))
+    return (title, header, rows)
+
+
+def by_world(study: Study, title: str, name: str, settings: list[Setting], key: str = BEST) -> Table:
+    """Return the table of the accuracies in per cent: the mobility rules over settings of M, Rc and Rm."""
+    rules = list(dict.fromkeys(p["overrides"]["network.mobility"] for p in study.points))
+    rows = [
+        [rule, *(cell(study.point(mobility=rule, **setting)[key], 100, 4) for setting in settings)] for rule in rules
+    ]
+    return (title, [f"mobility \\ {name}", *(str(setting[name]) for setting in settings)], rows)
+
+
+def world(num_mobile: object, radius: object, max_step: object) -> Setting:
+    """Return a setting of M, Rc and Rm."""
+    return {"num_mobile": num_mobile, "radius": radius, "max_step": max_step}
+
+
+def change(study: Study, text: str, more: Setting, less: Setting, rule: str) -> Claim:
+    """Return the claim that a rule is more accurate at one setting than at another."""
+    return Claim(text, study.gain({"mobility": rule, **more}, {"mobility": rule, **less}, BEST), sign=1)
+
+
+def mean_gain(study: Study, text: str, better: str, settings: list[Setting], paper: float | None = None) -> Claim:
+    """Return the claim that a rule is above random movement on average over settings."""
+    gains = [
+        study.per_seed(BEST, mobility=better, **s) - study.per_seed(BEST, mobility="random_movement", **s)
+        for s in settings
+    ]
+    return Claim(text, mean_of([100 * gain for gain in gains]), paper, sign=1)
+
+
+def shrinks(study: Study, text: str, more: Setting, less: Setting, better: str = "dcm") -> Claim:
+    """Return the claim that the lead over random movement is larger at one setting than at another."""
+    leads = [
+        study.per_seed(BEST, mobility=better, **s) - study.per_seed(BEST, mobility="random_movement", **s)
+        for s in (more, less)
+    ]
+    return Claim(text, interval(100 * (leads[0] - leads[1])), sign=1)
+
+
+def threshold(study: Study, rule: str, name: str, settings: list[Setting], full: Setting) -> float:
+    """Return the smallest value of a field at which the mean over seeds reaches 90 % of the fully connected network's.
+
+    Args:
+      study: the study; best accuracies are compared (MADFL V-A, V-B5).
+      rule: the mobility rule.
+      name: the field, one of num_mobile and radius.
+      settings: the settings in the order of the field's values.
+      full: the setting of the fully connected network.
+
+    Returns:
+      The value, or infinity if none does.
+    """
+    enough = SHARE * float(np.mean(study.per_seed(BEST, mobility=rule, **full)))
+    reached = [s for s in settings if np.mean(study.per_seed(BEST, mobility=rule, **s)) >= enough]
+    return float(reached[0][name]) if reached else NEVER
+
+
+def thresholds(
+    study: Study, where: str, name: str, settings: list[Setting], full: Setting, paper: tuple[float, float] | None
+) -> list[Claim]:
+    """Return the claims about what DCM and random movement need for 90 % of the fully connected network's accuracy.
+
+    Args:
+      study, name, settings, full: as in `threshold`.
+      where: the setting in words.
+      paper: the values that the paper gives for DCM and random movement, or None.
+    """
+    sign = {"num_mobile": "M", "radius": "Rc"}[name]
+    rules = ("dcm", "random_movement")
+    dcm, random = needed = [threshold(study, rule, name, settings, full) for rule in rules]
+    told = f"DCM {_value(dcm)}, random movement {_value(random)}"
+    less = None if dcm == random == NEVER else dcm < random
+    claims = [Claim(f"DCM needs a smaller {sign} than random movement for 90 %, {where}", less, told=told)]
+    for rule, value, given in zip(rules, needed, paper or ()):
+        text = f"{sign} needed, {where}: {NAMED[rule]} {_value(given)}"
+        claims.append(Claim(text, value == given, told=_value(value)))
+    return claims
+
+
+def _value(needed: float) -> str:
+    return "never" if needed == NEVER else f"{needed:g}"

@@ -1,0 +1,37 @@
+"""The results files of the papers' items, benchmarks/results/papers/PAPER-ITEM-SCALE.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure
+from benchmarks.papers.items import Item, Outcome
+
+FOLDER = Path(__file__).parents[1] / "results" / "papers"
+BEST_FIRST = ("paper", "small")  # which scale a page shows, if an item was run at both; smoke shows nothing
+
+
+def path_of(name: str, scale: str) -> Path:
+    """Return the results file of an item at a scale."""
+    return FOLDER / f"{name.replace(':', '-')}-{scale}.json"
+
+
+def content(item: Item, scale: str, outcome: Outcome, used: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what the results file of an item holds."""
+    return {
+        "item": item.name,
+        "title": item.title,
+        "scale": scale,
+        **measure.machine(),
+        "studies": used,
+        "claims": [claim.as_json() for claim in outcome.claims],
+        "tables": [{"title": t, "header": h, "rows": r} for t, h, r in outcome.tables],
+    }
+
+
+def kept(item: Item) -> dict[str, Any] | None:
+    """Return the results of an item at the largest scale at which it was run, or None."""
+    for scale in BEST_FIRST:
+        if (path := path_of(item.name, scale)).exists():
+            return json.loads(path.read_text())
+    return None

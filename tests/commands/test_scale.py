@@ -1,0 +1,38 @@
+"""The flag --scale, which goes to the config file of a preset."""
+
+import pytest
+from shell import ROOT
+
+from mdfl_jax.commands import sweep, words
+from mdfl_jax.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("given", "becomes"),
+    [
+        (["--config=madfl.py:t2", "--scale=small"], ["--config=madfl.py:t2,scale=small", "--scale=small"]),
+        (["--scale=smoke", "--config", "madfl.py"], ["--scale=smoke", "--config", "madfl.py:,scale=smoke"]),
+        (["--config=madfl.py:t2", "--dry_run"], ["--config=madfl.py:t2", "--dry_run"]),
+    ],
+)
+def test_the_scale_becomes_part_of_the_argument(given, becomes):
+    assert words.with_scale(given) == becomes
+
+
+def test_a_scale_without_a_config_file_is_a_mistake():
+    with pytest.raises(UserError, match="--scale=small is for --config=FILE"):
+        words.with_scale(["--scale=small"])
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("madfl.py:t9,scale=small", "unknown argument 't9'; known: f2, "),
+        ("madfl.py:t2,scale=large", "unknown scale 'large'; known: paper, small, smoke"),
+        ("digits.py:,scale=small", "--scale=small: configs/digits.py has no presets"),
+        ("cifar_resnet.py:small,scale=small", "argument 'small,scale=small'; it must be one of small, "),
+    ],
+)
+def test_mistakes_are_one_line(mistake, monkeypatch, config, expected):
+    monkeypatch.chdir(ROOT)
+    assert expected in mistake(sweep, "--cache=", f"--config=configs/{config}", "--dry_run")

@@ -1,0 +1,75 @@
+"""The verdict on a claim, the choice of items, and the pages made from results files."""
+
+import json
+
+import pytest
+
+from benchmarks.papers import catalogue, items, page, records
+from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, Item, Outcome, chosen
+from mdfl_jax.errors import UserError
+
+catalogue.load()
+
+
+def of(mean, ci95):
+    return {"mean": mean, "ci95": ci95}
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "sign", "verdict"),
+    [
+        (of(7, 2), 8, 0, AGREES),
+        (of(3, 2), 8, 0, SIGN),
+        (of(12, 2), 8, 0, SIGN),
+        (of(1, 2), 8, 0, UNDECIDED),
+        (of(-3, 2), 8, 0, DIFFERS),
+        (of(-7, 2), -8, 0, AGREES),
+        (of(7, 2), -8, 0, DIFFERS),
+        (of(7, 2), None, 1, AGREES),
+        (of(7, 2), None, -1, DIFFERS),
+        (of(0, 0), None, 1, UNDECIDED),
+        (of(5, None), 5, 0, AGREES),  # one seed: no interval
+        (of(None, None), 5, 0, UNKNOWN),
+        (of(float("nan"), 1.0), 5, 0, UNKNOWN),
+        (True, None, 0, AGREES),
+        (False, None, 0, DIFFERS),
+        (None, None, 0, UNKNOWN),
+    ],
+)
+def test_the_verdict(ours, paper, sign, verdict):
+    assert Claim("a claim", ours, paper, sign=sign).verdict == verdict
+
+
+def test_items_are_chosen_by_name_by_paper_or_all():
+    assert [it.name for it in chosen("madfl:t2,dadfl")][:2] == ["madfl:t2", "dadfl:f2"]
+    assert len(chosen("all")) == len(items.ITEMS) > len(chosen("madfl")) > 5
+    with pytest.raises(UserError, match=r"--item=madfl:t3: unknown item 'madfl:t3' \(did you mean 'madfl:t2'\?\)"):
+        chosen("madfl:t3")
+
+
+def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):
+    made = Item("madfl:t2", "Table II", lambda studies: None, ("madfl:t2",), why="Because of the small CNN.")
+    other = Item("madfl:f2", "Figure 2", lambda studies: None, ("madfl:f2",))
+    claims = [Claim("DCM over random movement", of(3.0, 1.0), 7.93), Claim("Rc needed: 4", False, told="5")]
+    used = {"madfl_t2_small": {"seeds": 6, "runs": 48, "run_seconds": 120, "cuts": [["rounds", "300", "1000"]]}}
+    content = records.content(made, "small", Outcome([("final", ["a", "b"], [["1", "2"]])], claims), used)
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other})
+    records.path_of("madfl:t2", "small").write_text(json.dumps(content))
+    text, tables = (page.pages()[page.DOCS / name] for name in ("papers.md", "papers_tables.md"))
+    row = "| Table II | DCM over random movement | +7.93 points | +3 ± 1 points | **same sign, other size** |"
+    assert f"{row} small, 6 seeds | `configs/madfl.py:t2 --scale=small` |" in text
+    assert "|  | Rc needed: 4 |  | 5 | **differs** |  |  |" in text
+    assert "| Figure 2 | | | | not run | | `configs/madfl.py:f2` |" in text
+    assert "1 of 2 items were run. Of their claims: 1 same sign, other size, 1 differs." in text
+    assert "Because of the small CNN." in text
+    assert "- t2: `rounds` 300 (1000)" in text
+    assert "took 2 minutes" in text
+    assert "| 1 | 2 |" in tables
+    records.path_of("madfl:t2", "paper").write_text(json.dumps(content | {"scale": "paper"}))
+    assert "paper, 6 seeds" in page.pages()[page.DOCS / "papers.md"]  # the larger scale is shown
+
+
+def test_the_pages_are_those_of_the_results_files():
+    for path, text in page.pages().items():
+        assert path.read_text() == text, "python -m benchmarks.papers --pages"

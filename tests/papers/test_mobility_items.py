@@ -1,0 +1,75 @@
+"""Thresholds and gains of MADFL's and DADFL's items, on a made-up study."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import mobility
+from benchmarks.papers.items import AGREES, DIFFERS, UNKNOWN
+from benchmarks.papers.studies import Study
+
+BEST = {"dcm": (0.5, 0.8, 0.9, 0.91), "random_movement": (0.4, 0.6, 0.7, 0.85)}  # at Rc = 1, 2, 3, infinity: 0.95
+RADII = (1, 2, 3, 4)
+
+
+@pytest.fixture
+def study(tmp_path):
+    points = []
+    for rule, values in BEST.items():
+        for radius, value in [*zip(RADII, values), ("inf", 0.95)]:
+            seeds = [value - 0.01, value + 0.01]
+            overrides = {"network.num_mobile": 3, "network.radius": radius, "network.max_step": 5.0}
+            points.append(
+                {
+                    "id": f"{radius} {rule}",
+                    "overrides": overrides | {"network.mobility": rule},
+                    "best_accuracy": {"mean": value, "ci95": 0.1, "per_seed": seeds},
+                    "final_accuracy": {"mean": value, "ci95": 0.1, "per_seed": seeds},
+                    "diverged": {},
+                }
+            )
+    (tmp_path / "summary.json").write_text(json.dumps({"points": points}))
+    return Study(tmp_path)
+
+
+SETTINGS = [mobility.world(3, radius, 5) for radius in RADII]
+FULL = mobility.world(3, "inf", 5)
+
+
+def test_points_are_found_by_the_last_parts_of_their_fields(study):
+    assert study.point(mobility="dcm", radius=2)["id"] == "2 dcm"
+    assert study.point(mobility="dcm", radius="inf")["id"] == "inf dcm"
+    with pytest.raises(LookupError, match="5 sweep points"):
+        study.point(mobility="dcm")
+    with pytest.raises(LookupError, match="0 sweep points"):
+        study.point(mobility="dcm", radius=7)
+
+
+def test_gains_are_paired_by_seed_in_points(study):
+    found = study.gain({"mobility": "dcm", "radius": 2}, {"mobility": "random_movement", "radius": 2})
+    assert found["mean"] == pytest.approx(20)
+    assert found["ci95"] == pytest.approx(0, abs=1e-9)
+
+
+def test_the_threshold_is_90_percent_of_the_fully_connected_network(study):
+    """0.9 x 0.95 = 0.855: DCM reaches it at Rc = 3, random movement (0.85 at 4) never."""
+    claims = mobility.thresholds(study, "M = 3", "radius", SETTINGS, FULL, (3, 5))
+    assert [claim.verdict for claim in claims] == [AGREES, AGREES, DIFFERS]
+    assert [claim.told for claim in claims] == ["DCM 3, random movement never", "3", "never"]
+    assert claims[2].text == "Rc needed, M = 3: random movement 5"
+
+
+def test_where_neither_rule_reaches_it_nothing_is_said(study):
+    (claim,) = mobility.thresholds(study, "M = 3", "radius", SETTINGS[:1], FULL, None)
+    assert claim.verdict == UNKNOWN
+    assert claim.told == "DCM never, random movement never"
+
+
+def test_leads_shrink(study):
+    claim = mobility.shrinks(study, "the lead is larger at 2 than at 1", SETTINGS[1], SETTINGS[0])
+    assert claim.ours["mean"] == pytest.approx(10)
+    gains = mobility.mean_gain(study, "mean", "dcm", SETTINGS[:2], 15)
+    assert gains.ours["mean"] == pytest.approx(15)
+    assert gains.verdict == AGREES
+    assert np.isclose(mobility.change(study, "grows", SETTINGS[1], SETTINGS[0], "dcm").ours["mean"], 30)

@@ -1,0 +1,51 @@
+"""Presets at three scales, and what each scale cuts."""
+
+import pytest
+
+from mdfl_jax.experiments import default_config
+from mdfl_jax.presets import Preset, cuts, preset_config, shrink
+
+
+def _paper():
+    config = default_config()
+    config.title, config.seeds, config.rounds, config.eval_every = "A study", 6, 1000, 10
+    config.data.limit_train = 0
+    return config
+
+
+PRESETS = {"t2": Preset(_paper, {"rounds": 300, "data.limit_train": 2000}), "f3": Preset(_paper)}
+
+
+def test_the_paper_is_the_default_scale_and_the_first_item_the_default_item():
+    one, other = (preset_config("ours", PRESETS, argument) for argument in ("t2", ",scale=paper"))
+    assert one.to_dict() == other.to_dict()
+    assert (one.name, one.rounds, one.title) == ("ours_t2", 1000, "A study")
+
+
+def test_small_changes_what_the_preset_says_and_the_cuts_tell_it():
+    small = preset_config("ours", PRESETS, "t2,scale=small")
+    assert (small.name, small.title) == ("ours_t2_small", "A study (small)")
+    assert sorted(cuts(small, _paper())) == [("data.limit_train", 2000, 0), ("rounds", 300, 1000)]
+    assert not list(cuts(preset_config("ours", PRESETS, "f3,scale=small"), _paper()))
+
+
+def test_smoke_bounds_every_preset_by_one_rule():
+    smoke = preset_config("ours", PRESETS, "t2,scale=smoke")
+    assert (smoke.seeds, smoke.rounds, smoke.eval_every, smoke.data.limit_train) == (2, 4, 2, 400)
+    assert smoke.data.limit_test == 100  # all of them before
+    tiny = _paper()
+    tiny.seeds, tiny.data.limit_train, tiny.data.validation = 1, 50, 0
+    shrink(tiny)
+    assert (tiny.seeds, tiny.data.limit_train, tiny.data.validation) == (1, 50, 0)  # nothing grows
+
+
+@pytest.mark.parametrize(
+    ("argument", "line"),
+    [
+        ("t3", "unknown argument 't3'; known: f3, t2"),
+        ("t2,scale=smal", r"unknown scale 'smal' \(did you mean 'small'\?\); known: paper, small, smoke"),
+    ],
+)
+def test_unknown_items_and_scales_list_the_known_ones(argument, line):
+    with pytest.raises(ValueError, match=line):
+        preset_config("ours", PRESETS, argument)
