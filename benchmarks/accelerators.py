@@ -29,11 +29,11 @@ CIFAR = "configs/cifar_resnet.py"
 BFLOAT16 = "--config.engine.precision=bfloat16"
 STUDIES = {
     "digits": ["configs/digits.py"],
-    "madfl_t2": ["configs/mnist_mobility.py:madfl_t2"],
-    "madfl_t2_bfloat16": ["configs/mnist_mobility.py:madfl_t2", BFLOAT16],
-    "fedmobile_fmnist": ["configs/fedmobile_fmnist.py:headline"],
-    "thesis_cifar": ["configs/thesis_cifar.py:p_non_iid"],
-    "pame_fashion": ["configs/pame_fashion.py:c10"],
+    "madfl_t2": ["configs/madfl.py:t2"],
+    "madfl_t2_bfloat16": ["configs/madfl.py:t2", BFLOAT16],
+    "fedmobile_fmnist": ["configs/fedmobile.py:f4"],
+    "thesis_cifar": ["configs/thesis.py:t1"],
+    "pame_fashion": ["configs/pame.py:f11"],
     "madfl": [f"{CIFAR}:madfl"],
     "dadfl": [f"{CIFAR}:dadfl"],
     "fedmobile": [f"{CIFAR}:fedmobile"],

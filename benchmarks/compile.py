@@ -25,15 +25,15 @@ from mdfl_jax.commands import common
 
 STUDIES = (
     "digits", "digits_lstm", "own_rule", "waypoint_digits", "trace_digits", "met_digits", "costs", "graphs_digits",
-    "thesis_digits", "mnist_mobility:small", "cifar_resnet:small", "text_transformer", "fedmobile_digits",
-    "fedmobile_roadside", "fedmobile_synthetic", "fedmobile_fmnist", "pame_linear", "pame_logistic:small",
-    "pame_fashion",
+    "thesis_digits", "madfl:f2,scale=small", "cifar_resnet:small", "text_transformer", "fedmobile_digits",
+    "fedmobile_roadside", "fedmobile:f3_variants", "fedmobile:f4,scale=smoke", "pame:f3",
+    "pame:f8,scale=smoke", "pame:f11,scale=smoke",
 )  # fmt: skip
 IMAGES = {"mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3)}
 IN_ONE = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple", "while", "call", "conditional", "copy")
 SUMS = ("programs", "lines", "functions", "trace_seconds", "wall_seconds", "cpu_seconds")
 
-_STUDIES = flags.DEFINE_list("studies", list(STUDIES), "Shipped studies, as in pame_logistic:small.")
+_STUDIES = flags.DEFINE_list("studies", list(STUDIES), "Shipped studies, as in pame:f3.")
 _BEFORE = flags.DEFINE_string("before", "", "Folder of another version of the source, measured too.")
 _ONLY = flags.DEFINE_string("only", "", "Measure this study in this process, and print its rows (for the parent).")
 

@@ -24,10 +24,13 @@ STUDIES = {
     "group,patrol,manhattan,random_direction --config.network.contact=swept --config.network.link_failure=0.1",
     "trace": "trace_digits.py",
     "graph": "graphs_digits.py --config.sweep=network.graph=ring,random_regular",
-    "pame": "pame_logistic.py:small --config.sweep=algorithm.name=pame,dpsgd,dfedsam,beer,anq_nids;algorithm.lr=0.3,1",
+    "pame": "pame.py:f8 --config.sweep=algorithm.name=pame,dpsgd,dfedsam,beer,anq_nids;algorithm.lr=0.3,1"
+    " --config.select=algorithm.lr --config.network.num_clients=8 --config.data.dimension=50"
+    " --config.graph.probability=0.5",
     "fedmobile": "fedmobile_digits.py --config.algorithm.upload_from=2 --config.server.interval=10",
     "roadside": "fedmobile_roadside.py:town --config.sweep=algorithm.name=fedmobile",
-    "regression": "pame_linear.py:transmission_small --config.sweep=algorithm.transmission=0.2,0.5",
+    "regression": "pame.py:f3 --config.sweep=algorithm.transmission=0.2,0.5 --config.data.dimension=100"
+    " --config.data.samples_per_client=1000",
     "rivals": "digits.py --config.sweep=algorithm.name=choco,dcd_psgd,dfedavgm,epidemic,gradient_tracking,nids"
     ",squarm_sgd --config.model.name=linear --config.network.graph=complete --config.algorithm.batch_size=16",
     "resnet": "cifar_resnet.py:small --config.sweep= --config.baseline= --config.seeds=1 --config.data.crop=2"

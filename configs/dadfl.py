@@ -6,12 +6,13 @@ Command:   python -m launch.sweep --config=configs/dadfl.py:ITEM --scale=small
 | item | study                                                                           | runs x rounds |
 |------|---------------------------------------------------------------------------------|---------------|
 | f2   | figure 2: MNIST, alpha 0.05 and 0.1, Rm = 5 and infinity, four movement patterns | 160 x 1,000   |
-| f3   | figure 3: accuracy over M (Rc = 3), and over Rc and Rm (M = 3), alpha 0.05       | 390 x 1,000   |
+| f3   | figure 3: accuracy over M (Rc = 3), and over Rc and Rm (M = 3), alpha 0.05       | 420 x 1,000   |
 | f4   | figure 4: 50 clients on 35 x 35, Rc = 5, Rm = 9 and infinity                     | 80 x 1,000    |
 | f5   | figure 5: CIFAR-10, ResNet-50, Rm = 5 and infinity                               | 80 x 600      |
 
 DADFL differs from MADFL in the weights (FedAvg), the learning rate (0.3, with momentum 0.9 and weight decay) and the
-order of a round: clients move before they mix. The values on the axes of figure 3 are ours.
+order of a round: clients move before they mix (`network.order=move_first`). The values on the axes of figure 3 are
+ours.
 `small` has 1,000 images, a smaller CNN, 300 rounds and three or six seeds.
 
 Expected:  docs/papers.md, the paper's figures beside ours.

@@ -9,7 +9,7 @@ Command:   python -m launch.sweep --config=configs/thesis_digits.py:ARGUMENT
 | p_iid       | 5, 6                 | p_non_iid with IID data                                            | 168  |
 | a_iid       | 8                    | a_non_iid with IID data                                            | 504  |
 
-World, contact, N = 48, learning rate, minibatch and local steps are those of the thesis (configs/thesis_cifar.py). The
+World, contact, N = 48, learning rate, minibatch and local steps are those of the thesis (configs/thesis.py). The
 data and the model are smaller. The number of rounds is our choice: 100, after which learning is far from its end. It
 was chosen at p = 0 with other seeds. The number of fast clients is p N, rounded half up: of 48 clients 2, 10, 19, 29,
 38 for p = 5, 20, 40, 60, 80 %.
@@ -21,6 +21,8 @@ Expected:  accuracy +3.3 to +14.5 points above p = 0, leads of +4.2 to +0.7 poin
 Measured:  p_non_iid 38 s, p_iid 28 s, a_non_iid 64 s, a_iid 60 s on two CPU cores, with compiling.
 """
 
+from collections.abc import Iterable
+
 from ml_collections import ConfigDict
 
 from mdfl_jax.experiments import default_config
@@ -28,7 +30,11 @@ from mdfl_jax.experiments import default_config
 NUM_CLIENTS = 48
 PERCENT = (0, 5, 20, 40, 60, 80, 100)
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 1.0)  # 0 is plain averaging
-SHARES = "network.num_mobile=" + ",".join(str((p * NUM_CLIENTS + 50) // 100) for p in PERCENT)
+
+
+def fast_clients(percents: Iterable[int]) -> str:
+    """Return a sweep axis over the number of fast clients: these shares of all in per cent, rounded half up."""
+    return "network.num_mobile=" + ",".join(str((p * NUM_CLIENTS + 50) // 100) for p in percents)
 
 
 def world() -> ConfigDict:
@@ -60,11 +66,11 @@ def sweep_of(config: ConfigDict, argument: str) -> None:
         raise ValueError(f"argument {argument!r}; it must be one of {', '.join(arguments)}")
     config.data.partition = "iid" if argument in ("p_iid", "a_iid") else "shards"
     if argument.startswith("p"):
-        config.sweep = f"{SHARES}; network.mixing=uniform,speed_aware_auto"
+        config.sweep = f"{fast_clients(PERCENT)}; network.mixing=uniform,speed_aware_auto"
         config.baseline = "network.mixing=uniform"
     else:
         config.network.mixing = "speed_aware"
-        config.sweep = f"{SHARES}; network.ratio={','.join(f'{a:g}' for a in RATIOS)}"
+        config.sweep = f"{fast_clients(PERCENT)}; network.ratio={','.join(f'{a:g}' for a in RATIOS)}"
         config.baseline = "network.ratio=0"
 
 

@@ -7,7 +7,7 @@ share each run, is one program over that mesh, and the rows of the mesh take the
 those of a plain loop over runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mdfl_jax import sharding, target
+from mdfl_jax import rng, sharding, target
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.turns import RunsInTurns, turns_of
@@ -27,7 +27,7 @@ class Runs(NamedTuple):
 
     Attributes:
       hparams: the numbers of the runs, leaves [D, R, ...].
-      keys: [D, R] typed keys.
+      keys: [D, R] typed keys, or [D, R, len(STREAMS)] with a key for each stream (`mdfl_jax.rng`).
     """
 
     hparams: Hparams
@@ -38,7 +38,8 @@ class MonteCarlo(NamedTuple):
     """A simulation that computes batches of runs on the devices.
 
     Attributes:
-      runs: (list of hparams, list of seeds) -> Runs; the last run is repeated until the devices are filled.
+      runs: (list of hparams, seeds [runs] or [runs, len(STREAMS)], one for each stream) -> Runs; the last run is
+        repeated until the devices are filled.
       place: a tree of NumPy arrays [runs, ...] -> the same arrays arranged for the devices, [D, R, ...].
       state: (Runs) -> the shapes and the sharding of a carry, for compilation ahead of time.
       init: (data, hparams, keys) -> (carry, metrics), all [D, R, ...].
@@ -53,7 +54,7 @@ class MonteCarlo(NamedTuple):
     needs.
     """
 
-    runs: Callable[[list[Hparams], list[int]], Runs]
+    runs: Callable[[list[Hparams], Sequence[int] | np.ndarray], Runs]
     place: Callable[[Any], Any]
     state: Callable[[Runs], Any]
     init: Any
@@ -120,9 +121,9 @@ def monte_carlo(
 
         return jax.tree.map(leaf, tree)
 
-    def runs(hparams: list[Hparams], seeds: list[int]) -> Runs:
+    def runs(hparams: list[Hparams], seeds: Sequence[int] | np.ndarray) -> Runs:
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hparams)
-        made = Runs(place(stacked), jax.vmap(jax.vmap(jax.random.key))(place(np.array(seeds, np.uint32))))
+        made = Runs(place(stacked), rng.keys(place(np.array(seeds, np.uint32))))
         return sharding.placed(made, sharding.by_row(mesh) if mesh else None)
 
     def over_mesh(mesh: Mesh, f: Callable[..., Any]) -> Callable[..., Any]:

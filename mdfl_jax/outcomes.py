@@ -8,6 +8,13 @@ import numpy as np
 
 Line = Mapping[str, Any]  # a line of metrics.jsonl
 Runs = dict[int, dict[int, Line]]  # the lines of a sweep point by seed and round
+VALIDATION_LOSS = "validation_loss"
+SELECT_BY = {
+    VALIDATION_LOSS: "the least validation loss",
+    "rounds_to_target": "the fewest rounds to the target",
+    "bits_to_target": "the fewest bits to the target",
+}
+"""What `select` chooses by, and its words for "of each, the step size with ...". The names are keys of summary.json."""
 
 
 def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
@@ -27,6 +34,28 @@ def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     for line in lines:
         found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
     return found
+
+
+def fields_of(select: str | None) -> tuple[str, ...]:
+    """Returns the fields whose values `select` chooses: none if it is empty.
+
+    >>> fields_of("algorithm.lr, algorithm.consensus_lr")
+    ('algorithm.lr', 'algorithm.consensus_lr')
+    """
+    return tuple(filter(None, (path.strip() for path in (select or "").split(","))))
+
+
+def chosen_words(config: Mapping[str, Any]) -> str:
+    """Returns what `select` chose and by what; empty without it.
+
+    >>> chosen_words({"select": "algorithm.lr,algorithm.rho,algorithm.eta", "select_by": "bits_to_target"})
+    'lr, rho and eta with the fewest bits to the target'
+    """
+    names = [path.rsplit(".", 1)[-1].replace("_", " ") for path in fields_of(config.get("select"))]
+    if not names:
+        return ""
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"{listed} with {SELECT_BY[config.get('select_by') or VALIDATION_LOSS]}"
 
 
 def t_quantile(degrees: float) -> float:

@@ -27,6 +27,7 @@ SMOKE = {
     "data.limit_train": 400,
     "data.limit_test": 100,
     "data.validation": 50,
+    "data.samples_per_client": 4,
 }
 """The largest values at the scale ``smoke``."""
 ALL_AT_0 = ("data.limit_train", "data.limit_test")
@@ -74,7 +75,7 @@ def shrink(config: ConfigDict) -> ConfigDict:
     """Cuts a configuration to what takes seconds, by the rule of `SMOKE`, and returns it."""
     for path, most in SMOKE.items():
         now = _at(config, path)
-        if now > most or (path in ALL_AT_0 and not now):
+        if (now or 0) > most or (path in ALL_AT_0 and not now):  # None is a member's default
             config.update_from_flattened_dict({path: most})
     return config
 

@@ -3,6 +3,9 @@
 A seed is one typed key. Every use of randomness has a name, and every round has an index. The key for a name and a
 round is folded from the seed. Therefore strategies that are compared under one seed have the same data, positions and
 initial model, and a resumed run draws the same numbers as an uninterrupted run.
+
+The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
+some streams follow the seed (`mdfl_jax.experiments.config.vary`).
 """
 
 import zlib
@@ -31,23 +34,41 @@ Stream = Literal[
     "evaluation",
 ]
 STREAMS: tuple[str, ...] = get_args(Stream)
+OF_BATCHES = ("algorithm", "augmentation", "dropout")
+"""The streams that are folded from the key of a round's minibatches, and so follow the stream "batch"."""
+SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
+"""The streams that are folded from the seed itself."""
+
+
+def source_of(name: str) -> str:
+    """Returns the stream of `SOURCES` that decides the draws of a stream."""
+    return "batch" if name in OF_BATCHES else name
+
+
+def keys(seeds: np.ndarray) -> jax.Array:
+    """Returns the typed keys of seeds, uint32 of any shape."""
+    make = jax.random.key
+    for _ in range(seeds.ndim):
+        make = jax.vmap(make)
+    return make(seeds)
 
 
 def stream(key: jax.Array, name: Stream) -> jax.Array:
     """Returns the key of a named stream of a seed.
 
     Args:
-      key: typed key of the seed.
+      key: typed key of the seed, or [len(STREAMS)] typed keys, one for each stream.
       name: one of `STREAMS`.
     """
-    return jax.random.fold_in(key, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+    own = key[STREAMS.index(name)] if key.ndim else key
+    return jax.random.fold_in(own, zlib.crc32(name.encode()) & 0x7FFFFFFF)
 
 
 def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax.Array:
     """Returns the key of a named stream of a seed in one round.
 
     Args:
-      key: typed key of the seed.
+      key: typed key of the seed, or those of its streams, as for `stream`.
       name: one of `STREAMS`.
       round_index: [] int32.
     """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers import records
+from benchmarks.papers import components, records
 from benchmarks.papers.catalogue import PAPERS
 from benchmarks.papers.cells import markdown
 from benchmarks.papers.items import AGREES, ITEMS, Item
@@ -134,5 +134,6 @@ def pages() -> dict[Path, str]:
                 tables += [f"### {item.title}", ""]
                 for table in found["tables"]:
                     tables += markdown((table["title"], table["header"], table["rows"]))
+    claims += components.section()
     made = {"papers.md": claims, "papers_tables.md": tables}
     return {DOCS / name: "\n".join(lines).rstrip("\n") + "\n" for name, lines in made.items()}

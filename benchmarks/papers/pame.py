@@ -1,190 +1,176 @@
-"""Compute PaME's figures 2 to 12; print our values and the paper's claims.
+"""The items of PaME: figures 2 to 7 here, figures 8 to 12 in `rivals.py` and `rivals_stop.py` (configs/pame.py)."""
 
-python -m benchmarks.papers.pame --figure=9 [--scale=small|paper] [--workdir=runs/papers] [--json=FILE]
+from collections.abc import Callable, Sequence
+from typing import Any
 
-Figures that use the same runs share a workdir, so a finished study is read and not run again. The scale `small` takes
-seconds per figure and only shows that everything runs; `paper` has the paper's numbers of nodes and coordinates. The
-docstrings of the configs list the settings that the paper does not give (samples, graph, grid of step sizes).
-"""
+import numpy as np
 
-from collections.abc import Callable
+from benchmarks.papers import rivals, rivals_stop
+from benchmarks.papers.cells import cell
+from benchmarks.papers.items import Claim, Outcome, Table, item
+from benchmarks.papers.studies import Studies, Study, mean_of
+from configs.pame import BATCH, COMMON, DRAWN, RATES
+from mdfl_jax.outcomes import interval
 
-from ml_collections import ConfigDict
-
-from benchmarks.papers.figures import Figures, Point, Table, best, cell, pivot, run, small, study
-from configs import cifar_resnet, pame_fashion, pame_linear, pame_logistic
-
-
-def _linear(argument: str) -> list[Point]:
-    return study(pame_linear.get_config(argument + ("_small" if small() else "")))
-
-
-def objective(point: Point) -> str:
-    """Format the final objective per node, f / m."""
-    return cell(point["objective"], 1 / point["overrides"].get("network.num_clients", 64), 4)
-
-
-def iterations(point: Point) -> str:
-    """Format the number of iterations until the paper's stop rule ends the run."""
-    return cell(point["rounds_done"])
-
-
-AXES = {
-    "transmission": "algorithm.transmission",
-    "participation": "algorithm.participation",
-    "period": "algorithm.period_max",
-    "period_drawn": "algorithm.period_max",
+M = (32, 64, 128)
+GRADIENTS = {0: "full gradients", BATCH: f"minibatches of {BATCH}"}
+Numbers = tuple[float, float, int, int]  # s / n, nu, smallest and largest period
+AXES: dict[str, list[Numbers]] = {
+    "s / n": [(rate, 0.2, 3, 7) for rate in RATES],
+    "nu": [(0.2, rate, 3, 7) for rate in RATES],
+    "common period": [(0.2, 0.2, *period) for period in COMMON],
+    "drawn periods": [(0.2, 0.2, *period) for period in DRAWN],
 }
+ITERATIONS, OBJECTIVE = "rounds_done", "objective"
 
 
-def figure_2() -> list[Table]:
-    """Compute figure 2: final objectives by transmission rate, participation rate and period."""
-    found = []
-    for argument, axis in AXES.items():
-        header, rows = pivot(_linear(argument), "network.num_clients", axis, objective)
-        found.append((f"final objective a node, by {argument}", header, rows))
-    return found
+def setting(m: int, batch: int, numbers: Numbers) -> dict[str, Any]:
+    """Return the values of the swept fields that name one point of figures 2 to 6."""
+    names = ("transmission", "participation", "period_min", "period_max")
+    return {"num_clients": m, "batch_size": batch, **dict(zip(names, numbers))}
 
 
-def convergence(argument: str) -> list[Table]:
-    """Compute one of the figures 3 to 6 in numbers: the iterations to the stop."""
-    header, rows = pivot(_linear(argument), "network.num_clients", AXES[argument], iterations)
-    return [(f"iterations to the stop, by {argument}", header, rows)]
+def _label(axis: str, numbers: Numbers) -> str:
+    share, nu, low, high = numbers
+    return {"s / n": f"{share:g}", "nu": f"{nu:g}", "common period": str(low)}.get(axis, f"{low} to {high}")
 
 
-def figure_7() -> list[Table]:
-    """Compute figure 7: objective, iterations and seconds by density of the graph and transmission rate."""
-    points, found = _linear("connectivity"), []
-    nodes = 16 if small() else 64
-    seconds = lambda p: f"{p['run_seconds'] / len(p['rounds_done']['per_seed']):.2g}"  # noqa: E731
-    for title, take in (
-        ("final objective a node", lambda p: cell(p["objective"], 1 / nodes, 4)),
-        ("iterations to the stop", iterations),
-        ("seconds of a run", seconds),
-    ):
-        found.append((title, *pivot(points, "graph.probability", "algorithm.transmission", take)))
-    return found
+def _table(study: Study, axis: str, batch: int, key: str, title: str) -> Table:
+    def take(m: int, numbers: Numbers) -> str:
+        point = study.point(**setting(m, batch, numbers))
+        if point["diverged"]:
+            return "diverged"
+        return cell(point[key], 1 / m if key == OBJECTIVE else 1, 4 if key == OBJECTIVE else 3)
+
+    header = ["m \\ " + axis, *(_label(axis, numbers) for numbers in AXES[axis])]
+    rows = [[str(m), *(take(m, numbers) for numbers in AXES[axis])] for m in M]
+    return (f"{title}, {GRADIENTS[batch]}", header, rows)
 
 
-def figure_8() -> list[Table]:
-    """Compute figure 8: accuracy, and rounds and bits to the target, of each algorithm at its best step size."""
-    found = []
-    for argument in ("small",) if small() else ("m32", "m64", "m128"):
-        rows = []
-        for name, p in best(pame_logistic.get_config(argument)):
-            reached = [b / 1e6 for b in p["bits_to_target_per_seed"] if b is not None]
-            seeds = len(p["bits_to_target_per_seed"])
-            bits = f"{sum(reached) / seeds:.3g}" if len(reached) == seeds else f"- ({len(reached)} of {seeds} seeds)"
-            rows.append(
-                [
-                    name,
-                    f"{p['overrides']['algorithm.lr']:g}",
-                    cell(p["final_accuracy"], 100, 4),
-                    cell(p["validation_loss"]),
-                    str(p["rounds_to_target"] or "-"),
-                    bits,
-                    f"{p['bits_sent_per_client'] / 1e6:.4g}",
-                    "-" if p["double_bits_per_client"] is None else f"{p['double_bits_per_client'] / 1e6:.4g}",
-                ]
-            )
-        header = ["algorithm", "lr", "accuracy (%)", "validation loss", "rounds to target", "Mbit to target"]
-        found.append((argument, [*header, "Mbit in all", "as the paper counts"], rows))
-    return found
+def _values(study: Study, batch: int, key: str, numbers: Numbers, nodes: Sequence[int] = M) -> np.ndarray:
+    """Return a value per seed, [S]: its mean over the numbers of nodes; the objective is that of a node."""
+    found = [study.per_seed(key, **setting(m, batch, numbers)) / (m if key == OBJECTIVE else 1) for m in nodes]
+    return np.mean(found, axis=0)
 
 
-def _to_the_stop() -> list[tuple[str, str, dict[str, Point]]]:
-    """Run the studies of figures 9 and 10; step sizes are chosen at the smallest m with one separate seed.
-
-    Returns (m, n, points by algorithm) for each pair of m and n.
-    """
-    nodes, sizes = ((8, 16), (50, 100)) if small() else ((32, 64, 128), (1000, 5000, 10000))
-    found = []
-    for n in sizes:
-        chosen: dict[str, float] = {}
-        for m in (0, *nodes):
-            config = pame_logistic.get_config("small" if small() else "m32")
-            config.eval_every, config.stop_std = 20, 1e-3
-            config.data.dimension, config.network.num_clients = n, m or nodes[0]
-            config.name = f"pame_stop_{'small' if small() else 'paper'}_n{n}_" + (f"m{m}" if m else "steps")
-            config.seeds, config.first_seed = (3, 0) if m else (1, 100)
-            if m:
-                tied = ",".join(f"{name}+{lr:g}" for name, lr in chosen.items())
-                config.sweep, config.select = f"algorithm.name+algorithm.lr={tied}", ""
-                found.append((str(m), str(n), {p["overrides"]["algorithm.name"]: p for p in study(config)}))
-            else:
-                chosen = {name: p["overrides"]["algorithm.lr"] for name, p in best(config)}
-    return found
+@item("pame:f2", "Figure 2: final objective by s/n, nu and period")
+def figure_2(studies: Studies) -> Outcome:
+    """Compare the objectives after the stop; the paper's curves are of the same runs."""
+    study, tables, claims = studies("pame:f2"), list[Table](), list[Claim]()
+    for batch, told in GRADIENTS.items():
+        tables += [_table(study, axis, batch, OBJECTIVE, "final objective a node") for axis in AXES]
+        at = {axis: [_values(study, batch, OBJECTIVE, n) for n in numbers] for axis, numbers in AXES.items()}
+        for axis in ("s / n", "nu"):
+            text = f"a higher {axis} gives a lower objective: 0.1 minus 0.6, in thousandths, {told}"
+            claims.append(Claim(text, interval(1e3 * (at[axis][0] - at[axis][-1])), sign=1, unit="x 0.001"))
+        claims.append(_alike(f"s/n = 0.1 is near 0.6: within 5 %, {told}", at["s / n"][0], at["s / n"][-1]))
+        for axis in ("common period", "drawn periods"):
+            text = f"{axis}: the objective hardly depends on it, within 5 %, {told}"
+            claims.append(_alike(text, *at[axis]))
+    return Outcome(tables, claims)
 
 
-def _stop_table(title: str, take: Callable[[Point], str]) -> list[Table]:
-    runs = _to_the_stop()
-    names = list(dict.fromkeys(name for *_, points in runs for name in points))
-    rows = [[m, n, *(take(points[name]) if name in points else "-" for name in names)] for m, n, points in runs]
-    return [(title, ["m", "n", *names], rows)]
+def _alike(text: str, *values: np.ndarray) -> Claim:
+    """Return the claim that the means of some values [S] differ by at most 5 %."""
+    means = [float(np.mean(v)) for v in values]
+    if not np.isfinite(means).all():
+        return Claim(text, None)
+    apart = max(means) / min(means) - 1
+    return Claim(text, apart <= 0.05, told=f"{100 * apart:.2g} % apart")
 
 
-def figure_9() -> list[Table]:
-    """Compute figure 9: iterations to the stop by m and n."""
-    return _stop_table("iterations to the stop (5 a communication)", iterations)
+def _convergence(
+    name: str, title: str, axis: str, claimed: Callable[[Callable, str], list[Claim]], why: str = ""
+) -> None:
+    """Register one of figures 3 to 6: the iterations to the stop along an axis of figure 2's study."""
+
+    @item(f"pame:{name}", title, "pame:f2", why=why)
+    def figure(studies: Studies) -> Outcome:
+        study = studies("pame:f2")
+        tables = [_table(study, axis, batch, ITERATIONS, "iterations to the stop (at most 600)") for batch in GRADIENTS]
+        claims = list[Claim]()
+        for batch, told in GRADIENTS.items():
+            take = lambda numbers, nodes=M, batch=batch: _values(study, batch, ITERATIONS, numbers, nodes)  # noqa: E731
+            claims += claimed(take, told)
+        return Outcome(tables, claims)
 
 
-def figure_10() -> list[Table]:
-    """Compute figure 10: communication volume to the stop, and the accuracy there, by m and n."""
-    ours = _stop_table("megabits a client to the stop, our count", lambda p: f"{p['bits_sent_per_client'] / 1e6:.3g}")
-    accuracy = _stop_table("test accuracy at the stop (%)", lambda p: cell(p["final_accuracy"], 100))
-    return ours + accuracy
-
-
-def _images(configs: dict[str, ConfigDict]) -> list[Table]:
-    header = ["algorithm", "lr", "accuracy (%)"]
-    found = []
-    for title, config in configs.items():
-        rows = [
-            [name, f"{p['overrides']['algorithm.lr']:g}", cell(p["final_accuracy"], 100, 4)] for name, p in best(config)
+def _of_rates(axis: str) -> Callable[[Callable, str], list[Claim]]:
+    def claimed(take: Callable, told: str) -> list[Claim]:
+        first, second, last = (take(AXES[axis][i]) for i in (0, 1, -1))
+        more = interval((first - second) - (second - last))
+        return [
+            _fewer(f"{axis} 0.6 needs fewer iterations than 0.1: how many fewer, {told}", first - last),
+            Claim(f"little is gained beyond 0.2: gain up to 0.2 minus gain beyond, {told}", more, sign=1, unit=""),
         ]
-        found.append((title, header, rows))
-    return found
+
+    return claimed
 
 
-def _sized(argument: str) -> str:
-    return argument + ("_small" if small() else "")
+def _fewer(text: str, difference: np.ndarray) -> Claim:
+    return Claim(text, interval(difference), sign=1, unit="iterations")
 
 
-def figure_11() -> list[Table]:
-    """Compute figure 11: accuracy on Fashion-MNIST with C classes per node."""
-    return _images({f"C = {c}": pame_fashion.get_config(_sized(f"c{c}")) for c in (1, 7, 10)})
+def _of_periods(axis: str) -> Callable[[Callable, str], list[Claim]]:
+    def claimed(take: Callable, told: str) -> list[Claim]:
+        longer = lambda m: take(AXES[axis][-1], (m,)) - take(AXES[axis][0], (m,))  # noqa: E731
+        claims = [
+            _fewer(f"shorter periods are faster: longest minus shortest, {told}", np.mean([*map(longer, M)], axis=0)),
+            _fewer(f"less so with more nodes: this at m = 32 minus at m = 128, {told}", longer(32) - longer(128)),
+        ]
+        if axis == "drawn periods":
+            pairs = list(zip(DRAWN, COMMON))[1:]  # the first one is the same study
+            slower = [take((0.2, 0.2, *one)) - take((0.2, 0.2, *other)) for one, other in pairs]
+            text = f"drawn periods are slower than a common one: mean difference, {told}"
+            claims.append(Claim(text, mean_of(slower), sign=1, unit="iterations"))
+        return claims
+
+    return claimed
 
 
-def figure_12() -> list[Table]:
-    """Compute figure 12: accuracy on CIFAR-10 with ResNet-20, with IID and Dirichlet partitions."""
-    configs = {}
-    for name, partition, alpha in (("IID", "iid", 1.0), ("Dirichlet 0.6", "dirichlet", 0.6), ("0.3", "dirichlet", 0.3)):
-        config = configs[name] = cifar_resnet.get_config("pame")
-        config.name += f"_{partition}_{alpha:g}"
-        config.sweep = config.sweep.split("; ", 1)[1]  # without the axis of the three partitions
-        config.data.partition, config.data.alpha = partition, alpha
-        if small():
-            config.seeds, config.rounds, config.eval_every = 1, 4, 2
-            config.network.num_clients, config.algorithm.batch_size = 4, 8
-            config.data.limit_train, config.data.limit_test, config.data.validation = 400, 100, 50
-            config.sweep = "algorithm.name=pame,dpsgd; algorithm.lr=0.1,0.5"
-    return _images(configs)
+WHY_NU = (
+    "A node's step is 1 / (sigma m_i), so hearing more neighbours shortens it: 39 times at m = 128 and nu = 0.6. What "
+    "mixing gains is lost again (docs/pame.md)."
+)
+_convergence("f3", "Figure 3: convergence by s/n", "s / n", _of_rates("s / n"))
+_convergence("f4", "Figure 4: convergence by nu", "nu", _of_rates("nu"), WHY_NU)
+_convergence("f5", "Figure 5: convergence by a common period", "common period", _of_periods("common period"))
+_convergence("f6", "Figure 6: convergence by drawn periods", "drawn periods", _of_periods("drawn periods"))
 
 
-FIGURES: Figures = {
-    "2": (figure_2, "higher rates give lower objectives, little beyond 0.2; the period has little influence"),
-    "3": (lambda: convergence("transmission"), "higher transmission converges faster, little beyond 0.2"),
-    "4": (lambda: convergence("participation"), "0.1 to 0.2 speeds up much, more gives little"),
-    "5": (lambda: convergence("period"), "shorter periods are faster, less so with more nodes"),
-    "6": (lambda: convergence("period_drawn"), "drawn periods are slightly slower than common ones"),
-    "7": (figure_7, "objective saturates but for the sparsest; about 200 iterations nearly everywhere"),
-    "8": (figure_8, "PaME needs the fewest rounds for the highest accuracy, DFedSAM second; BEER and ANQ-NIDS slowest"),
-    "9": (figure_9, "PaME needs the fewest communication rounds throughout"),
-    "10": (figure_10, "PaME sends at least 50 % less than the others in most settings"),
-    "11": (figure_11, "PaME is fastest for every C, and the most accurate at C = 1"),
-    "12": (figure_12, "PaME is the most accurate, IID and at Dirichlet 0.3 and 0.6"),
-}
+@item("pame:f7", "Figure 7: density of the graph and s/n, m = 64, nu = 0.4")
+def figure_7(studies: Studies) -> Outcome:
+    """Compare objective, iterations and seconds by density and s/n."""
+    study, tables, claims = studies("pame:f7"), list[Table](), list[Claim]()
+    densities = (0.1, 0.2, 0.4, 0.6, 0.8, 1)
+    for batch, told in GRADIENTS.items():
+        at = lambda d, r, batch=batch: study.point(probability=d, transmission=r, batch_size=batch)  # noqa: E731
+        shown: dict[str, Callable[[dict[str, Any]], str]] = {
+            "final objective a node": lambda p: cell(p[OBJECTIVE], 1 / 64, 4),
+            "iterations to the stop (at most 600)": lambda p: cell(p[ITERATIONS]),
+            "seconds of a run": lambda p: f"{p['run_seconds'] / len(p[ITERATIONS]['per_seed']):.2g}",
+        }
+        for title, take in shown.items():
+            rows = [[f"{d:g}", *(take(at(d, r)) for r in RATES)] for d in densities]
+            tables.append((f"{title}, {told}", ["density \\ s/n", *map(str, RATES)], rows))
+        values = lambda d, r, key, at=at: np.array(at(d, r)[key]["per_seed"], float)  # noqa: E731
+        dense = [(d, r) for d in densities[1:] for r in RATES]
+        claims += [
+            _alike(f"the objective saturates from a density of 0.2: within 5 %, {told}",
+                   *(values(d, r, OBJECTIVE) for d, r in dense)),
+            Claim(f"iterations from a density of 0.2, mean, {told}",
+                  mean_of([values(d, r, ITERATIONS) for d, r in dense]), 200, unit="iterations"),
+            _fewer(f"density and s/n of 0.1 need more iterations than the others' mean, {told}",
+                   values(0.1, 0.1, ITERATIONS) - np.mean([values(d, r, ITERATIONS) for d, r in dense], axis=0)),
+        ]  # fmt: skip
+    return Outcome(tables, claims)
 
 
-if __name__ == "__main__":
-    run(FIGURES)
+item("pame:f8", "Figure 8: accuracy against rounds, logistic regression")(rivals.figure_8)
+for _name, _title, _why, _make in (
+    ("f9", "Figure 9: communication rounds to convergence", rivals_stop.WHY_STOP, rivals_stop.figure_9),
+    ("f10", "Figure 10: transmitted volume to convergence", rivals_stop.WHY_VOLUME, rivals_stop.figure_10),
+):
+    item(f"pame:{_name}", _title, *rivals_stop.STUDIES, why=_why)(_make)
+item("pame:f11", "Figure 11: Fashion-MNIST, 1, 7 and 10 classes a node")(rivals.figure_11)
+item("pame:f12", "Figure 12: CIFAR-10, ResNet-20, IID and Dirichlet")(rivals.figure_12)

@@ -21,6 +21,7 @@ from mdfl_jax.algorithms.fedmobile import (
     fedmobile_u,
     server_fedavg,
     virtual_download,
+    virtual_download_once,
     virtual_upload,
 )
 from mdfl_jax.algorithms.gradient_tracking import gradient_tracking
@@ -66,5 +67,6 @@ __all__ = [
     "sgp",
     "squarm_sgd",
     "virtual_download",
+    "virtual_download_once",
     "virtual_upload",
 ]

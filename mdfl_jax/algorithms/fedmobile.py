@@ -50,7 +50,8 @@ class Variant(NamedTuple):
     Attributes:
       upload: when a client uploads to the server: "meeting", when it meets the server; or "always", in every slot
         through an imaginary channel.
-      download: the same for its downloads from the server.
+      download: the same for its downloads from the server; or "once", at its meetings and once more, a set number of
+        slots after each, through an imaginary channel.
       relay_upload: whether updates are relayed.
       relay_download: what a relay sends: "" for nothing, "global" for its copy of the global model, "local" for its
         local model.
@@ -106,6 +107,12 @@ class FedMobileNumbers(RelayNumbers):
             for name in ("upload_until", "download_until")
             if gap is not None and getattr(self, name) > gap
         ]
+
+
+class DownloadOnceNumbers(LocalNumbers):
+    """When the imaginary channel works (FedMobile C.3)."""
+
+    download_after: int = _slots(30, "slots after a client's last meeting with the server at which it downloads once")
 
 
 class FedMobileState(NamedTuple):
@@ -253,6 +260,8 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         everyone, meetings = jnp.arange(rows) < links.num_clients, meetings_of(links, rows)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
+        if variant.download == "once":
+            downloads |= everyone & (state.slot - meetings.last == hparams.download_after)
 
         # 1. The server.
         server = _delivered(state.server, state.held, state.params, uploads, links.num_clients)
@@ -290,7 +299,7 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         )
         return state, RoundStats(loss, sent.messages, sent.bits, relays)
 
-    meets = variant.upload == "meeting" or variant.download == "meeting"
+    meets = variant.upload == "meeting" or variant.download != "always"
     needs = {"at_server", "last_server", "next_server"} if meets else set[str]()
     return Algorithm(
         needs=frozenset(needs | {"adjacency"} if variant.relays else needs),
@@ -314,7 +323,9 @@ def _register(name: str, variant: Variant, doc: str) -> Any:
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
-    numbers = LocalNumbers if not variant.relays else RelayNumbers if variant.search == "auto" else FedMobileNumbers
+    numbers: type[LocalNumbers] = DownloadOnceNumbers if variant.download == "once" else LocalNumbers
+    if variant.relays:
+        numbers = RelayNumbers if variant.search == "auto" else FedMobileNumbers
     return register(name, numbers, ignores=("statistics", *(() if variant.relay_upload else ("compressor",))))(factory)
 
 
@@ -338,6 +349,11 @@ virtual_upload = _register(
 )
 virtual_download = _register(
     "virtual_download", Variant(download="always"), "Virtual-D (7): downloads in every slot, uploads at meetings."
+)
+virtual_download_once = _register(
+    "virtual_download_once",
+    Variant(download="once"),
+    "ASYNC, and one download at a set number of slots after each meeting (C.3, figure 10).",
 )
 server_fedavg = _register(
     "server_fedavg",

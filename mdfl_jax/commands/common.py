@@ -200,7 +200,7 @@ def run(main: Callable[[], int]) -> None:
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     try:
         sys.argv[1:] = words.with_shipped(words.named(sys.argv[1:], getattr(command, "WORDS", {})))
-        if "scale" in flags.FLAGS:
+        if "scale" in flags.FLAGS and "config" in flags.FLAGS:  # the scale of a config file
             sys.argv[1:] = words.with_scale(sys.argv[1:])
     except UserError as error:
         fail(error)

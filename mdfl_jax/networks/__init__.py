@@ -8,6 +8,7 @@ from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.order import ORDERS, move_first
 from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.roadside import roadside
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
@@ -15,6 +16,7 @@ from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 __all__ = [
     "GRAPHS",
     "MIXINGS",
+    "ORDERS",
     "PATTERNS",
     "GraphParams",
     "MeetingsParams",
@@ -23,6 +25,7 @@ __all__ = [
     "fixed_graph",
     "given",
     "meetings",
+    "move_first",
     "partial_participation",
     "random_graphs",
     "roadside",

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax import power
 from mdfl_jax.metrics import TABLE, TARGET
+from mdfl_jax.outcomes import chosen_words
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
 
@@ -107,7 +109,7 @@ def raw_table(
 
 
 def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Returns the table for a terminal, in aligned columns of ASCII numbers, with a note below it."""
+    """Returns the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it."""
     header, rows = table(summary, config, plus_minus="+-")
     settings = len(_settings(chosen(summary), config)[0])
     widths = [max(map(len, column)) for column in zip(header, *rows)]
@@ -119,9 +121,9 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
         ]
         return "  ".join(padded).rstrip()
 
-    return "\n".join(
-        [line(header), "-" * len(line(header)), *map(line, rows), *textwrap.wrap(note(summary, config), 110)]
-    )
+    below = textwrap.wrap(note(summary, config), 110)
+    below += [power.told(summary["power"])] if summary.get("power") else []
+    return "\n".join([line(header), "-" * len(line(header)), *map(line, rows), *below])
 
 
 def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
@@ -160,10 +162,9 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
     if diverged:
         parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
-    chosen_by = (config or {}).get("select")
-    if chosen_by:
+    if words := chosen_words(config or {}):
         edges = [str(e["id"]) for e in summary.get("selected") or () if e["at_edge"]]
-        parts.append(f"of each, the {chosen_by.split('.')[-1]} with the least validation loss")
+        parts.append(f"of each, the {words}")
         if edges:
             parts.append(f"at the edge of the grid: {'; '.join(edges)}")
     target = (config or {}).get("target")

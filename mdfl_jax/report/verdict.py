@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax import power
+from mdfl_jax.outcomes import chosen_words, fields_of
 from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
 from mdfl_jax.report.read import chosen
 from mdfl_jax.report.settings import point_labels, sweep_axes
@@ -29,8 +31,8 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paire
       paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.pairing.pairs_of`).
     """
     points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
-    by = config.get("select") if summary.get("selected") else None
-    axes = [axis for axis in sweep_axes(points, config) if axis.path != by]
+    by = fields_of(config.get("select")) if summary.get("selected") else ()
+    axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
     names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
     if measure is None:
@@ -52,6 +54,7 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paire
     if len(ranked) > MANY and measure.told_of(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
+        said += [f"{power.told(summary['power'])}."] if summary.get("power") else []
         said += [*_target(points, config.get("target"), names), *_objective(points, names)]
     return said + _diverged(points, names)
 
@@ -158,12 +161,12 @@ def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
 
 def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """Returns the sentence that says how the points of a sweep with `select` were chosen."""
-    path = config.get("select")
-    if not path or not summary.get("selected"):
+    words = chosen_words(config)
+    if not words or not summary.get("selected"):
         return []
-    name, lost = path.rsplit(".", 1)[-1], [entry for entry in summary["selected"] if entry.get("id") is None]
-    said = [f"Of each, the {spaced(name)} with the least validation loss is compared."]
-    return said + ([f"For {len(lost)}, no {spaced(name)} kept the models finite."] if lost else [])
+    name, lost = words.partition(" with ")[0], [entry for entry in summary["selected"] if entry.get("id") is None]
+    said = [f"Of each, the {words} is compared."]
+    return said + ([f"For {len(lost)}, no {name} kept the models finite."] if lost else [])
 
 
 def _diverged(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:

@@ -18,6 +18,7 @@ from mdfl_jax.experiments.build.network import participation_of
 from mdfl_jax.experiments.config.costs import is_filtered
 from mdfl_jax.experiments.config.points import Point
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.vary import keys_of
 from mdfl_jax.experiments.run.study import Group, Study, make_study
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
 from mdfl_jax.rows import of_types
@@ -122,9 +123,9 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
     return jax.jit(jax.vmap(one, in_axes=(None, None, 0)))
 
 
-def _compiled(group: Group, num_rounds: int, num_seeds: int) -> Any:
-    """Compile `simulated` for the points of a group, which differ in traced numbers only."""
-    keys = jnp.stack([jax.random.key(0)] * num_seeds)
+def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: int) -> Any:
+    """Compile `simulated` for the points of a group, which differ from its first one in traced numbers only."""
+    keys = keys_of(experiment, [0] * num_seeds)
     program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
     return program.compile(target.compiler_options())
 
@@ -184,7 +185,7 @@ def of_study(study: Study) -> list[Observed | None]:
         first = study.points[group.points[0]].experiment
         if not mixes(first) or not group.simulation.parts.algorithm.needs & {"mix", "adjacency"}:
             continue
-        program = _compiled(group, study.experiment.rounds, size)
+        program = _compiled(group, first, study.experiment.rounds, size)
         for alike in _alike(study, group):
             for index, values in zip(alike, _of_points(study, group, program, alike, size)):
                 found[index] = values
@@ -198,8 +199,7 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
     def of_batch(begin: int) -> list[Observed]:
         seeds = study.seeds[begin : begin + size]
         padded = (seeds * size)[:size]  # the last batch may be shorter, and the program is not compiled again for it
-        keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in padded])
-        computed = jax.device_get(program(data, hparams, keys))
+        computed = jax.device_get(program(data, hparams, keys_of(study.points[alike[0]].experiment, padded)))
         adjacency, mix, *rest = (values[: len(seeds)] for values in computed)
         rounds = Rounds(adjacency, exact(mix), *rest)
         return [observe(rounds, study.points[index].experiment) for index in alike]

@@ -24,7 +24,7 @@ from mdfl_jax.types import Hparams, Links
 N, SLOTS = 6, 40
 SIZES = {"a": (3,), "b": (2, 2)}
 RELAYING = ("fedmobile", "fedmobile_u", "fedmobile_d", "fedmobile_local")
-VARIANTS = (*RELAYING, "async_fl", "virtual_upload", "virtual_download")
+VARIANTS = (*RELAYING, "async_fl", "virtual_upload", "virtual_download", "virtual_download_once")
 ALL = ("server_fedavg", "fedmobile_auto", *VARIANTS)
 NEVER = 2**30
 TARGETS = np.random.default_rng(7).normal(size=(N, 7))
@@ -79,7 +79,7 @@ def numbers(k=1, window=(1, 6, 1, 6), lr=0.1, **others):
     low, high, d_low, d_high = window
     return SimpleNamespace(
         lr=lr, upload_from=low, upload_until=high, download_from=d_low, download_until=d_high, max_upload=k,
-        max_download=k, **others,
+        max_download=k, download_after=2 * k, **others,
     )  # fmt: skip
 
 
@@ -151,6 +151,7 @@ def expected(name, hparams, schedule, graphs=None, noise=None):
         hparams.download_until,
         hparams.max_upload,
         hparams.max_download,
+        download_after=hparams.download_after,
         **({"noise": noise} if noise else {}),
     )
 
@@ -180,6 +181,23 @@ def test_equals_the_paper_read_slot_by_slot(name, several):
         assert int(ours) == theirs[-1]["relayed"]
         relayed += theirs[-1]["relayed"]
     assert (relayed > 20) == (name in RELAYING)
+
+
+@pytest.mark.parametrize(("after", "same_as"), [(0, "async_fl"), (10, "async_fl"), (1, "")])
+def test_a_download_at_a_meeting_or_behind_the_longest_gap_is_none(after, same_as):
+    """Figure 10's mechanism: it only adds downloads where a client has met the server exactly so many slots ago."""
+    schedule = random_schedule(np.random.default_rng(3), longest=9)
+    hparams = numbers()
+    hparams.download_after = after
+    states, stats = run("virtual_download_once", hparams, schedule)
+    plain, plain_stats = run("async_fl", numbers(), schedule)
+    equal = [np.array_equal(flat(getattr(states, f)), flat(getattr(plain, f))) for f in ("params", "server", "held")]
+    assert equal == [same_as == "async_fl"] * 3
+    meets, last, *_ = schedule
+    extra = (~meets & (np.arange(SLOTS)[:, None] - last == after)).sum(axis=0)
+    messages = np.asarray(stats.messages - plain_stats.messages).sum()
+    assert messages == extra.sum()
+    assert (messages > 0) == (same_as == "")
 
 
 NOISES = [("", {}), ("qsgd", {"levels": 2}), ("gaussian_noise", {"noise": 0.3})]

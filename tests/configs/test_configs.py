@@ -19,16 +19,14 @@ ARGUMENTS = {
     "city": ["small", "small_roadside"],  # the others need a trace that SUMO makes
     "fedmobile_digits": ["", "random", "exponential"],
     "fedmobile_roadside": ["manhattan", "town"],
-    "fedmobile_synthetic": ["variants", "upload", "downloads", "exponential_unknown"],
-    "fedmobile_fmnist": ["headline", "upload", "interval70", "clients100", "exponential", "noise", "quantised"],
-    "pame_linear": ["transmission", "period_drawn", "connectivity", "period_small"],
-    "pame_logistic": ["m128", "small"],
-    "pame_fashion": ["c1", "c10_small"],
+    "fedmobile": ["f3_variants", "f3_upload", "f4", "f4_cifar", "f10", "f12", "f13", "f14", "f15,scale=small"],
+    "pame": ["f2", "f5", "f7", "f8,scale=small", "f9_5000", "f11", "f12,scale=small"],
     "cifar_resnet": ["small", "madfl", "dadfl", "pame", "fedmobile", "fedmobile_random"],
-    "mnist_mobility": ["small", "madfl_t2", "madfl_f2", "dadfl_f2"],
+    "madfl": ["t2", "f7a,scale=small", "f8_35"],
+    "dadfl": ["f2", "f5,scale=small"],
     "met_digits": ["", "warm_up"],
     "thesis_digits": THESIS,
-    "thesis_cifar": THESIS,
+    "thesis": ["t1", "iid,scale=small", "algorithm_1"],
 }
 FILES = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem != "__init__")
 
@@ -54,21 +52,40 @@ def test_config_builds(name, argument, tmp_path):
         shape = {"side": 28, "num_train": 1500} if is_grey else {"side": 32, "channels": (3,), "num_train": 1500}
         write_images(tmp_path, config.data.name, **shape)
         config.data.dir = str(tmp_path)
+        if config.data.samples_per_client:
+            config.data.samples_per_client = 15  # of 1,500 for at most 100 clients
     study = make_study(config)
     apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
+    apart += ("server.pattern", "server.known_next", "algorithm.compressor")
+    apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client")
     programs = {tuple(point.overrides.get(field) for field in apart) for point in study.points}
     assert len(study.groups) == len(programs)  # rules and numbers share a program
     assert any(index is not None for index in study.baselines) == bool(config.baseline)
 
 
 def test_thesis_shares_of_48_clients_are_rounded_half_up():
-    axis = importlib.import_module("configs.thesis_digits").SHARES
-    assert axis == "network.num_mobile=0,2,10,19,29,38,48"  # 2.4, 9.6, 19.2, 28.8, 38.4
+    digits = importlib.import_module("configs.thesis_digits")
+    assert digits.fast_clients(digits.PERCENT) == "network.num_mobile=0,2,10,19,29,38,48"  # 2.4, 9.6, 19.2, 28.8, 38.4
 
 
-def test_thesis_cifar_is_the_thesis_and_says_what_it_lacks(tmp_path):
+def test_the_items_of_the_thesis_share_two_studies():
+    """t1, t2, ... of one partition are one study in one workdir; algorithm 1 as printed is another one."""
+    thesis = importlib.import_module("configs.thesis")
+    names = {item: thesis.get_config(f"{item},scale=small").name for item in thesis.PRESETS}
+    shared = {item: name.removeprefix("thesis_").removesuffix("_small") for item, name in names.items()}
+    assert {item: study for item, study in shared.items() if item != study} == {
+        item: study for study, items in thesis.STUDIES.items() for item in items
+    }
+    assert thesis.get_config().name == thesis.get_config("").name == "thesis_non_iid"
+    printed, code = (thesis.get_config(study).algorithm for study in ("algorithm_1", "t1"))
+    assert [printed.gradient, printed.local_steps, code.gradient, code.local_steps] == ["sum", 1, "mean", 3]
+    assert printed.lr == code.lr
+    assert printed.batch_size == code.batch_size == 8
+
+
+def test_the_thesis_has_its_model_and_says_what_it_lacks(tmp_path):
     """GN-LeNet's size is the thesis's; without cifar10.npz one line names it."""
-    config = importlib.import_module("configs.thesis_cifar").get_config("a_iid")
+    config = importlib.import_module("configs.thesis").get_config("t8")
     config.data.dir = str(tmp_path)
     with pytest.raises(UserError, match=r"cifar10") as error:
         make_study(config)
@@ -148,14 +165,15 @@ def test_own_rule_moves(tmp_path):
 
 
 def test_data_directory_mnist_improves(tmp_path, monkeypatch):
-    """configs/mnist_mobility.py on real MNIST, where MDFL_DATA_DIR holds it: accuracy rises well above chance."""
+    """configs/madfl.py on real MNIST, where MDFL_DATA_DIR holds it: accuracy rises well above chance."""
     directory = os.environ.get("MDFL_DATA_DIR")
     if not directory or not (Path(directory) / "mnist.npz").exists():
         pytest.skip("MDFL_DATA_DIR with mnist.npz is not set")
-    config = importlib.import_module("configs.mnist_mobility").get_config("small")
+    config = importlib.import_module("configs.madfl").get_config("f2,scale=small")
     config.rounds, config.eval_every, config.seeds = 40, 20, 1
-    config.sweep, config.network.mobility = "", "dcm"
+    config.sweep, config.baseline, config.network.mobility = "", "", "dcm"
     config.data.limit_train, config.data.limit_test, config.data.alpha = 300, 200, 1.0
+    config.algorithm.lr = 0.1
     summary = run_study(make_study(config), tmp_path / "run", log=lambda line: None)
     assert summary["points"][0]["final_accuracy"]["mean"] > 0.4
 

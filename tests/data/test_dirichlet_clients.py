@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from small import toy_dataset
 
-from mdfl_jax.data.partition import dirichlet_balanced, dirichlet_per_client
+from mdfl_jax.data.partition import PerClientNumbers, dirichlet_balanced, dirichlet_per_client
 from mdfl_jax.data.partition.dirichlet_per_client import draw_labels
+from mdfl_jax.errors import UserError
 
 RULES = {"per client": dirichlet_per_client, "balanced": dirichlet_balanced}
 LABELS = np.random.default_rng(0).choice(4, 61, p=[0.5, 0.3, 0.2, 0]).astype(np.int32)  # label 3 is absent
@@ -55,24 +57,67 @@ def streams(seed, num_clients, alpha):
     return turns, np.asarray(jax.random.loggamma(key_shares, alpha, (num_clients, 4)), np.float64), key_draws
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_per_client_against_the_events_one_by_one(seed):
+@cache
+def compiled_with_size(num_clients, size):
+    return jax.jit(lambda key, labels, alpha: dirichlet_per_client(key, labels, num_clients, alpha, 4, size))
+
+
+@pytest.mark.parametrize(("seed", "size"), [(0, 0), (1, 0), (2, 0), (3, 0), (0, 5), (1, 5)])
+def test_per_client_against_the_events_one_by_one(seed, size):
     """Oracle: each client takes the earliest arrival of the classes that have samples left, one after another."""
     num_clients, alpha = 7, 0.3
     turns, log_shares, key_draws = streams(seed, num_clients, alpha)
     left, expected = np.bincount(LABELS, minlength=4), np.zeros((num_clients, 4), int)
     for turn, client in enumerate(turns):
-        gaps = np.asarray(jax.random.exponential(jax.random.fold_in(key_draws, client), (4, 9)), np.float64)
-        arrivals, at = gaps.cumsum(axis=1), np.zeros(4, int)
-        for _ in range(61 // 7 + (turn < 61 % 7)):
+        gaps = jax.random.exponential(jax.random.fold_in(key_draws, client), (4, size or 9))
+        arrivals, at = np.asarray(gaps, np.float64).cumsum(axis=1), np.zeros(4, int)
+        for _ in range(size or 61 // 7 + (turn < 61 % 7)):
             times = [np.log(arrivals[c, at[c]]) - log_shares[client, c] if left[c] else np.inf for c in range(4)]
             label = int(np.argmin(times))
             at[label] += 1
             left[label] -= 1
             expected[client, label] += 1
-    owner = compiled("per client", num_clients)(jax.random.key(seed), LABELS, alpha)
-    np.testing.assert_array_equal(counts_of(np.asarray(owner), LABELS, num_clients, 4), expected)
-    assert left.sum() == 0
+    owner = np.asarray(compiled_with_size(num_clients, size)(jax.random.key(seed), LABELS, alpha))
+    held = owner >= 0
+    np.testing.assert_array_equal(counts_of(owner[held], LABELS[held], num_clients, 4), expected)
+    assert left.sum() == (~held).sum() == (61 - 7 * size if size else 0)
+
+
+@pytest.mark.long
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**30), size=st.sampled_from([1, 4, 8]), alpha=st.sampled_from([1e-3, 0.3, 1e3]),
+    shuffle=st.integers(0, 2**30),
+)  # fmt: skip
+def test_every_client_takes_exactly_so_many_samples(seed, size, alpha, shuffle):
+    """Also where classes are used up; the rest belongs to nobody, and no client holds a sample twice."""
+    labels = np.random.default_rng(shuffle).permutation(LABELS)
+    owner = np.asarray(compiled_with_size(7, size)(jax.random.key(seed), labels, alpha))
+    assert np.bincount(owner[owner >= 0], minlength=7).tolist() == [size] * 7
+    assert (owner == -1).sum() == 61 - 7 * size
+
+
+def test_from_a_large_data_set_a_clients_labels_have_its_own_dirichlet_law():
+    """FedMobile's 400 samples of Dirichlet 0.3: the shares of a label have the mean and variance of the law."""
+    size, num_clients, alpha, repeats = 40, 10, 0.3, 60
+    labels = np.repeat(np.arange(4, dtype=np.int32), size * num_clients)  # no class can be used up
+    rule = jax.jit(jax.vmap(lambda key: dirichlet_per_client(key, jnp.asarray(labels), num_clients, alpha, 4, size)))
+    owners = np.asarray(rule(jax.random.split(jax.random.key(0), repeats)))
+    held = np.concatenate([counts_of(o[o >= 0], labels[o >= 0], num_clients, 4) for o in owners]) / size
+    variance = 0.25 * 0.75 / (4 * alpha + 1)  # of a share; drawing adds the mean of s (1 - s) / size
+    drawn = variance + (0.25 - variance - 0.0625) / size
+    assert abs(held.mean(axis=0) - 0.25).max() < 5 * np.sqrt(drawn / len(held))
+    np.testing.assert_allclose(held.var(axis=0), drawn, rtol=0.15)
+
+
+def test_more_samples_than_there_are_is_one_line():
+    dataset = toy_dataset(20)
+    PerClientNumbers(samples_per_client=4).check_dataset(dataset, 5)
+    with pytest.raises(
+        UserError, match=r"^data.samples_per_client is 5; .* has 20 training samples.* at most 4"
+    ) as error:
+        PerClientNumbers(samples_per_client=5).check_dataset(dataset, 5)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.few(1)

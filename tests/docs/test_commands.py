@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies reg
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
 OURS = [(page, command) for page, command in PRINTED if command.is_ours]
 SHARED = {"sweep": ("shards", "ahead")}  # modules whose flags a command has too
-ALWAYS = {"config", "use", "help", "flagfile"}
+ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
     "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/experiments/test_loggers.py",
@@ -89,7 +89,8 @@ def test_other_commands_name_what_is_there(case):
         for extra in re.findall(r"\[([\w,-]+)\]", " ".join(command.arguments)):
             assert set(extra.split(",")) <= set(extras)
     elif command.program.startswith("benchmarks."):
-        source = (ROOT / f"{command.program.replace('.', '/')}.py").read_text()
+        module = ROOT / command.program.replace(".", "/")
+        source = (module / "__main__.py" if module.is_dir() else module.with_suffix(".py")).read_text()
         for flag in re.findall(r"--([a-z_]+)", " ".join(command.arguments)):
             assert f'"{flag}"' in source or f"--{flag}" in source
 

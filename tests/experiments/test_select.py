@@ -13,6 +13,8 @@ from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 
+ONE = "one_way"
+
 
 def entry(lr, loss, name="dpsgd", diverged=False):
     overrides = {"algorithm.name": name, "algorithm.lr": lr}
@@ -32,6 +34,32 @@ def test_the_best_of_each_group_is_chosen_and_edges_and_failures_are_told():
     assert (by_dpsgd["id"], by_dpsgd["value"], by_dpsgd["at_edge"]) == ("dpsgd, lr=0.2", 0.2, False)
     assert (by_pame["value"], by_pame["at_edge"], by_pame["of"]) == (0.1, True, {"algorithm.name": "pame"})
     assert by_beer["id"] is None
+
+
+def test_points_are_chosen_by_what_is_judged():
+    """The fewest bits to the target; a point that does not reach it is behind, and equal ones go by the loss."""
+    entries = [entry(lr, loss) for lr, loss in ((0.1, 0.1), (0.2, 0.5), (0.4, 0.4), (0.8, 0.3))]
+    entries += [entry(0.1, 0.6, "pame"), entry(0.2, 0.5, "pame")]
+    for found, bits in zip(entries, (None, 70.0, 60.0, 60.0, None, None)):
+        found["bits_to_target"] = bits
+    by_dpsgd, by_pame = select(entries, "algorithm.lr", "bits_to_target")
+    assert (by_dpsgd["value"], by_dpsgd["bits_to_target"], by_dpsgd["validation_loss"]) == (0.8, 60.0, 0.3)
+    assert by_dpsgd["by"] == "bits_to_target"
+    assert (by_pame["value"], by_pame["bits_to_target"]) == (0.2, None)
+    assert set(select(entries, "algorithm.lr")[0]) == {"of", "id", "value", "validation_loss", "at_edge"}
+
+
+def test_several_fields_are_chosen_together():
+    entries = []
+    for lr, pace, loss in ((0.1, 0.2, 0.5), (0.1, 0.4, 0.3), (0.1, 0.8, 0.4), (0.2, 0.4, 0.2), (0.4, 0.4, 0.6)):
+        entries.append(entry(lr, loss, "beer"))
+        entries[-1]["overrides"]["algorithm.consensus_lr"] = pace
+    (found,) = select(entries, "algorithm.lr, algorithm.consensus_lr")
+    assert found["of"] == {"algorithm.name": "beer"}
+    assert found["values"] == {"algorithm.lr": 0.2, "algorithm.consensus_lr": 0.4}
+    assert (found["value"], found["at_edge"]) == (0.2, False)
+    (found,) = select(entries[:3], "algorithm.lr, algorithm.consensus_lr")  # one step size tried, which has no edge
+    assert (found["values"]["algorithm.consensus_lr"], found["at_edge"]) == (0.4, False)
 
 
 def synthetic(**changes):
@@ -70,6 +98,20 @@ def test_a_study_reports_the_best_points_only_and_keeps_all(workdir):
         ids = [p["id"] for p in summary["points"]]
         for p, point in enumerate(run.points):
             assert np.array_equal(run.array(p, "position"), history[f"{ids.index(point['id'])}/position"][0])
+
+
+@pytest.mark.long
+def test_a_study_chooses_by_the_bits_to_its_target(tmp_path):
+    summary = run_study(make_study(synthetic(select_by="bits_to_target", target=0.5)), tmp_path / "run")
+    for chosen in summary["selected"]:
+        members = [p for p in summary["points"] if p["id"].startswith(chosen["of"]["algorithm.name"])]
+        assert chosen["by"] == "bits_to_target"
+        reached = [p["bits_to_target"] for p in members if p["bits_to_target"] is not None]
+        assert chosen["bits_to_target"] == min(reached, default=None)
+    assert summary["selected"][0]["bits_to_target"] > 0
+    run = read_workdir(tmp_path / "run")
+    assert [axis.path for axis in run.axes] == ["algorithm.name"]
+    assert "of each, the lr with the fewest bits to the target" in tables.note(summary, run.config)
 
 
 def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):
@@ -123,6 +165,14 @@ def test_curves_are_drawn_against_rounds_messages_and_bits(workdir, x_axis):
     [
         ({"select": "algorithm.rho"}, "axis of numbers"),
         ({"select": "algorithm.name"}, "axis of numbers"),
+        ({"select": "algorithm.lr,algorithm.lr"}, "axis of numbers"),
+        ({"select": "algorithm.lr, algorithm.period_max"}, "axis of numbers"),
+        ({"select_by": "accuracy"}, "unknown select_by 'accuracy'; known: bits_to_target"),
+        (
+            {"sweep": "algorithm.name=nids; algorithm.lr=0.1", "algorithm.participation": 0.5, "algorithm.picks": ONE},
+            "nids needs symmetric mixing weights, which a network with algorithm.picks=one_way does not give",
+        ),
+        ({"algorithm.picks": "none"}, "both_ways"),
         ({"data.name": "digits", "stop_std": 0.0}, "data.validation is 0"),
         ({"data.name": "digits"}, "stop_std is 0.001"),
         ({"data.name": "synthetic:cubic"}, "synthetic:linear"),

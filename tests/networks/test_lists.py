@@ -21,7 +21,7 @@ from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.participation import PICKS, ParticipationParams, partial_participation
 from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.senders import ALL_PAIRS, as_senders, in_use
@@ -137,8 +137,9 @@ def test_every_graph_that_has_lists(graph):
         np.testing.assert_allclose(of_pairs.mix, dense(listed.senders, listed.mix), atol=3e-7)
 
 
-def test_participation():
-    make = lambda **o: partial_participation(spatial(N, mobility=("random_waypoint",), **o))  # noqa: E731
+@pytest.mark.parametrize("picks", PICKS)
+def test_participation(picks):
+    make = lambda **o: partial_participation(spatial(N, mobility=("random_waypoint",), **o), picks=picks)  # noqa: E731
     agree(make, ParticipationParams(PLANE, 0.4, 2))
 
 

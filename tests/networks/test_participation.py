@@ -74,6 +74,32 @@ def test_an_exchange_goes_both_ways():
     assert abs(links.sum() / (400 * 72) - expected) < 4.5 * np.sqrt(expected * (1 - expected) / (400 * 36))
 
 
+def test_one_way_picks_are_heard_by_the_picker_only():
+    """As many messages as picks; rows sum to one and columns do not, but they do in the mean over the rounds."""
+    n, rounds = 9, 4000
+    draw = drawer(partial_participation(fixed_graph(n, "complete"), picks="one_way"), rounds)
+    links = draw(numbers(GraphParams(), 0.25, 2), 1)
+    heard = links.adjacency[0].sum(axis=2)
+    assert (heard[::2] == 2).all()  # nu d = 2 of 8, in each round of the period
+    assert not heard[1::2].any()
+    assert any((graph != graph.T).any() for graph in links.adjacency[0, ::2])
+    mix, graph = links.mix[0, ::2], links.adjacency[0, ::2]
+    np.testing.assert_allclose(mix[:50], [oracle_mixing.uniform(found) for found in graph[:50]], atol=1e-6)
+    assert np.abs(mix.sum(axis=1) - 1).max() > 0.3
+    error = 4.5 * np.sqrt(0.25 * 0.75 / 9 / len(mix))  # of a weight of 1/3 with probability 1/4
+    assert np.abs(mix.mean(axis=0) - (np.eye(n) / 3 + ~np.eye(n, dtype=bool) / 12)).max() < error
+
+
+def test_one_way_weights_are_of_the_larger_number_of_picks():
+    """On a star the centre picks three of six and a leaf its only neighbour; the slow oracle has the weights."""
+    graph = oracle.links(7, "star")
+    links = drawer(partial_participation(given(graph), picks="one_way"), 20)(numbers(GraphParams(), 0.5), 2)
+    for found, mix in zip(links.adjacency.reshape(-1, 7, 7), links.mix.reshape(-1, 7, 7)):
+        assert sorted(found.sum(axis=1)) == [1, 1, 1, 1, 1, 1, 3]
+        np.testing.assert_allclose(mix, oracle_mixing.metropolis_hastings(found), atol=1e-6)
+        np.testing.assert_allclose(mix.sum(axis=1), 1, atol=1e-6)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("inner", ["graph", "space"])
 def test_links_weights_and_periods_of_every_round(inner):
@@ -147,6 +173,9 @@ def test_promises():
     assert partial_participation(fixed, stay=True).gives == fixed.gives
     assert FIXED not in partial_participation(fixed).gives
     assert SYMMETRIC in partial_participation(space).gives
+    assert partial_participation(fixed, picks="one_way").gives == fixed.gives - {FIXED, SYMMETRIC}
+    with pytest.raises(UserError, match=r"algorithm\.picks is one_way"):
+        partial_participation(fixed, stay=True, picks="one_way")
     with pytest.raises(UserError, match="the same links in every round"):
         partial_participation(space, stay=True)
 

@@ -25,6 +25,7 @@ def fedmobile(
     max_upload=1,
     max_download=1,
     noise=_quiet,
+    download_after=30,
 ):
     """A whole run.
 
@@ -34,10 +35,12 @@ def fedmobile(
         can talk to.
       gradient: (client, model, slot) -> [n].
       lr: (slot) -> eta.
-      variant: fedmobile, fedmobile_u, fedmobile_d, fedmobile_local, async_fl, virtual_upload or virtual_download.
+      variant: fedmobile, fedmobile_u, fedmobile_d, fedmobile_local, async_fl, virtual_upload, virtual_download or
+        virtual_download_once.
       theta, big_theta, omega, big_omega: the search intervals.
       max_upload, max_download: relays of an interval.
       noise: (client, private update [n]) -> epsilon (appendix E).
+      download_after: the slots after a meeting at which virtual_download_once downloads (C.3).
 
     Returns:
       A list with, after each slot, a dict: server [n], models, held, copies, each [N, n], versions [N], relayed
@@ -76,7 +79,8 @@ def fedmobile(
             held[i] = np.zeros_like(start)
             private[i] = np.zeros_like(start)
         for i in range(num_clients):
-            if at_server[i] or variant == "virtual_download":
+            once = variant == "virtual_download_once" and t == max(last[i], -1) + download_after
+            if at_server[i] or variant == "virtual_download" or once:
                 models[i], copies[i], versions[i] = x.copy(), x.copy(), t
             if at_server[i]:
                 uploads_left[i], downloads_left[i] = max_upload, max_download

@@ -3,10 +3,12 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.collections import EllipseCollection, LineCollection
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from mdfl_jax.report import figures, style
@@ -108,6 +110,21 @@ def test_map_has_discs_for_those_that_stay_and_paths_for_those_that_move(reporte
     assert drawn(run, LineCollection) == [0, *[2 * rounds] * 3]  # two clients move
     longest = max(np.hypot(*np.diff(run.array(p, "position"), axis=0).T).sum(0)[:rounds].sum() for p in range(4))
     assert 0.7 * world.ALL_PATHS * np.hypot(9, 9) < longest <= world.ALL_PATHS * np.hypot(9, 9)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_clients_on_the_circle_are_drawn_without_links_too(linked: bool) -> None:
+    """As with server.pairs=0, where no client ever meets another."""
+    links = np.zeros((1, 5, 6, 1), np.uint8)  # one seed, five rounds, six clients; a byte has eight
+    links[0, 0, 0] = 128 >> 3 if linked else 0  # client 0 hears client 3 in the first round
+    run = SimpleNamespace(
+        array=lambda p, name: None, value=lambda p, path: 6, history=lambda p, name: links if name == "links" else None
+    )
+    axes = Figure().add_subplot()
+    world._draw_circle(axes, run, 0, None, "red", 5)
+    drawn_links = [c for c in axes.collections if isinstance(c, LineCollection)]
+    assert [len(c.get_paths()) for c in drawn_links] == ([1] if linked else [])
+    assert len(axes.texts) == 6
 
 
 def test_infinite_radius_has_no_discs(make_workdir: Maker) -> None:

@@ -10,7 +10,7 @@ from mdfl_jax.data.partition.by_place import PlaceNumbers, by_place
 from mdfl_jax.data.partition.classes_per_client import ClassesNumbers, classes_per_client
 from mdfl_jax.data.partition.dirichlet import DirichletNumbers, dirichlet
 from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
-from mdfl_jax.data.partition.dirichlet_per_client import dirichlet_per_client
+from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, dirichlet_per_client
 from mdfl_jax.data.partition.iid import iid
 from mdfl_jax.data.partition.power_law import PowerLawNumbers, power_law
 from mdfl_jax.data.partition.quantity_skew import QuantityNumbers, quantity_skew
@@ -25,6 +25,7 @@ __all__ = [
     "OwnerNumbers",
     "PartitionNumbers",
     "PartitionSettings",
+    "PerClientNumbers",
     "PlaceNumbers",
     "PowerLawNumbers",
     "QuantityNumbers",

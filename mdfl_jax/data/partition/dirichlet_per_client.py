@@ -3,9 +3,29 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition.deal import deal_by_counts, draw_turns
 from mdfl_jax.data.partition.dirichlet import DirichletNumbers
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+from mdfl_jax.errors import UserError
+from mdfl_jax.numbers import number
+
+
+class PerClientNumbers(DirichletNumbers):
+    """The numbers of the partition ``dirichlet_per_client``."""
+
+    samples_per_client: int = number(
+        0, "samples that each client takes; 0 deals all samples out", static=True, at_least=0, source="FedMobile: 400"
+    )
+
+    def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
+        """Check that the data set has ``samples_per_client`` samples for each client."""
+        each, known = self.samples_per_client, len(dataset.strata)
+        if each * num_clients > known:
+            raise UserError(
+                f"data.samples_per_client is {each}; {dataset.name} has {known} training samples, so it must be at "
+                f"most {known // num_clients} for {num_clients} clients"
+            )
 
 
 def draw_labels(key: jax.Array, log_share: jax.Array, left: jax.Array, count: jax.Array, most: int) -> jax.Array:
@@ -35,7 +55,12 @@ def draw_labels(key: jax.Array, log_share: jax.Array, left: jax.Array, count: ja
 
 
 def dirichlet_per_client(
-    key: jax.Array, labels: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int
+    key: jax.Array,
+    labels: jax.Array,
+    num_clients: int,
+    alpha: jax.Array | float,
+    num_classes: int,
+    samples_per_client: int = 0,
 ) -> jax.Array:
     """Draw the proportions of the labels of each client from Dir(alpha, ..., alpha), and then its samples.
 
@@ -45,17 +70,21 @@ def dirichlet_per_client(
     proportions less closely. The numbers of samples differ by at most one. Hsu et al. write Dir(alpha p) with a
     distribution p over the classes; their alpha is C times this one if p is uniform.
 
+    With ``samples_per_client`` every client takes exactly this number, and the other samples are not used. If the data
+    set is so large that no class is used up, all clients follow their proportions alike.
+
     Args:
       key: typed key.
       labels: [n] int in 0..C-1.
       num_clients: N.
       alpha: the concentration, > 0. Smaller values give a client fewer classes.
       num_classes: C.
+      samples_per_client: the number of samples of each client, at most n / N; 0 divides all samples.
 
     Returns:
-      owner: [n] int32 in 0..N-1.
+      owner: [n] int32 in 0..N-1, or -1 for a sample that is not used.
     """
-    n = labels.shape[0]
+    n = samples_per_client * num_clients or labels.shape[0]
     turns, log_shares, key_draws, key_rank = draw_turns(key, num_clients, alpha, num_classes)
     share_of_all, rest = divmod(n, num_clients)
 
@@ -72,8 +101,10 @@ def dirichlet_per_client(
 
 @PARTITIONS.register(
     "dirichlet_per_client",
-    DirichletNumbers,
+    PerClientNumbers,
     "Each client's labels are of a Dirichlet law; clients take equal numbers of samples, one client after another.",
 )
 def _dirichlet_per_client(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
-    return dirichlet_per_client(key, labels, settings.num_clients, settings.numbers.alpha, settings.num_classes)
+    numbers = settings.numbers
+    sizes = (settings.num_clients, numbers.alpha, settings.num_classes, numbers.samples_per_client)
+    return dirichlet_per_client(key, labels, *sizes)

@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.data.heterogeneity import Heterogeneity, heterogeneity
 from mdfl_jax.experiments.config.families import effective, task_of
+from mdfl_jax.experiments.config.vary import keys_of
 from mdfl_jax.experiments.run.study import Group, Study
 from mdfl_jax.simulation import RunFacts
 
@@ -51,7 +51,6 @@ def draw(study: Study) -> list[Drawn]:
       The different data, in the order of the first sweep point that has them.
     """
     found: list[Drawn] = []
-    keys = jnp.stack([jax.random.key(seed) for seed in study.seeds])
     facts: dict[int, RunFacts] = {}
     for group in study.groups:
 
@@ -60,6 +59,7 @@ def draw(study: Study) -> list[Drawn]:
 
         program = jax.jit(jax.vmap(partial(one, group.simulation), in_axes=(None, None, 0)))
         for point, hparams in zip(group.points, group.hparams):
+            keys = keys_of(study.points[point].experiment, study.seeds)
             facts[point] = jax.device_get(program(group.simulation.data, hparams, keys))
     for point in sorted(facts):
         counts, is_mobile = facts[point].label_counts, facts[point].is_mobile

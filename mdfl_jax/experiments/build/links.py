@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from mdfl_jax import stages, target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.vary import keys_of
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.simulation import Simulation
 from mdfl_jax.types import Hparams
@@ -75,7 +75,7 @@ def expected(experiment: Experiment) -> int:
 
 def with_links(
     make: Callable[[int], Simulation],
-    experiment: Experiment,
+    members: Sequence[Experiment],
     hparams_of: Callable[[Simulation], Sequence[Hparams]],
     seeds: Sequence[int],
 ) -> Simulation:
@@ -86,13 +86,14 @@ def with_links(
 
     Args:
       make: (neighbours that a list can hold, or 0 for matrices) -> Simulation.
-      experiment: The configuration of any point of the group.
+      members: The configurations of the group's points.
       hparams_of: (Simulation) -> the traced numbers of the group's points.
       seeds: The seeds of each point.
 
     Raises:
       UserError: If lists are asked for and cannot be made, or are given a length that is too short.
     """
+    experiment = members[0]
     engine, most = experiment.engine, experiment.network.num_clients - 1
     if not wants_lists(experiment):
         return make(0)
@@ -103,8 +104,9 @@ def with_links(
         return make(min(engine.max_neighbours or rounded(expected(experiment)), most))
     count: Any = jax.jit(counting.places_needed)
     with stages.stage("counting neighbours"):
-        keys = [jax.random.key(np.uint32(seed)) for seed in seeds]
-        needed = max(int(count(counting.data, numbers, key)) for numbers in hparams_of(counting) for key in keys)
+        each = zip(hparams_of(counting), members, strict=True)
+        runs = [(numbers, key) for numbers, member in each for key in keys_of(member, seeds)]
+        needed = max(int(count(counting.data, numbers, key)) for numbers, key in runs)
     if engine.max_neighbours:
         check_lists(needed, engine.max_neighbours + 1)
     bound = engine.max_neighbours or rounded(needed - 1)

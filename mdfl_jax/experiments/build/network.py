@@ -22,6 +22,7 @@ from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.order import ORDERS
 from mdfl_jax.networks.participation import ParticipationParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.types import Network
@@ -71,6 +72,7 @@ def network_of(
         link_filter=link_filter,
         max_neighbours=max_neighbours,
     )
+    world = ORDERS[network.order](world)
     return server_network(experiment, world) if experiment.server.pattern else world
 
 

@@ -23,7 +23,7 @@ from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.participation import partial_participation
 from mdfl_jax.simulation import Schedule as RunSchedule
 from mdfl_jax.simulation import Simulation, build, check_needs
-from mdfl_jax.types import FIXED, Hparams
+from mdfl_jax.types import FIXED, SYMMETRIC, Hparams
 
 
 def _schedule(experiment: Experiment) -> Schedule | None:
@@ -91,7 +91,11 @@ def build_simulation(
     world = network_of(experiment, rules, slow, max_neighbours)
     check_needs(algorithm, world, experiment.algorithm.name, described(experiment, rules))
     if is_partial(experiment):
-        world = partial_participation(world, stay=FIXED in algorithm.needs)
+        picks = experiment.algorithm.picks
+        if picks == "one_way":
+            thinned = world._replace(gives=world.gives - {SYMMETRIC})
+            check_needs(algorithm, thinned, experiment.algorithm.name, f"a network with algorithm.picks={picks}")
+        world = partial_participation(world, FIXED in algorithm.needs, picks)
     if is_counted(experiment):
         world = counted(world, work)
     return build(task, world, algorithm, schedule)

@@ -15,13 +15,14 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.families import numbers_in, task_numbers, task_of
 from mdfl_jax.experiments.config.sections import DataConfig, Experiment
+from mdfl_jax.experiments.config.vary import keys_of
 from mdfl_jax.gradients import Tiling
 from mdfl_jax.losses import LOSSES, check_loss, loss_named
 from mdfl_jax.models import MODELS, ModelSettings, SampleSpec, client_model
 from mdfl_jax.numbers import from_values
 from mdfl_jax.own_files import is_own
 from mdfl_jax.simulation import Simulation
-from mdfl_jax.tasks import TASKS, TaskRequest, spec_of, task_named
+from mdfl_jax.tasks import GRADIENTS, TASKS, TaskRequest, spec_of, task_named
 from mdfl_jax.types import Hparams, Task
 
 
@@ -102,11 +103,11 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
         return
     owner, last = simulation.owner, experiment.network.num_clients - 1
 
-    def ends(data: Any, seed: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found = owner(data, hparams, jax.random.key(seed))
+    def ends(data: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = owner(data, hparams, key)
         return jnp.min(found), jnp.max(found)
 
-    low, high = jax.jit(lambda data: jax.lax.map(partial(ends, data), jnp.array(seeds)))(simulation.data)
+    low, high = jax.jit(lambda data: jax.lax.map(partial(ends, data), keys_of(experiment, seeds)))(simulation.data)
     wrong = [k for k in range(len(seeds)) if low[k] < -1 or high[k] > last]
     if wrong:
         k = wrong[0]
@@ -156,4 +157,4 @@ def build_task(
         loss=loss,
         loss_numbers=loss_numbers,
     )
-    return task_of(experiment).make(asked)
+    return GRADIENTS[experiment.algorithm.gradient](task_of(experiment).make(asked), batch_size)

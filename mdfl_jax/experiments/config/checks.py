@@ -12,6 +12,8 @@ from mdfl_jax.experiments.config.costs import notes as cost_notes
 from mdfl_jax.experiments.config.families import check_members, numbers_in, task_of
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.vary import check_vary
+from mdfl_jax.experiments.config.world import NetworkConfig
 from mdfl_jax.experiments.run.loggers import parse_loggers
 from mdfl_jax.geometry import points_of
 from mdfl_jax.mobility import MOBILITIES
@@ -120,6 +122,26 @@ def _check_units(experiment: Experiment) -> None:
             raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
 
 
+def check_order(experiment: Experiment) -> None:
+    """Checks that clients have places that they can leave before they mix, if they are to move first.
+
+    Raises:
+      UserError: If they have none. The message names the fields and their values.
+    """
+    network, pattern = experiment.network, experiment.server.pattern
+    if network.order == NetworkConfig().order:
+        return
+    why = ""
+    if network.graph:
+        why = f"a graph (network.graph is {network.graph}) knows no places"
+    elif MOBILITIES[network.mobility]().world == "contacts":
+        why = f"network.mobility {network.mobility} knows no places"
+    elif pattern and pattern != "roadside":
+        why = f"under server.pattern {pattern} pairs are drawn"
+    if why:
+        raise UserError(f"network.order is {network.order}; it must be {NetworkConfig().order}: {why}")
+
+
 def check_server(experiment: Experiment) -> None:
     """Checks that the fields of the server fit each other and the network.
 
@@ -178,6 +200,7 @@ def check_together(experiment: Experiment) -> None:
         check_graph(experiment)
     else:
         check_trace(experiment)
+    check_order(experiment)
     check_task(experiment)
     check_pretrained(experiment)
     check_algorithm(experiment)
@@ -189,6 +212,7 @@ def check_together(experiment: Experiment) -> None:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
         )
+    check_vary(experiment)
     parse_save(experiment.save, experiment.rounds, experiment.eval_every)
     parse_loggers(experiment.loggers)
     name = experiment.name

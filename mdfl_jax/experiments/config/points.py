@@ -13,14 +13,16 @@ from mdfl_jax.experiments.config import costs
 from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
 from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
 from mdfl_jax.experiments.config.sections import Experiment
+from mdfl_jax.experiments.config.vary import varies_all
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.outcomes import baselines
+from mdfl_jax.outcomes import baselines, fields_of
+from mdfl_jax.rng import SOURCES
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
     *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
     "title",
-    *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "x_axis"),
+    *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
 )
 
 
@@ -182,18 +184,20 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:
-    """Checks that ``select`` names an axis of the sweep, and that there are validation samples to choose by.
+    """Checks that ``select`` names swept fields, and that there are validation samples to choose by.
 
     Raises:
       UserError: If ``select`` is no axis of numbers, if there are no validation samples, or if a baseline is set too:
         the points that are compared with a baseline would not be at their best value.
     """
-    path, axes = experiment.select, parse_axes(experiment.sweep)
-    if not path:
+    path, paths = experiment.select, fields_of(experiment.select)
+    if not paths:
         return
-    if (path,) not in axes or check_key(path).type not in (int, float):
+    swept = {name for axis in parse_axes(experiment.sweep) for name in axis}
+    if len(set(paths)) < len(paths) or any(p not in swept or check_key(p).type not in (int, float) for p in paths):
         raise UserError(
-            f"select is {path!r}; it must be an axis of numbers of the sweep, which is {experiment.sweep!r}"
+            f"select is {path!r}; it must be an axis of numbers of the sweep, or several with commas, and the sweep is "
+            f"{experiment.sweep!r}"
         )
     for point in all_points:
         if not point.experiment.data.validation and task_of(point.experiment).of_datasets:
@@ -211,6 +215,9 @@ def static_key(experiment: Experiment) -> Experiment:
     # A program without momentum leaves out its memory and arithmetic, so it is another program.
     if has_momentum(experiment):
         key = replace(key, "algorithm.momentum", 0.5)
+    # If some streams do not follow the seed, a run has a key for each stream.
+    if not varies_all(experiment):
+        key = replace(key, "vary", " ".join(SOURCES))
     # If links never fail, the program leaves out the draws of failures.
     if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
         key = replace(key, "network.link_failure", 0.5)

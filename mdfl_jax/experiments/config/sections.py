@@ -20,7 +20,9 @@ from mdfl_jax.gradients import MAPPINGS
 from mdfl_jax.losses import LOSSES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
-from mdfl_jax.tasks import PRECISIONS
+from mdfl_jax.networks.participation import PICKS
+from mdfl_jax.outcomes import SELECT_BY, VALIDATION_LOSS
+from mdfl_jax.tasks import GRADIENTS, PRECISIONS
 
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
@@ -79,7 +81,14 @@ class AlgorithmConfig:
     lr_final: float = field(0.0, "last factor of the cosine, or lower limit of the exponential", at_least=0, at_most=1)
     lr_decay: float = field(0.99, "factor of the exponential for each step", above=0, below=1)
     batch_size: int = field(0, "samples in a minibatch; 0: full batch", at_least=0)
+    gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
     local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
+    picks: str = field(
+        "both_ways",
+        "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
+        "(both_ways), or only the picked one (one_way), as in pame",
+        names=PICKS,
+    )
     statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)
     compressor: str = field("", "message compressor; empty: the algorithm's own", names=lambda: ("", *COMPRESSORS))
 
@@ -156,6 +165,13 @@ class Experiment:
     )
     seeds: int = field(6, "number of seeds", at_least=1, at_most=1_000_000)
     first_seed: int = field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
+    vary: str = field(
+        "all",
+        "random streams that follow the seed, separated by spaces: 'placement mobility', or 'all but init'; the others "
+        "draw as under held_seed",
+        traced=True,
+    )
+    held_seed: int = field(0, "seed of the streams that vary does not name", at_least=0, at_most=2**32 - 1, traced=True)
     rounds: int = field(400, "number of rounds R", at_least=1)
     eval_every: int = field(20, "rounds between evaluations", at_least=1)
     eval_clients: int = field(
@@ -181,7 +197,12 @@ class Experiment:
         at_least=0,
         finite=True,
     )
-    select: str = field("", "axis whose best value by the validation loss is reported: 'algorithm.lr'", in_runs=False)
+    select: str = field(
+        "", "swept fields, separated by commas, whose best values are reported: 'algorithm.lr'", in_runs=False
+    )
+    select_by: str = field(
+        VALIDATION_LOSS, "what the best values of select have the least of", names=tuple(SELECT_BY), in_runs=False
+    )
     x_axis: str = field("rounds", "x axis of the curves in the figures", names=X_AXES, in_runs=False)
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)

@@ -10,6 +10,7 @@ from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.order import ORDERS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
 
@@ -37,6 +38,9 @@ class NetworkConfig:
     )
     contact: str = field(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
+    )
+    order: str = field(
+        "mix_first", "order of a round: clients mix, then move (mix_first), or the reverse (move_first)", names=ORDERS
     )
     link_failure: float = field(
         0.0, "probability that a link fails, for each round and direction", at_least=0, at_most=1, traced=True

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax import power
 from mdfl_jax.experiments.results import samples
 from mdfl_jax.experiments.results.at_target import to_target
 from mdfl_jax.experiments.results.files import accuracy_of, unmeasured
@@ -17,7 +18,7 @@ from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
-from mdfl_jax.outcomes import baselines, interval, number, seeds_of, with_seeds
+from mdfl_jax.outcomes import VALIDATION_LOSS, baselines, interval, number, seeds_of, with_seeds
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
@@ -109,14 +110,43 @@ def summarize_point(
     }
 
 
-def _difference(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> Any:
-    """Returns the difference of two points over the seeds that both have; None if they have none in common."""
+def _paired(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> np.ndarray:
+    """Returns the differences of two points, one for each seed that both have."""
     ours, theirs = (dict(zip(seeds, of["final_accuracy"]["per_seed"])) for of, seeds in ((entry, own), (base, there)))
     common = [seed for seed in own if seed in theirs]
-    if not common:
+    return np.subtract([ours[seed] for seed in common], [theirs[seed] for seed in common])
+
+
+def _difference(differences: np.ndarray) -> dict[str, Any] | None:
+    """Returns the difference of two points from those of the seeds; None if they have no seed in common."""
+    if not len(differences):
         return None
-    found = interval(np.subtract([ours[seed] for seed in common], [theirs[seed] for seed in common]))
+    found = interval(differences)
     return {"mean": found["mean"], "ci95": found["ci95"]}
+
+
+def _power(
+    entries: Sequence[Mapping[str, Any]],
+    others: Sequence[int | None],
+    seeds: Sequence[Sequence[int]],
+    selected: Sequence[Mapping[str, Any]] | None,
+) -> dict[str, Any] | None:
+    """Returns the power of the study, from the paired differences of its points.
+
+    A point is compared with its baseline, and in a study without baselines with the most accurate point. Points that
+    diverged under some seed are left out, since their accuracy is that of no model, and so are those that `select` did
+    not choose.
+    """
+    ids = {entry["id"] for entry in (entries if selected is None else selected)}
+    told = [p for p, entry in enumerate(entries) if entry["id"] in ids and not entry["diverged"]]
+    told = [p for p in told if np.isfinite(entries[p]["final_accuracy"]["mean"])]
+    if set(others) == {None} and told:
+        best = max(told, key=lambda p: entries[p]["final_accuracy"]["mean"])
+        others = [best] * len(entries)
+    pairs = [(p, q) for p in told if (q := others[p]) is not None and q != p and q in told]
+    return power.of_differences(
+        {entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs}
+    )
 
 
 def summarize(stored: Stored) -> dict[str, Any]:
@@ -133,12 +163,15 @@ def summarize(stored: Stored) -> dict[str, Any]:
         entry["baseline"] = None if other is None else entries[other]["id"]
         entry["difference_to_baseline"] = None
         if other is not None:
-            entry["difference_to_baseline"] = _difference(entry, seeds[p], entries[other], seeds[other])
+            entry["difference_to_baseline"] = _difference(_paired(entry, seeds[p], entries[other], seeds[other]))
     ids = {entries[other]["id"] for other in others if other is not None}
-    found = {"schema": SCHEMA, "baseline": ids.pop() if len(ids) == 1 else config.get("baseline") or ""}
+    name = ids.pop() if len(ids) == 1 else config.get("baseline") or ""
+    found: dict[str, Any] = {"schema": SCHEMA, "baseline": name}
     found |= {"target": target, "points": entries}
     if by := config.get("select"):
-        found["selected"] = select(entries, by)
+        found["selected"] = select(entries, by, config.get("select_by") or VALIDATION_LOSS)
+    if told := _power(entries, others, seeds, found.get("selected")):
+        found["power"] = told
     if stored.own:
         found["metrics"] = [metric._asdict() for metric in stored.own]
     if stored.accuracy_is:

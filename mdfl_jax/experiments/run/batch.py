@@ -10,6 +10,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import check_lists
 from mdfl_jax.experiments.config.save import parse_save
+from mdfl_jax.experiments.config.vary import words_of
 from mdfl_jax.experiments.results.checkpoint import Arrays
 from mdfl_jax.experiments.run.compiled import Compiler, Programs
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
@@ -122,6 +123,7 @@ class Program:
         self.starts = dict(zip(group.points, group.starts))
         self.eval_every = study.experiment.eval_every
         self.experiment, engine = study.experiment, study.experiment.engine
+        self.of_points = {point: study.points[point].experiment for point in group.points}
         self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
         self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
         self.compile_seconds: float | None = None
@@ -129,7 +131,8 @@ class Program:
 
     def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
         """Returns the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
-        mc, seeds = self.monte_carlo, [run.seed for run in runs]
+        mc = self.monte_carlo
+        seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
         hparams = [self.hparams[run.point] for run in runs]
         starts = [self.starts.get(run.point) for run in runs]
         given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]

@@ -43,7 +43,7 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
         return [hparams_of(m, group.rules, files.params(m, group.rules), simulation.link_load) for m in members]
 
     try:
-        simulation = with_links(make, members[0], numbers_of, study.seeds)  # lists of another length: another program
+        simulation = with_links(make, members, numbers_of, study.seeds)  # lists of another length: another program
         numbers = numbers_of(simulation)
     except UserError:
         return False

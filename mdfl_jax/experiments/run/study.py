@@ -231,7 +231,7 @@ def make_study(config: ConfigDict) -> Study:
         with told(origins):
             numbers = partial(_numbers, members, rules, files)
             make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
-            simulation = with_links(make, members[0], numbers, seeds)
+            simulation = with_links(make, members, numbers, seeds)
             hparams = numbers(simulation)
             if origins:
                 check_traced(simulation, hparams)

@@ -180,10 +180,10 @@ def _draw_circle(axes: Any, run: Run, p: int, world: World, colour: str, rounds:
         hears = np.unpackbits(recorded[0, :LINK_ROUNDS], axis=2, count=clients).mean(axis=0)
         either = np.triu(np.maximum(hears, hears.T), 1)
         i, j = np.nonzero(either)
-        shades = 0.1 + 0.6 * either[i, j] / max(either.max(), 1e-9)
-        axes.add_collection(
-            LineCollection(list(np.stack([places[i], places[j]], axis=1)), colors=colour, linewidths=0.8, alpha=shades)
-        )
+        if i.size:  # matplotlib takes no empty list of shades
+            shades = 0.1 + 0.6 * either[i, j] / either.max()
+            lines = list(np.stack([places[i], places[j]], axis=1))
+            axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=shades))
     axes.scatter(*places.T, s=100 if clients <= 40 else 18, color=STAYS, zorder=4, edgecolors="white", linewidths=0.6)
     for k, place in enumerate(places if clients <= 40 else ()):
         axes.text(*place, str(k), color="white", fontsize=6, zorder=5, **INSIDE)

@@ -19,8 +19,8 @@ STUDIES = {
     "demo": ("digits", {}, {"map", "contacts", "groups", "consensus"}),
     "two axes": ("digits", AXES, {"heat_map", "response", "map"}),
     "trace": ("trace_digits", {}, {"map", "contacts"}),
-    "fedmobile": ("fedmobile_synthetic", {"sweep": "algorithm.name=async_fl,fedmobile"}, {"map", "traffic"}),
-    "pame": ("pame_linear", SMALL, {"accuracy", "final_accuracy"}),
+    "fedmobile": ("fedmobile:f3_variants", {"sweep": "algorithm.name=async_fl,fedmobile"}, {"map", "traffic"}),
+    "pame": ("pame:f3", SMALL, {"accuracy", "final_accuracy"}),
 }
 
 

@@ -1,0 +1,151 @@
+"""The order of a round: with the same key, clients that move first have the links of the next round."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.grid_world import disc
+from small import PATTERNS, toy_task
+
+from mdfl_jax import Hparams, Schedule, simulate
+from mdfl_jax.algorithms import LocalNumbers, dpsgd
+from mdfl_jax.costs import CostParams, Work, link_filter
+from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import default_config
+from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.mobility import Motion
+from mdfl_jax.networks import SpatialParams, move_first, roadside, rule_numbers, spatial
+from mdfl_jax.networks.roadside import RoadsideParams, at_units
+
+
+class Holdings(NamedTuple):
+    num_samples: np.ndarray
+    label_counts: np.ndarray
+
+
+N, ROUNDS = 8, 6
+CLIENTS = Holdings(np.arange(1, N + 1, dtype=np.int32), np.eye(N, 3, dtype=np.int32))
+GRID = SpatialParams(4, 2.0, 3.0)
+PLANE = SpatialParams(
+    3, 60.0, motion=Motion(width=200.0, height=200.0), rules=rule_numbers(("random_walk",), speed_max=30.0)
+)
+
+
+def played(network, params, rounds=ROUNDS, key=0):
+    """The states at the beginnings of the rounds and after the last one, and the links of the rounds."""
+
+    @jax.jit
+    def whole(params, key):
+        def body(state, t):
+            after, links = network.step(params, key, t, state, CLIENTS)
+            return after, (after, links)
+
+        start = network.init(params, key, CLIENTS)
+        after, links = jax.lax.scan(body, start, jnp.arange(rounds))[1]
+        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, after), links
+
+    return jax.tree.map(np.asarray, whole(params, jax.random.key(key)))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("network", "params"),
+    [
+        (spatial(N, 6, ("dcm",), mixing="fedavg"), GRID),
+        (spatial(N, 6, ("dam",), links_fail=True), GRID._replace(link_failure=0.3)),
+        (spatial(N, mobility=("random_walk",), mixing="speed_aware", contact="swept"), PLANE),
+        (spatial(N, mobility=("random_walk",), max_neighbours=N - 1), PLANE),
+    ],
+    ids=["grid", "failing", "swept", "lists"],
+)
+def test_the_links_are_those_of_the_next_round(network, params):
+    """Bit by bit: links, weights and places of round t are those that the other order has in round t + 1."""
+    states, links = played(network, params, ROUNDS + 1)
+    first_states, first_links = played(move_first(network), params)
+    for shown, usual in zip(jax.tree.leaves(first_links), jax.tree.leaves(links), strict=True):
+        np.testing.assert_array_equal(shown, usual[1:])
+    np.testing.assert_array_equal(first_states.places.position, states.places.position[1:])
+    assert (links.adjacency[1:] != links.adjacency[:-1]).any()
+
+
+def test_clients_mix_where_the_move_of_the_round_has_brought_them():
+    """Round by round in DADFL's order: from the drawn start, one movement, then the links. t movements count then."""
+    start = jax.jit(spatial(N, 6, ("random_movement",)).init)(GRID, jax.random.key(0), CLIENTS).places.position
+    states, links = played(move_first(spatial(N, 6, ("random_movement",))), GRID)
+    assert (np.linalg.norm(states.places.position[0] - start, axis=1) > 0)[:4].any()
+    for t in range(ROUNDS):
+        np.testing.assert_array_equal(links.adjacency[t], disc(states.places.position[t], 2.0))
+    legs = np.linalg.norm(np.diff(states.places.position, axis=0), axis=-1)
+    np.testing.assert_allclose(states.places.distance_moved[1:], np.cumsum(legs, axis=0), rtol=1e-5)
+    assert (states.places.distance_moved[0] == 0).all()
+
+
+@pytest.mark.long
+def test_no_message_begins_before_the_first_round():
+    """Messages that take three rounds of a lasting contact arrive in the third one, not in the second."""
+    cost = CostParams(link_messages=1.0, bandwidth=1.0, link_bits=2.5, round_seconds=1.0)
+    filtered = link_filter(Work(), "resume")
+    network = spatial(N, mobility=("static_plane",), contact="swept", link_filter=filtered)
+    params = PLANE._replace(radius=np.inf, link_filter=cost, rules=rule_numbers(("static_plane",)))
+    _, links = played(move_first(network), params)
+    assert links.adjacency.any(axis=(1, 2)).tolist() == [False, False, True] * 2
+    _, links = played(network, params)  # nobody is in contact in the first round
+    assert links.adjacency.any(axis=(1, 2)).tolist() == [False, False, False, True, False, False]
+
+
+@pytest.mark.long
+def test_clients_meet_the_server_where_they_mix():
+    inner, units = move_first(spatial(N, 6, ("random_movement",))), np.array([[3.0, 3.0]])
+    states, links = played(roadside(inner, ROUNDS), RoadsideParams(GRID, units, 2.0))
+    for t in range(ROUNDS):
+        np.testing.assert_array_equal(links.at_server[t], at_units(states.spatial.places.position[t], units, 2.0))
+    met = np.maximum.accumulate(np.where(links.at_server, np.arange(ROUNDS)[:, None], -1))
+    np.testing.assert_array_equal(links.last_server, met)
+    assert links.at_server.any()
+
+
+@pytest.mark.long
+def test_only_clients_that_move_learn_something_else():
+    task, hparams = toy_task(6), lambda k: Hparams(DirichletNumbers(0.1), GRID._replace(mobility=k), LocalNumbers(0.1))
+    runs = [
+        simulate(task, make(spatial(6, 5, PATTERNS)), dpsgd(), Schedule(4, 4)) for make in (lambda n: n, move_first)
+    ]
+    for k, differs in ((0, False), (3, True)):
+        usual, first = (np.asarray(jax.jit(run)(hparams(k), jax.random.key(1)).loss) for run in runs)
+        assert (usual != first).any() == differs
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"network.order": "first"},
+            "network.order: unknown order 'first' (did you mean 'mix_first'?); known: mix_first, move_first",
+        ),
+        (
+            {"network.graph": "ring"},
+            "network.order is move_first; it must be mix_first: a graph (network.graph is ring) knows no places",
+        ),
+        (
+            {"network.mobility": "contacts", "trace.file": "contacts.csv"},
+            "network.order is move_first; it must be mix_first: network.mobility contacts knows no places",
+        ),
+        (
+            {"server.pattern": "fixed", "algorithm.name": "fedmobile"},
+            "network.order is move_first; it must be mix_first: under server.pattern fixed pairs are drawn",
+        ),
+    ],
+)
+def test_a_world_without_places_is_refused(changes, message, tmp_path):
+    (tmp_path / "contacts.csv").write_text("0,1,0\n")
+    config = default_config()
+    config.network.order = "move_first"
+    config.update_from_flattened_dict(
+        changes | ({"trace.file": str(tmp_path / "contacts.csv")} if "trace.file" in changes else {})
+    )
+    with pytest.raises(UserError) as error:
+        resolve(config)
+    assert str(error.value) == message

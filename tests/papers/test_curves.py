@@ -1,0 +1,85 @@
+"""How soon FedMobile's algorithms learn: means over the slots, slots to a level, claims, tables; made-up curves."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import catalogue
+from benchmarks.papers.curves import Curves, label, saved, setting_of, slots_to, sooner, table
+from benchmarks.papers.fedmobile import BASE, FULL
+from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, UNKNOWN
+from benchmarks.papers.studies import Study
+
+SLOTS = np.array([0, 10, 20, 30])
+RISING = np.array([[0, 20, 40, 60], [0, 20, 40, 50]], float)  # two seeds
+FASTER = np.array([[0, 40, 60, 70], [0, 30, 60, 60]], float)
+AGAIN = {"server.pattern": "fixed"}
+
+
+@pytest.fixture
+def curves(tmp_path):
+    """ASYNC, FedMobile-U with two numbers of relays, and FedMobile, under fixed intervals; ASYNC again under random."""
+    settings = [
+        {**AGAIN, "algorithm.name": "async_fl", "algorithm.max_upload": 0},
+        {**AGAIN, "algorithm.name": "fedmobile_u", "algorithm.max_upload": 1},
+        {**AGAIN, "algorithm.name": "fedmobile_u", "algorithm.max_upload": 2},
+        {**AGAIN, "algorithm.name": "fedmobile", "algorithm.max_upload": 1},
+        {"server.pattern": "random", "algorithm.name": "async_fl", "algorithm.max_upload": 0},
+    ]
+    final = {"mean": 0.6, "ci95": 0.1, "per_seed": [0.6, 0.5]}
+    points = [{"overrides": s, "final_accuracy": final, "bits_sent_per_client": 2e6} for s in settings]
+    (tmp_path / "summary.json").write_text(json.dumps({"points": points}))
+    accuracy = np.stack([RISING, RISING + 1, RISING + 2, FASTER, FASTER])
+    return Curves(Study(tmp_path), SLOTS, accuracy)
+
+
+ASYNC = {**BASE, "pattern": "fixed"}
+
+
+def test_the_mean_is_over_the_slots_and_not_over_the_first_model(curves):
+    np.testing.assert_allclose(curves.mean(**ASYNC), [40, 110 / 3])
+    np.testing.assert_allclose(curves.mean(10, 30, **ASYNC), [50, 45])
+    np.testing.assert_allclose(curves.mean(0, 10, **ASYNC), [20, 20])
+
+
+def test_claims_are_paired_by_seed(curves):
+    claim = sooner(curves, FULL, ASYNC, "FedMobile over ASYNC")
+    assert claim.ours["mean"] == pytest.approx(np.mean([50 / 3, 40 / 3]))
+    one = {"name": "fedmobile_u", "max_upload": 1}  # one point more than ASYNC, for every seed
+    verdicts = [sooner(curves, one, ASYNC, "FedMobile-U", sign).verdict for sign in (1, -1)]
+    assert verdicts == [AGREES, DIFFERS]
+
+
+def test_slots_to_a_level_leave_out_seeds_that_never_have_it(curves):
+    np.testing.assert_array_equal(curves.reached(60, **ASYNC), [30, np.nan])
+    np.testing.assert_array_equal(curves.reached(0, **ASYNC), [0, 0])
+    claim = slots_to(curves, 60, ASYNC, "ASYNC's slots to 60 %", 178)
+    assert (claim.ours["mean"], claim.told) == (30, "1 of 2 seeds")
+    assert slots_to(curves, 90, ASYNC, "to 90 %").verdict == UNKNOWN
+    share = saved(curves, 40, FULL, ASYNC, "fewer slots", 35.4)
+    assert share.ours["mean"] == pytest.approx(100 * np.mean([1 - 10 / 20, 1 - 20 / 20]))
+    assert saved(curves, 60, FULL, ASYNC, "fewer slots").told == "1 of 2 seeds"
+
+
+def test_the_table_compares_with_async_of_the_same_pattern(curves):
+    _, header, rows = table(curves, "Fashion-MNIST", 60)
+    assert header[3] == "slots to 60 %"
+    labels, over, slots = ([row[k] for row in rows] for k in (0, 2, 3))
+    assert labels[0] == "fixed, ASYNC"
+    assert labels[2] == "fixed, FedMobile-U, max_upload=2"
+    assert over[0] == over[4] == ""  # ASYNC itself
+    assert over[1].startswith("+1.00")
+    assert slots == ["30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "20", "20"]
+
+
+def test_labels_name_the_setting():
+    assert label({"name": "fedmobile", "compressor": "qsgd", "levels": 4}) == "FedMobile, qsgd, levels=4"
+    assert label({"name": "fedmobile", "compressor": "", "levels": 1}) == "FedMobile"
+    assert label({"known_next": False, "name": "virtual_download"}) == "Virtual-D, known_next=false"
+    assert setting_of({"overrides": {"server.pairs": 0.5}}) == {"pairs": 0.5}
+
+
+def test_all_figures_of_the_paper_are_items():
+    catalogue.load()
+    assert {name for name in ITEMS if name.startswith("fedmobile:")} == {f"fedmobile:f{k}" for k in range(3, 17)}
