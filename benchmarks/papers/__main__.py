@@ -20,17 +20,19 @@ from benchmarks.papers.items import Item, chosen
 from benchmarks.papers.studies import Studies
 from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError
-from mdfl_jax.presets import SCALES
 
 _ITEM = flags.DEFINE_string("item", "", "The items: PAPER:ITEM, PAPER or all; several with commas.")
-_SCALE = flags.DEFINE_enum("scale", "small", SCALES, "Size of the studies.")
+_SCALE = common.scale_flag()
 _WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "The folder of the studies' workdirs.")
 _PAGES = flags.DEFINE_bool("pages", False, "Write the pages of docs/ from the results files, and run nothing.")
+
+SMALL = "small"  # the scale that two cores can run
 
 
 def run(item: Item) -> None:
     """Run or read the studies of an item, and print its tables and claims."""
-    studies = Studies(_SCALE.value, Path(_WORKDIR.value))
+    scale = _SCALE.value or SMALL
+    studies = Studies(scale, Path(_WORKDIR.value))
     outcome = item.make(studies)
     print(f"## {item.name}: {item.title}\n")
     for table in outcome.tables:
@@ -39,9 +41,9 @@ def run(item: Item) -> None:
         print(f"- {claim.text}: {page.papers(claim.as_json())}; ours {page.ours(claim.as_json())}: {claim.verdict}")
     print()
     if measure.WRITE.value:
-        path = records.path_of(item.name, _SCALE.value)
+        path = records.path_of(item.name, scale)
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = records.content(item, _SCALE.value, outcome, studies.used)
+        content = records.content(item, scale, outcome, studies.used)
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         print(path)
 

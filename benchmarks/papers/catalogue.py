@@ -14,5 +14,5 @@ PAPERS = {
 
 def load() -> None:
     """Import the modules, so that `benchmarks.papers.items.ITEMS` is complete."""
-    for name in (*PAPERS, "prediction"):
+    for name in (*PAPERS, "prediction", "variance"):
         import_module(f"benchmarks.papers.{name}")

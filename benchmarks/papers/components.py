@@ -1,15 +1,11 @@
 """Where the variance over seeds comes from: the components of `benchmarks.papers.variance`, and their tables."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.papers import records
-from benchmarks.papers.cells import markdown
 from benchmarks.papers.items import Rows, Table
 from mdfl_jax.power import CLAIMED, seeds_for, smallest_difference
 
@@ -24,6 +20,7 @@ RULES = {"random_movement": "random movement", "dam": "DAM", "dcm": "DCM"}
 DIFFERENCES = {"dam": "DAM - random", "dcm": "DCM - random"}  # each minus random movement, paired by seed
 EVERYTHING, ONLY, BUT = "everything", "only", "all but"
 USUAL = 6  # seeds of the papers' studies
+HELD = 3  # seeds of the streams that are held: 0, 1, 2
 
 PerSeed = Callable[[str], np.ndarray]  # the accuracies in points of a mobility rule under each seed, [S]
 
@@ -113,33 +110,3 @@ def tables(entries: Sequence[Mapping[str, Any]]) -> list[Table]:
         title = f"standard deviation over seeds of the final accuracy and of paired differences (points), {setting}"
         found.append((title, ["what follows the seed", *RULES.values(), *DIFFERENCES.values()], rows))
     return [*found, seeds_table(entries)]
-
-
-def results() -> Path:
-    """Return the results file, benchmarks/results/papers/variance-small.json."""
-    return records.path_of("variance", "small")
-
-
-HEAD = """## How many seeds
-
-MADFL's table II at alpha 0.05 and the scale `small` of the figures over M, Rc and Rm, with only some random streams
-following the seed ([`vary`](running.md#how-many-seeds)). *Only*: one stream follows the seed, and all others are held.
-*All but*: one stream is held. Both are measured under {held} seeds of what is held, and the variances within these are
-averaged. In brackets is the 95 % interval (chi-square, of normal values). The variances need not add up to that of
-everything, since the sources interact.
-
-```
-python -m benchmarks.papers.variance --scale=small --write
-```
-"""
-
-
-def section() -> list[str]:
-    """Return the section "How many seeds" of docs/papers.md in lines, from the results file; none if there is none."""
-    if not results().exists():
-        return []
-    kept = json.loads(results().read_text())
-    lines = [HEAD.format(held=kept["held"])]
-    for table in tables(kept["components"]):
-        lines += markdown(table)
-    return lines

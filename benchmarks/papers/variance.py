@@ -1,34 +1,21 @@
 """Where the variance over seeds of MADFL's table II comes from, and how many seeds a claim of two points needs.
 
-python -m benchmarks.papers.variance [--scale=smoke|small] [--workdir=runs/papers] [--write]
-
-Alpha 0.05, three mobile clients, random movement, DAM and DCM. One study has a sweep over the random streams that
-follow the seed: one alone (the others held), and all but one. It does so under several seeds of what is held, and the
-variances are pooled within these. A second study lets everything follow the seed. Full-batch descent has no
-minibatches, so both are repeated with minibatches, for this source alone. A finished study is read, and an interrupted
-one goes on. --write keeps the outcome in benchmarks/results/papers/variance-small.json.
+The item variance:t2. Alpha 0.05, three mobile clients, random movement, DAM and DCM. One study has a sweep over the
+random streams that follow the seed: one alone (the others held), and all but one. It does so under several seeds of
+what is held, and the variances are pooled within these. A second study lets everything follow the seed. Full-batch
+descent has no minibatches, so both are repeated with minibatches, for this source alone.
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
-from absl import flags
 from ml_collections import ConfigDict
 
-from benchmarks import measure
-from benchmarks.papers.cells import markdown
-from benchmarks.papers.components import BUT, EVERYTHING, ONLY, RULES, SOURCES, PerSeed, component, results, tables
+from benchmarks.papers.components import BUT, EVERYTHING, HELD, ONLY, RULES, SOURCES, PerSeed, component, tables
+from benchmarks.papers.items import Outcome, item
 from benchmarks.papers.studies import Studies, Study
 from configs import madfl
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
 from mdfl_jax.presets import Preset, preset_config
 
-_SCALE = flags.DEFINE_enum("scale", "small", ["smoke", "small"], "Size of the studies.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/papers", "The folder of the studies' workdirs.")
-
-HELD = 3  # seeds of the streams that are held: 0, 1, 2
 OF_MOBILITY = "network.mobility=" + ",".join(RULES)
 FULL, MINIBATCH = "full gradient", "minibatches of 16"
 
@@ -81,23 +68,9 @@ def components(studies: Studies, setting: str, sources: list[str]) -> list[dict[
     return found
 
 
-def main() -> int:
-    """Run the studies, print the tables and keep the outcome."""
-    if measure.WRITE.value and _SCALE.value != "small":
-        raise UserError(f"--scale={_SCALE.value}: --write keeps the outcome of small alone")
-    common.setup_jax(common.default_cache())
-    studies = Studies(_SCALE.value, Path(_WORKDIR.value))
+@item("variance:t2", "Where the variance over seeds of MADFL's table II comes from", "madfl:t2")
+def table_2(studies: Studies) -> Outcome:
+    """Measure the components, and the seeds that a claim of two points needs."""
     found = components(studies, FULL, [source for source in SOURCES if source != "batch"])
     found += components(studies, MINIBATCH, ["batch"])
-    for table in tables(found):
-        print("\n".join(markdown(table)))
-    if measure.WRITE.value:
-        content = {"scale": _SCALE.value, **measure.machine(), "held": HELD, "studies": studies.used}
-        results().parent.mkdir(parents=True, exist_ok=True)
-        results().write_text(json.dumps({**content, "components": found}, indent=2, ensure_ascii=False) + "\n")
-        print(results())
-    return 0
-
-
-if __name__ == "__main__":
-    common.run(main)
+    return Outcome(tables(found), [])

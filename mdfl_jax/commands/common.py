@@ -45,7 +45,7 @@ def config_flag() -> flags.FlagHolder:
     except flags.Error as error:
         fail(error)
     flags.FLAGS["config"].parser = _ConfigParser("config", lock_config=True)
-    flags.DEFINE_enum("scale", None, SCALES, "Scale of a preset, as in --config=configs/madfl.py:t2 --scale=small.")
+    scale_flag()
     return holder
 
 
@@ -57,6 +57,12 @@ class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
         from mdfl_jax.experiments.config.use import completed  # imports JAX, as the config file has done
 
         return completed(super().parse(path))
+
+
+@functools.cache
+def scale_flag() -> flags.FlagHolder:
+    """Defines --scale, which `words.with_scale` gives to the config file."""
+    return flags.DEFINE_enum("scale", None, SCALES, "Scale of a preset, as in --config=configs/madfl.py:t2.")
 
 
 @functools.cache

@@ -54,7 +54,8 @@ def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):
     used = {"madfl_t2_small": {"seeds": 6, "runs": 48, "run_seconds": 120, "cuts": [["rounds", "300", "1000"]]}}
     content = records.content(made, "small", Outcome([("final", ["a", "b"], [["1", "2"]])], claims), used)
     monkeypatch.setattr(records, "FOLDER", tmp_path)
-    monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other})
+    of_seeds = items.ITEMS["variance:t2"]  # nothing is kept of it
+    monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other, "variance:t2": of_seeds})
     records.path_of("madfl:t2", "small").write_text(json.dumps(content))
     text, tables = (page.pages()[page.DOCS / name] for name in ("papers.md", "papers_tables.md"))
     row = "| Table II | DCM over random movement | +7.93 points | +3 ± 1 points | **same sign, other size** |"

@@ -14,9 +14,7 @@ from mdfl_jax.presets import SCALES
 
 ROOT = Path(__file__).parents[2]
 catalogue.load()
-PRESETS = [
-    (paper, name) for paper in catalogue.PAPERS for name in importlib.import_module(f"configs.{paper}").PRESETS
-]
+PRESETS = [(paper, name) for paper in catalogue.PAPERS for name in importlib.import_module(f"configs.{paper}").PRESETS]
 
 
 def config_of(paper, name, scale):

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.papers import components, records, variance
-from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, section, tables
+from benchmarks.papers import components, page, records, variance
+from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, tables
+from benchmarks.papers.items import ITEMS, Outcome
 from mdfl_jax.experiments.config.points import points
 from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.power import seeds_for
@@ -68,9 +69,10 @@ def test_the_tables_have_a_row_for_each_component_and_the_seeds():
 
 def test_the_section_of_the_page_is_made_from_the_results_file(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path)
-    assert section() == []
-    (tmp_path / "variance-small.json").write_text(json.dumps({"held": 3, "components": made()}))
-    text = "\n".join(section())
+    assert page.seeds() == []
+    content = records.content(ITEMS["variance:t2"], "small", Outcome(tables(made()), []), {})
+    records.path_of("variance:t2", "small").write_text(json.dumps(content))
+    text = "\n".join(page.seeds())
     assert text.startswith("## How many seeds")
     assert "under 3 seeds of what is held" in text
     assert "| only movement | " in text
