@@ -13,7 +13,7 @@ Command:   python -m launch.sweep --config=configs/dadfl.py:ITEM --scale=small
 DADFL differs from MADFL in the weights (FedAvg), the learning rate (0.3, with momentum 0.9 and weight decay) and the
 order of a round: clients move before they mix (`network.order=move_first`). The values on the axes of figure 3 are
 ours.
-`small` has 1,000 images, a smaller CNN, 300 rounds and three or six seeds.
+`small` has 1,000 images (f4: 2,000), a smaller CNN, 300 rounds and three or six seeds; f5 is cut as madfl.py's f7a.
 
 Expected:  docs/papers.md, the paper's figures beside ours.
 """

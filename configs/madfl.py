@@ -16,10 +16,13 @@ Command:   python -m launch.sweep --config=configs/madfl.py:ITEM --scale=small
 | f8_35, f8_50   | figure 8: figures 4 and 5 in the two larger networks                                | 132 x 1,000   |
 
 The text of the paper does not have the values on the axes of figures 3 to 6 and 8, nor M, Rc and Rm of figures 7(b) to
-8; the lists below are ours, around the values that it names, and the larger networks have DADFL's Rm = 9. Curves of
-accuracy over a parameter are of the best accuracy of a run, as in the paper. Each point ties the fields that vary, so
-that the whole sweep is one compiled program. `small` has a smaller CNN and 2,000 images (f3 to f8: 1,000 and three
-seeds); f2 to f8 have 300 rounds with a learning rate of 0.1, so that the length of all steps is the paper's.
+8, nor alpha of figures 3 to 8, nor the sizes of the CNN. The lists below are ours, around the values that it names; the
+larger networks have DADFL's Rc = 5 and Rm = 9; alpha is 0.05 on MNIST and, as in DADFL, 0.1 on CIFAR-10; the CNN has
+two 5 x 5 convolutions of 16 and 32 channels and 64 hidden units. Curves of accuracy over a parameter are of the best
+accuracy of a run, as in the paper. Each point ties the fields that vary, so that the whole sweep is one compiled
+program. `small` has a smaller CNN and 2,000 images (f3 to f8: 1,000 and three seeds); f2 to f8 have 300 rounds with a
+learning rate of 0.1, so that the length of all steps is the paper's. Of CIFAR-10, f7a and f7b have 4,000 images, a
+narrow ResNet-20 from random weights, batches of 16 and 100 rounds.
 
 Expected:  docs/papers.md, the paper's figures beside ours.
 """

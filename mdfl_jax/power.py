@@ -85,7 +85,7 @@ def told(power: Mapping[str, Any]) -> str:
     order = sorted(power["points"], key=lambda point: point["smallest_difference"])
     sure, unsure = order[0], order[-1]
     counts = sorted({point["seeds"] for point in order})
-    needed = sorted({point["seeds_for_difference"] for point in (sure, unsure)})
+    needed = sorted({point["seeds_for_difference"] for point in order})
     seeds, many = (" to ".join(map(str, sorted({of[0], of[-1]}))) for of in (counts, needed))
     apart = [f"{100 * point['smallest_difference']:.1f}" for point in (sure, unsure)]
     tells = apart[0] if len(order) == 1 else f"{apart[0]} ({sure['id']}) to {apart[1]} ({unsure['id']})"

@@ -71,6 +71,6 @@ def test_the_words_go_from_the_most_certain_difference_to_the_least_certain():
     assert told(known | {"points": three[1:2]}) == (
         "6 seeds tell 2.0 points apart (80 % power, paired by seed); 2 points need 7 seeds"
     )
-    some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.02, 9, seeds=9)]
+    some = [entry("a", 0.02, 9, seeds=10), entry("b", 0.03, 9, seeds=4), entry("c", 0.025, 14, seeds=9)]
     assert told(known | {"points": some}).startswith("4 to 10 seeds tell 2.0 (a) to 3.0 (b) points apart")
-    assert told(known | {"points": some}).endswith("2 points need 9 seeds")
+    assert told(known | {"points": some}).endswith("2 points need 9 to 14 seeds")  # the one between needs the most

@@ -9,6 +9,7 @@ and docs/papers_tables.md from what is kept there.
 """
 
 import json
+import sys
 from pathlib import Path
 
 from absl import flags
@@ -38,7 +39,8 @@ def run(item: Item) -> None:
     for table in outcome.tables:
         print("\n".join(markdown(table)))
     for claim in outcome.claims:
-        print(f"- {claim.text}: {page.papers(claim.as_json())}; ours {page.ours(claim.as_json())}: {claim.verdict}")
+        given = page.papers(claim.as_json())
+        print(f"- {claim.text}: {given and given + '; '}ours {page.ours(claim.as_json())}: {claim.verdict}")
     print()
     if measure.WRITE.value:
         path = records.path_of(item.name, scale)
@@ -49,9 +51,11 @@ def run(item: Item) -> None:
 
 
 def main() -> int:
-    """Run the items, or write the pages."""
+    """Run the items, or write the pages. Returns exit status 130 if the user stopped a study."""
     catalogue.load()
     if _PAGES.value:
+        if _ITEM.value:
+            raise UserError(f"--pages runs nothing, so --item={_ITEM.value} is for a command of its own")
         for path, text in page.pages().items():
             path.write_text(text)
             print(path)
@@ -60,8 +64,14 @@ def main() -> int:
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
     items = chosen(_ITEM.value)
     common.setup_jax(common.default_cache())
-    for item in items:
-        run(item)
+    from mdfl_jax.experiments import Interrupted  # imports JAX
+
+    try:
+        for item in items:
+            run(item)
+    except Interrupted:
+        print(f"stopped; the same command goes on where {_WORKDIR.value} was left", file=sys.stderr)
+        return 130
     return 0
 
 

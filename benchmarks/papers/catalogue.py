@@ -10,6 +10,16 @@ PAPERS = {
     "fedmobile": "FedMobile (Accelerating Federated Learning Convergence via Opportunistic Mobile Relaying)",
 }
 """The papers by their modules, in the order of docs/papers.md."""
+RANDOM = "starts from random weights here, and in the paper from ImageNet's (`--config.model.pretrained=FILE`)."
+NOTES = {
+    "madfl": f"Figure 1 is a drawing of graphs, and table I lists symbols. CIFAR-10 {RANDOM}",
+    "dadfl": f"Figure 1 is a drawing of a network. CIFAR-10 {RANDOM}",
+    "thesis": "Figures 1 and 2 are drawings. Figures 3 to 6 are curves of the runs of tables 1 and 2; they are in the "
+    "report of `configs/thesis.py:t1`.",
+    "pame": "Figure 1 is a drawing, table I lists assumptions of proofs, and table II has the settings of the presets.",
+    "fedmobile": "Figures 1 and 2 are drawings, and tables 1 to 4 have the settings of the presets.",
+}
+"""What a paper has besides its items, and what its items lack."""
 
 
 def load() -> None:

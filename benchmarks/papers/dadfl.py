@@ -1,9 +1,11 @@
 """The items of DADFL: figures 2 to 5 (configs/dadfl.py). Its accuracies are those after the last round."""
 
+from itertools import product
+
 from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Claim, Outcome, Table, item
-from benchmarks.papers.mobility import by_world, over, world
-from benchmarks.papers.studies import Studies, Study, mean_of
+from benchmarks.papers.mobility import NAMED, by_world, over, world
+from benchmarks.papers.studies import Setting, Studies, Study, mean_of
 from configs.madfl import RC, RM, M
 
 FINAL = "final_accuracy"
@@ -33,13 +35,26 @@ def _gains(study: Study, sizes: Sizes, where: str = "", **setting: object) -> li
     return claims
 
 
+def _more(study: Study, text: str, rule: str, more: Setting, less: Setting) -> Claim:
+    """Return the claim that a rule is more accurate at one setting than at another."""
+    ours = study.gain({"mobility": rule, **more}, {"mobility": rule, **less})
+    return Claim(f"{NAMED[rule]}: {text}", ours, sign=1)
+
+
 @item("dadfl:f2", "Figure 2: MNIST, M = 5, Rm = 5 and unconstrained")
 def figure_2(studies: Studies) -> Outcome:
     """Compare the movement patterns at two levels of heterogeneity."""
     study, claims, tables = studies("dadfl:f2"), list[Claim](), []
     for alpha, size in ((0.05, 8.0), (0.1, 3.0)):
         sizes: Sizes = {rule: {"5": size, "inf": size} for rule in ("dcm", "dam")}
-        claims += _gains(study, sizes, f"alpha {alpha:g}", alpha=alpha)
+        where = f"alpha {alpha:g}"
+        claims += _gains(study, sizes, where, alpha=alpha)
+        claims += [
+            over(study, "dcm", "dam", None, f"{where}, {STEPS[step]}", alpha=alpha, max_step=step)
+            for step in ("5", "inf")
+        ]
+        free, bound = ({"alpha": alpha, "max_step": step} for step in ("inf", "5"))
+        claims += [_more(study, f"unconstrained over Rm = 5, {where}", rule, free, bound) for rule in ("dcm", "dam")]
         tables.append(_table(study, f"final accuracy (%), alpha = {alpha:g}", ("5", "inf"), alpha=alpha))
     return Outcome(tables, claims)
 
@@ -59,7 +74,13 @@ def figure_3(studies: Studies) -> Outcome:
         mean_gain("dcm", 7.0),
         mean_gain("dam", 5.3),
         *(over(study, rule, "random_movement", 15, "Rc = 1", **over_rc[0]) for rule in ("dcm", "dam")),
-        *(over(study, rule, "random_movement", None, "Rm = 1", **over_rm[0]) for rule in ("dcm", "dam")),
+        *(
+            _more(study, text, rule, settings[-1], settings[0])
+            for (text, settings), rule in product(
+                (("M = 9 over 1", over_m), ("Rc = 5 over 1", over_rc), ("unconstrained over Rm = 1", over_rm)),
+                ("dcm", "dam", "random_movement"),
+            )
+        ),
     ]
     tables = [
         by_world(study, "final accuracy (%) over M, Rc = 3, Rm = 5", "num_mobile", over_m, FINAL),

@@ -170,7 +170,7 @@ def _virtual(pattern: str) -> list[tuple[Setting, Setting, str, int]]:
     ]
 
 
-LOCAL, AUTO = {"name": "fedmobile_local"}, {"name": "fedmobile_auto"}
+LOCAL = {"name": "fedmobile_local"}
 BETTER = (FULL, BASE, "FedMobile over ASYNC", 1)
 STUDIES: dict[str, tuple[str, list[tuple[Setting, Setting, str, int]]]] = {
     "f7": (
@@ -178,7 +178,6 @@ STUDIES: dict[str, tuple[str, list[tuple[Setting, Setting, str, int]]]] = {
         [
             ({**FULL, "radius": 50}, BASE, "FedMobile over ASYNC, vehicles talk over 50 m", 1),
             ({**FULL, "radius": 100}, {**FULL, "radius": 25}, "vehicles that talk over 100 m over 25 m", 1),
-            (AUTO, BASE, "FedMobile with automatic search (ours) over ASYNC, 50 m", 1),
         ],
     ),
     "f8": ("Figure 8: Virtual-U and Virtual-D", [*_virtual("fixed"), *_virtual("random")]),

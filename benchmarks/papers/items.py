@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdfl_jax.errors import UserError, unknown_name
@@ -59,8 +60,10 @@ class Claim:
         return DIFFERS if sign * mean + half < 0 else UNDECIDED
 
     def as_json(self) -> dict[str, Any]:
-        """The claim as it is kept in a results file."""
-        ours = dict(self.ours) if isinstance(self.ours, Mapping) else self.ours
+        """The claim as it is kept in a results file; what is not finite, as of runs that diverged, is None there."""
+        ours = self.ours
+        if isinstance(ours, Mapping):
+            ours = {name: value if value is None or isfinite(value) else None for name, value in ours.items()}
         return {
             **{"text": self.text, "paper": self.paper, "unit": self.unit, "ours": ours, "told": self.told},
             "verdict": self.verdict,
@@ -119,6 +122,7 @@ def chosen(words: str) -> list[Item]:
     for word in words.split(","):
         these = {name: it for name, it in ITEMS.items() if word in ("all", name, name.partition(":")[0])}
         if not these:
-            raise UserError(f"--item={words}: " + unknown_name("item", word, ["all", *ITEMS]))
+            papers = dict.fromkeys(name.partition(":")[0] for name in ITEMS)
+            raise UserError(f"--item={words}: " + unknown_name("item", word, ["all", *papers, *ITEMS]))
         found |= these
     return list(found.values())

@@ -8,6 +8,7 @@ from benchmarks.papers.cells import cell, pivot
 from benchmarks.papers.items import Claim, Outcome, item
 from benchmarks.papers.mobility import (
     BEST,
+    NAMED,
     NEVER,
     accuracies,
     by_world,
@@ -18,7 +19,7 @@ from benchmarks.papers.mobility import (
     thresholds,
     world,
 )
-from benchmarks.papers.studies import Studies
+from benchmarks.papers.studies import Studies, Study
 from configs.madfl import RC, RM, M
 from mdfl_jax.outcomes import interval
 
@@ -34,11 +35,31 @@ def table_2(studies: Studies) -> Outcome:
     study, claims = studies("madfl:t2"), []
     for alpha, paper in TABLE_2.items():
         for better, than in (("dcm", "random_movement"), ("dam", "random_movement"), ("random_movement", "static")):
-            claims.append(over(study, better, than, paper[better] - paper[than], f"alpha {alpha:g}", alpha=alpha))
+            size = round(paper[better] - paper[than], 2)
+            claims.append(over(study, better, than, size, f"alpha {alpha:g}", alpha=alpha))
+    claims += _drops(study)
     header, rows = pivot(study.points, "network.mobility", "data.alpha", lambda p: cell(p["final_accuracy"], 100, 4))
     header = [f"alpha {name}, ours" for name in header[1:]] + [f"alpha {alpha:g}, the paper" for alpha in TABLE_2]
     rows = [[*row, *(f"{paper[row[0]]:.2f}" for paper in TABLE_2.values())] for row in rows]
     return Outcome([("final accuracy (%)", ["mobility", *header], rows)], claims)
+
+
+def _drops(study: Study) -> list[Claim]:
+    """Return the claims about what more heterogeneous data costs: much without distribution-aware movement (V-B3)."""
+
+    def lost(rule: str) -> np.ndarray:
+        mild, severe = (study.per_seed(mobility=rule, alpha=alpha) for alpha in (0.1, 0.05))
+        return 100 * (mild - severe)
+
+    text = "alpha 0.05 instead of 0.1 costs {}"
+    claims = [
+        Claim(text.format(NAMED[rule]), interval(lost(rule)), size)
+        for rule, size in (("static", 19.34), ("random_movement", 14.0))
+    ]
+    for rule, size in (("dam", 5.34), ("dcm", 5.18)):
+        less = interval(lost("random_movement") - lost(rule))
+        claims.append(Claim(text.format(f"{NAMED[rule]} less than random movement, by"), less, size))
+    return claims
 
 
 @item("madfl:f2", "Figure 2: MNIST, M = 5")
@@ -50,6 +71,7 @@ def figure_2(studies: Studies) -> Outcome:
         claims += [over(study, "dcm", "random_movement", dcm, where, alpha=alpha)]
         claims += [over(study, "dam", "random_movement", dam, where, alpha=alpha)]
         claims += [over(study, "random_movement", "static", None, where, alpha=alpha)]
+        claims += [over(study, "dcm", "dam", None, where, alpha=alpha)]
     return Outcome([accuracies(study, "final accuracy (%)", "data.alpha")], claims)
 
 
@@ -66,11 +88,14 @@ def figure_3(studies: Studies) -> Outcome:
         mean_gain(study, "DAM over random movement, mean over M", "dam", over_m),
         change(study, "random movement improves from M = 1 to 9", over_m[-1], over_m[0], "random_movement"),
         change(study, "DCM improves from M = 1 to 9", over_m[-1], over_m[0], "dcm"),
+        shrinks(study, "DCM's lead is larger with M = 9 than with M = 1", over_m[-1], over_m[0]),
+        shrinks(study, "DAM's lead is larger with M = 9 than with M = 1", over_m[-1], over_m[0], "dam"),
         Claim("DCM over random movement at Rc = 1 (up to 20)", gain("dcm", 1), 20),
         Claim("DAM over random movement at Rc = 1 (up to 20)", gain("dam", 1), 20),
         shrinks(study, "DCM's lead is larger at Rc = 1 than at Rc = 5", over_rc[0], over_rc[-1]),
         change(study, "random movement improves from Rm = 1 to 9", over_rm[-1], over_rm[0], "random_movement"),
         mean_gain(study, "DCM over random movement at Rm = 1", "dcm", over_rm[:1]),
+        mean_gain(study, "DAM over random movement at Rm = 1", "dam", over_rm[:1]),
     ]
     tables = [
         by_world(study, "best accuracy (%) over M, Rc = 3, Rm = 5", "num_mobile", over_m),
@@ -115,14 +140,15 @@ def figure_6(studies: Studies) -> Outcome:
     """Vary Rc, Rm and M together."""
     study = studies("madfl:f6")
     rule = {"mobility": "random_movement"}
-    grows = lambda m, rc, one, other: (  # noqa: E731
-        study.per_seed(BEST, **rule, **world(m, rc, other)) - study.per_seed(BEST, **rule, **world(m, rc, one))
-    )
+    best = lambda m, rc, rm: study.per_seed(BEST, **rule, **world(m, rc, rm))  # noqa: E731
+    grows = lambda m, rc, one, other: best(m, rc, other) - best(m, rc, one)  # noqa: E731
+    more = lambda rc: best(9, rc, 5) - best(1, rc, 5)  # noqa: E731
     differences: list[tuple[str, Callable[[], np.ndarray]]] = [
         ("accuracy grows with Rm (1 to 9) at M = 9, Rc = 3", lambda: grows(9, 3, 1, 9)),
         ("it saturates: Rm from 1 to 5 adds more than from 5 to 9", lambda: grows(9, 3, 1, 5) - grows(9, 3, 5, 9)),
         ("Rm (1 to 9) adds more with M = 9 than with M = 1, Rc = 3", lambda: grows(9, 3, 1, 9) - grows(1, 3, 1, 9)),
         ("Rm (1 to 9) adds more at Rc = 3 than at Rc = 5, M = 9", lambda: grows(9, 3, 1, 9) - grows(9, 5, 1, 9)),
+        ("M (1 to 9) adds more at Rc = 3 than at Rc = 5, Rm = 5", lambda: more(3) - more(5)),
     ]
     claims = [Claim(text, interval(100 * values()), sign=1) for text, values in differences]
     tables = []

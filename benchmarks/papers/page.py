@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers import records
-from benchmarks.papers.catalogue import PAPERS
+from benchmarks.papers.catalogue import NOTES, PAPERS
 from benchmarks.papers.cells import markdown
 from benchmarks.papers.components import HELD
 from benchmarks.papers.items import AGREES, ITEMS, Item, Table
@@ -13,9 +13,9 @@ from benchmarks.papers.items import AGREES, ITEMS, Item, Table
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# The papers, reproduced
 
-Every table and figure of the five papers is an item with a command of its own. This page is generated from the results
-files of the items, by `python -m benchmarks.papers --pages`. The [tables of all items](papers_tables.md) are on another
-page.
+Every table and figure with results of the five papers is an item. The last column has its studies; items may share one.
+This page is generated from the results files of the items, by `python -m benchmarks.papers --pages`. The [tables of all
+items](papers_tables.md) are on another page.
 
 ```
 python -m launch.sweep --config=configs/madfl.py:t2 --scale=small         # the study alone, with its report
@@ -23,12 +23,13 @@ python -m benchmarks.papers --item=madfl:t2 --scale=small [--write]       # our 
 ```
 
 **Scales.** `paper` has the paper's own numbers. `small` cuts them for two CPU cores; what it cuts stands below each
-table. `smoke` only shows within seconds that everything runs.
+table. `smoke` only shows, in seconds to minutes, that everything runs.
 
 **Verdicts.** For a number, ours is the mean with its 95 % interval over seeds (differences are paired by seed). It
 *agrees* if the interval lies on the claimed side of zero and holds the paper's number, if there is one. *Same sign,
 other size*: it lies on this side, without the paper's number. *Undecided*: it holds zero. *Differs*: it lies on the
-other side. A statement that is not a number agrees or differs; what we found stands in its place.
+other side. A statement that is not a number agrees or differs; what we found stands in its place. *Not measured*: some
+runs diverged or did not reach what is compared. *Not run*: the time that `small` takes has not been spent on it.
 """
 TABLES_HEAD = """# The papers, reproduced: all tables
 
@@ -73,9 +74,11 @@ def ours(claim: Mapping[str, Any]) -> str:
 
 
 def command(item: Item, scale: str) -> str:
-    """Return the command that runs the first study of an item."""
-    stem, _, name = item.presets[0].partition(":")
-    return f"configs/{stem}.py:{name}" + ("" if scale == "paper" else f" --scale={scale}")
+    """Return the config of an item's first study, with the scale, and the presets of the others."""
+    stem = item.presets[0].partition(":")[0]
+    first, *others = (preset.partition(":")[2] for preset in item.presets)
+    config = f"configs/{stem}.py:{first}" + ("" if scale == "paper" else f" --scale={scale}")
+    return ", ".join(f"`{words}`" for words in (config, *others))
 
 
 def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
@@ -84,7 +87,7 @@ def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
     lines = []
     for i, claim in enumerate(found["claims"]):
         verdict = claim["verdict"] if claim["verdict"] == AGREES else f"**{claim['verdict']}**"
-        first = [item.title, told, f"`{command(item, found['scale'])}`"] if i == 0 else [""] * 3
+        first = [item.title, told, command(item, found["scale"])] if i == 0 else [""] * 3
         lines.append(
             "| " + " | ".join([first[0], claim["text"], papers(claim), ours(claim), verdict, *first[1:]]) + " |"
         )
@@ -92,35 +95,44 @@ def _rows(item: Item, found: Mapping[str, Any]) -> list[str]:
 
 
 def _cuts(found: Mapping[str, Any]) -> str:
-    """Return what the studies of an item cut, as in 'rounds 300 (1000)': the value, and the paper's."""
-    cut: dict[str, str] = {}
-    for study in found["studies"].values():
-        cut |= {path: f"`{path}` {now} ({paper})" for path, now, paper in study["cuts"]}
-    return ", ".join(cut.values())
+    """Return what the studies of an item cut, as in 'rounds 300 (1000)': the value, and the paper's.
+
+    Studies that cut a field differently are all told, and a field that only some studies cut says how many do.
+    """
+    studies = found["studies"].values()
+    cut: dict[str, list[str]] = {}
+    for study in studies:
+        for path, now, paper in study["cuts"]:
+            cut.setdefault(path, []).append(f"{now} ({paper})")
+    told = []
+    for path, values in cut.items():
+        where = f" in {len(values)} of {len(studies)} studies" if len(values) < len(studies) else ""
+        told.append(f"`{path}` {' or '.join(dict.fromkeys(values))}{where}")
+    return ", ".join(told)
 
 
 def _section(paper: str, title: str) -> list[str]:
     items = [item for item in ITEMS.values() if item.name.partition(":")[0] == paper]
-    lines = [f"## {title}", "", "| item | the paper's claim | its size | ours | verdict | scale | command |"]
+    lines = [f"## {title}", "", "| item | the paper's claim | its size | ours | verdict | scale | study |"]
     lines += ["| :-- | :-- | --: | --: | :-- | :-- | :-- |"]
-    cuts, why, seconds = dict[str, list[str]](), list[str](), 0.0
+    cuts, why, seconds = dict[str, list[str]](), list[str](), dict[str, float]()
     for item in items:
         found = records.kept(item)
         if found is None:
-            lines.append(f"| {item.title} | | | | not run | | `{command(item, 'paper')}` |")
+            lines.append(f"| {item.title} | | | | not run | | {command(item, 'paper')} |")
             continue
         lines += _rows(item, found)
-        seconds += sum(study["run_seconds"] for study in found["studies"].values())
+        seconds |= {name: study["run_seconds"] for name, study in found["studies"].items()}  # items share studies
         if found["scale"] != "paper" and (cut := _cuts(found)):
             cuts.setdefault(cut, []).append(item.name.partition(":")[2])
         if item.why and any(claim["verdict"] != AGREES for claim in found["claims"]):
             why += [f"**{item.title}.** {item.why}", ""]
-    lines += ["", *why]
+    lines += ["", NOTES[paper], "", *why]
     if cuts:
-        lines += ["What `small` cuts (in brackets the paper's value):", ""]
+        lines += ["What `small` cuts (in brackets the paper's value; of images, 0 is all):", ""]
         lines += [f"- {', '.join(names)}: {cut}" for cut, names in cuts.items()] + [""]
     if seconds:
-        lines += [f"The runs took {seconds / 60:.0f} minutes on the machine of the results files.", ""]
+        lines += [f"The runs took {sum(seconds.values()) / 60:.0f} minutes on the machine of the results files.", ""]
     return lines
 
 

@@ -80,6 +80,10 @@ def _gains(studies: Studies, name: str, thesis: Mapping[float, Numbers]) -> Outc
 def table_1(studies: Studies) -> Outcome:
     """Compare the shares under plain averaging, also with the local step of algorithm 1 as the thesis prints it."""
     outcome = _growth(studies, "thesis:t1", TABLE_1)
+    found, thesis = ByShare(studies("thesis:t1").points), at(TABLE_1)
+    first, others = (found.final(p, 0.0) - found.final(q, 0.0) for p, q in ((20, 0), (100, 20)))
+    text = "returns diminish: p from 0 to 20 % adds more than from 20 to 100 %, by"
+    outcome.claims.append(Claim(text, interval(first - others), round(2 * thesis[20] - thesis[100], 2)))
     printed = ByShare(studies("thesis:algorithm_1").points).growth(None)
     outcome.tables.append(beside("the same, algorithm 1 as printed: one step, summed gradient", printed, TABLE_1))
     return outcome._replace(

@@ -110,7 +110,10 @@ class FedMobileNumbers(RelayNumbers):
 
 
 class DownloadOnceNumbers(LocalNumbers):
-    """When the imaginary channel works (FedMobile C.3)."""
+    """When the imaginary channel works (FedMobile C.3).
+
+    All clients start with the server's model, so before its first meeting a client counts from slot -1.
+    """
 
     download_after: int = _slots(30, "slots after a client's last meeting with the server at which it downloads once")
 

@@ -144,7 +144,7 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
     chain = [error]
     while follow := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(follow)
-    if isinstance(chain[-1], TypeError) and ",scale=" in given:  # its get_config takes no argument
+    if ",scale=" in given and "get_config() takes 0 positional arguments" in str(chain[-1]):  # the scale is its first
         return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
     for link in chain:  # ml_collections and absl wrap what a config file raises
         trace = traceback.extract_tb(link.__traceback__)

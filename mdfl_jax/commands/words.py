@@ -1,5 +1,6 @@
 """Command lines before absl parses them: words that stand for flags, and the files of --use."""
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,8 @@ def with_scale(argv: Sequence[str]) -> list[str]:
     Raises:
       UserError: if there is no config file that could take the scale.
     """
-    scales = [arg.partition("=")[2] for arg in argv if re.match("--?scale=", arg)]
+    given = [(re.fullmatch("--?scale(?:=(.*))?", arg), after) for arg, after in itertools.pairwise([*argv, ""])]
+    scales = [after if flag.group(1) is None else flag.group(1) for flag, after in given if flag]
     if not scales:
         return list(argv)
     found = list[str]()

@@ -12,6 +12,7 @@ from mdfl_jax.errors import UserError
     [
         (["--config=madfl.py:t2", "--scale=small"], ["--config=madfl.py:t2,scale=small", "--scale=small"]),
         (["--scale=smoke", "--config", "madfl.py"], ["--scale=smoke", "--config", "madfl.py:,scale=smoke"]),
+        (["--config=madfl.py:t2", "--scale", "small"], ["--config=madfl.py:t2,scale=small", "--scale", "small"]),
         (["--config=madfl.py:t2", "--dry_run"], ["--config=madfl.py:t2", "--dry_run"]),
     ],
 )
@@ -36,3 +37,12 @@ def test_a_scale_without_a_config_file_is_a_mistake():
 def test_mistakes_are_one_line(mistake, monkeypatch, config, expected):
     monkeypatch.chdir(ROOT)
     assert expected in mistake(sweep, "--cache=", f"--config=configs/{config}", "--dry_run")
+
+
+def test_a_fault_in_a_file_of_presets_is_told_as_such(mistake, tmp_path):
+    """And not as a file without presets, which also raises a TypeError."""
+    path = tmp_path / "ours.py"
+    path.write_text("def get_config(argument):\n    return len(3)\n")
+    assert "ours.py:2: TypeError: object of type 'int' has no len()" in mistake(
+        sweep, "--cache=", f"--config={path}:,scale=small", "--dry_run"
+    )

@@ -137,6 +137,11 @@ def test_only_clients_that_move_learn_something_else():
             {"server.pattern": "fixed", "algorithm.name": "fedmobile"},
             "network.order is move_first; it must be mix_first: under server.pattern fixed pairs are drawn",
         ),
+        (
+            {"data.partition": "by_place"},
+            "network.order is move_first; it must be mix_first: data.partition by_place reads the places before any "
+            "movement",
+        ),
     ],
 )
 def test_a_world_without_places_is_refused(changes, message, tmp_path):

@@ -1,6 +1,8 @@
 """The verdict on a claim, the choice of items, and the pages made from results files."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -40,31 +42,65 @@ def test_the_verdict(ours, paper, sign, verdict):
     assert Claim("a claim", ours, paper, sign=sign).verdict == verdict
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_diverged_is_unknown_and_none_in_json(bad):
+    kept = Claim("a claim", {"mean": bad, "std": float("nan"), "ci95": float("nan")}, 5).as_json()
+    assert (kept["verdict"], kept["ours"]) == (UNKNOWN, {"mean": None, "std": None, "ci95": None})
+    assert page.ours(kept) == "-"
+
+
 def test_items_are_chosen_by_name_by_paper_or_all():
     assert [it.name for it in chosen("madfl:t2,dadfl")][:2] == ["madfl:t2", "dadfl:f2"]
     assert len(chosen("all")) == len(items.ITEMS) > len(chosen("madfl")) > 5
     with pytest.raises(UserError, match=r"--item=madfl:t3: unknown item 'madfl:t3' \(did you mean 'madfl:t2'\?\)"):
         chosen("madfl:t3")
+    with pytest.raises(UserError, match=r"unknown item 'madlf' \(did you mean 'madfl'\?\)"):
+        chosen("madlf")
+
+
+def test_an_item_of_several_studies_names_them_all_and_what_each_cuts():
+    made = Item("pame:f9", "Figure 9", lambda studies: None, ("pame:f9_1000", "pame:f9_5000"))
+    assert page.command(made, "paper") == "`configs/pame.py:f9_1000`, `f9_5000`"
+    assert page.command(made, "small") == "`configs/pame.py:f9_1000 --scale=small`, `f9_5000`"
+    cuts = [["rounds", "300", "600"], ["data.dimension", "250", "1000"]], [["data.dimension", "500", "5000"]]
+    found = {"studies": {f"f9_{i}": {"cuts": cut} for i, cut in enumerate(cuts)}}
+    told = "`rounds` 300 (600) in 1 of 2 studies, `data.dimension` 250 (1000) or 500 (5000)"
+    assert page._cuts(found) == told
+
+
+def test_every_paper_says_what_is_no_item_and_what_items_lack():
+    assert set(catalogue.NOTES) == set(catalogue.PAPERS)
+    text = page.pages()[page.DOCS / "papers.md"]
+    assert all(told in text for told in catalogue.NOTES.values())
+
+
+def test_pages_run_nothing_so_an_item_beside_them_is_a_mistake():
+    command = [sys.executable, "-m", "benchmarks.papers", "--pages", "--item=madfl:t2"]
+    made = subprocess.run(command, cwd=page.DOCS.parent, capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stdout) == (2, "")
+    assert made.stderr == "error: --pages runs nothing, so --item=madfl:t2 is for a command of its own\n"
 
 
 def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):
     made = Item("madfl:t2", "Table II", lambda studies: None, ("madfl:t2",), why="Because of the small CNN.")
     other = Item("madfl:f2", "Figure 2", lambda studies: None, ("madfl:f2",))
+    same = Item("madfl:f3", "Figure 3", lambda studies: None, ("madfl:t2",))  # of the same study
     claims = [Claim("DCM over random movement", of(3.0, 1.0), 7.93), Claim("Rc needed: 4", False, told="5")]
     used = {"madfl_t2_small": {"seeds": 6, "runs": 48, "run_seconds": 120, "cuts": [["rounds", "300", "1000"]]}}
     content = records.content(made, "small", Outcome([("final", ["a", "b"], [["1", "2"]])], claims), used)
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     of_seeds = items.ITEMS["variance:t2"]  # nothing is kept of it
-    monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other, "variance:t2": of_seeds})
-    records.path_of("madfl:t2", "small").write_text(json.dumps(content))
+    monkeypatch.setattr(page, "ITEMS", {"madfl:t2": made, "madfl:f2": other, "madfl:f3": same, "variance:t2": of_seeds})
+    for name in ("madfl:t2", "madfl:f3"):
+        records.path_of(name, "small").write_text(json.dumps(content))
     text, tables = (page.pages()[page.DOCS / name] for name in ("papers.md", "papers_tables.md"))
     row = "| Table II | DCM over random movement | +7.93 points | +3 ± 1 points | **same sign, other size** |"
     assert f"{row} small, 6 seeds | `configs/madfl.py:t2 --scale=small` |" in text
     assert "|  | Rc needed: 4 |  | 5 | **differs** |  |  |" in text
     assert "| Figure 2 | | | | not run | | `configs/madfl.py:f2` |" in text
-    assert "1 of 2 items were run. Of their claims: 1 same sign, other size, 1 differs." in text
+    assert "2 of 3 items were run. Of their claims: 2 same sign, other size, 2 differs." in text
     assert "Because of the small CNN." in text
-    assert "- t2: `rounds` 300 (1000)" in text
+    assert "- t2, f3: `rounds` 300 (1000)" in text
     assert "took 2 minutes" in text
     assert "| 1 | 2 |" in tables
     records.path_of("madfl:t2", "paper").write_text(json.dumps(content | {"scale": "paper"}))

@@ -100,6 +100,21 @@ def test_rivals_are_chosen_by_what_is_judged_and_constants_too(studies):
     assert tried == set(pame.REGRESSION["beer"][1])
 
 
+def test_the_objective_saturates_where_graph_and_messages_are_not_the_smallest(studies):
+    """V-C4: unless the graph is extremely sparse or the transmission rate is minimal."""
+
+    def made(worse):
+        study = studies("pame:f7")
+        for point in study.points:
+            if (point["overrides"]["graph.probability"], point["overrides"]["algorithm.transmission"]) in worse:
+                point["objective"] = with_seeds(64 * 0.2 * SPREAD)
+        claims = ITEMS["pame:f7"].make(lambda preset: study).claims
+        return {claim.verdict for claim in claims if "saturates" in claim.text}
+
+    assert made({(0.1, 0.6), (0.6, 0.1)}) == {AGREES}
+    assert made({(0.2, 0.2)}) == {DIFFERS}
+
+
 def test_claims_have_the_verdicts_of_the_numbers(studies):
     verdicts = {claim.text: claim.verdict for claim in ITEMS["pame:f10"].make(studies).claims}
     assert verdicts["PaME sends at least 50 % less than dpsgd to the stop, in most settings"] == AGREES

@@ -89,6 +89,8 @@ def test_table_1_has_both_local_steps(studies):
     verdicts = {claim.text: claim.verdict for claim in outcome.claims}
     assert verdicts["accuracy at p = 5 % over p = 0"] == SIGN  # +0.5 without an interval, and +2.73
     assert len(outcome.tables) == 2
+    (diminish,) = (claim for claim in outcome.claims if "diminish" in claim.text)
+    assert (diminish.ours["mean"], diminish.paper) == (pytest.approx(2 - 8), 0.31)
     assert [claim.paper for claim in outcome.claims[-2:]] == [4.64, 8.97]
     assert outcome.claims[-1].text == "the same, algorithm 1 as printed, p = 100 %"
 

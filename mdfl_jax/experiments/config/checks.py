@@ -9,7 +9,7 @@ from mdfl_jax.experiments.build.pretrained import check_pretrained
 from mdfl_jax.experiments.build.traces import FOLLOWERS, check_trace
 from mdfl_jax.experiments.config.costs import check_cost
 from mdfl_jax.experiments.config.costs import notes as cost_notes
-from mdfl_jax.experiments.config.families import check_members, numbers_in, task_of
+from mdfl_jax.experiments.config.families import check_members, numbers_in, task_numbers, task_of
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.config.vary import check_vary
@@ -125,6 +125,9 @@ def _check_units(experiment: Experiment) -> None:
 def check_order(experiment: Experiment) -> None:
     """Checks that clients have places that they can leave before they mix, if they are to move first.
 
+    The places before the first round are then those after a movement, which may depend on the data. So no data can be
+    divided by them.
+
     Raises:
       UserError: If they have none. The message names the fields and their values.
     """
@@ -138,6 +141,8 @@ def check_order(experiment: Experiment) -> None:
         why = f"network.mobility {network.mobility} knows no places"
     elif pattern and pattern != "roadside":
         why = f"under server.pattern {pattern} pairs are drawn"
+    elif getattr(task_numbers(experiment), "needs_places", False):
+        why = f"data.partition {experiment.data.partition} reads the places before any movement"
     if why:
         raise UserError(f"network.order is {network.order}; it must be {NetworkConfig().order}: {why}")
 

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.experiments.config.families import FAMILIES
 from mdfl_jax.experiments.config.resolve import all_fields, default_config
 from mdfl_jax.experiments.config.use import files_of
 from mdfl_jax.experiments.results.files import dumps, plain
+from mdfl_jax.numbers import fields_of as numbers_of
 from mdfl_jax.outcomes import seeds_of
 
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
@@ -78,9 +80,14 @@ def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
     A field that an older version did not know has its default. The user's files are named without folders, since their
     digests are compared.
     """
+    return plain(flat(default_config().to_dict())) | _written(config)
+
+
+def _written(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that a configuration has itself."""
     own = {name: value for name, value in config.items() if name not in DIGESTS}
     own["use"] = ",".join(Path(path).name for path in files_of(str(config.get("use") or "")))
-    return plain(flat(default_config().to_dict()) | flat(own))
+    return plain(flat(own))
 
 
 def of_runs(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,8 +112,35 @@ def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> lis
     """
     base, found = fields_of(manifest["config"]), []
     for point in manifest.get("points") or [{}]:
-        numbers = point.get("numbers", {}) if with_numbers else {}
-        found.append(digest(of_runs(base | plain(point.get("overrides", {})) | plain(numbers))))
+        fields = base | plain(point.get("overrides", {}))
+        if with_numbers:
+            fields = _with_defaults(fields | plain(point.get("numbers", {})))
+        found.append(digest(of_runs(fields)))
+    return found
+
+
+def state_names(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns what the files of the last states of each sweep point are named after.
+
+    They are digests of the fields that the version knew which wrote config.json, so its files are found by any other.
+    """
+    base = _written(manifest["config"])
+    points = manifest.get("points") or [{}]
+    own = [plain(point.get("overrides", {})) | plain(point.get("numbers", {})) for point in points]
+    return [digest(of_runs(base | fields)) for fields in own]
+
+
+def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields with the defaults of numbers that are not there.
+
+    They are numbers of members that are not in use, and those that an older version of a member did not have.
+    """
+    found = dict(fields)
+    for registry, section, member in FAMILIES:
+        name = str(found.get(member))
+        for number, of in numbers_of(registry.numbers(name)).items() if name in registry else ():
+            if found.get(path := f"{section}.{number}") is None:
+                found[path] = plain(of.default)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax import model_files
 from mdfl_jax.experiments.results.files import dumps
-from mdfl_jax.experiments.results.identity import point_digests
+from mdfl_jax.experiments.results.identity import point_digests, state_names
 from mdfl_jax.experiments.results.records import Record, Stored, in_order
 from mdfl_jax.experiments.results.write import write_results
 from mdfl_jax.outcomes import seeds_of
@@ -179,11 +179,13 @@ def _take_states(folder: Path, manifest: Mapping[str, Any], source: Source) -> N
     """
     if source.stored.manifest["config"].get("rounds") != manifest["config"].get("rounds"):
         return
-    for name, (_, seeds) in _places(manifest).items():
+    places, here, there = _places(manifest), state_names(manifest), state_names(source.stored.manifest)
+    for name, (q, _) in _places(source.stored.manifest).items():
+        p, seeds = places.get(name, (0, set[int]()))
         for seed in seeds:
-            path = source.workdir / STATES / f"{name}-{seed}.npz"
+            path = source.workdir / STATES / f"{there[q]}-{seed}.npz"
             if path.is_file():
-                new = folder / STATES / path.name
+                new = folder / STATES / f"{here[p]}-{seed}.npz"
                 new.unlink(missing_ok=True)
                 try:
                     os.link(path, new)

@@ -5,6 +5,7 @@ metrics of the last evaluation only, since the earlier ones are in the results. 
 configuration and its seed, so that it stays the same if a study gets further sweep points.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.checkpoint import Arrays, read_state, write_state
-from mdfl_jax.experiments.results.identity import point_digests
+from mdfl_jax.experiments.results.identity import point_digests, state_names
 from mdfl_jax.experiments.run.batch import Batch
 from mdfl_jax.experiments.run.events import Ended, Event
 from mdfl_jax.experiments.run.manifest import wanted
@@ -71,7 +72,17 @@ def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
 
 def names(study: Study) -> list[str]:
     """Returns the name that the files of each sweep point have before the seed. Those of the whole study are given."""
-    return point_digests(wanted(study._replace(runs=None)))
+    return state_names(wanted(study._replace(runs=None)))
+
+
+def names_there(study: Study, workdir: Path) -> list[str]:
+    """Returns the names that the files of each sweep point have in the workdir of a study, perhaps of an older version.
+
+    A point that is not there has the name that it has in new files.
+    """
+    manifest, here = json.loads((workdir / "config.json").read_text()), wanted(study._replace(runs=None))
+    there = dict(zip(point_digests(manifest), state_names(manifest)))
+    return [there.get(key, name) for key, name in zip(point_digests(here), state_names(here))]
 
 
 def path_of(workdir: Path, name: str, seed: int) -> Path:
@@ -137,7 +148,7 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
     Args:
       workdir: The folder of the study.
       study: The study.
-      study_names: As `names` returns them.
+      study_names: As `names_there` returns them.
       batch: The batch. Its program may have mobility rules that the earlier one did not have.
       rounds: The rounds that the runs have done.
 
@@ -170,7 +181,7 @@ def missing(workdir: Path, study_names: Sequence[str], runs: Iterable[Run], roun
 
     Args:
       workdir: The folder of the study.
-      study_names: As `names` returns them.
+      study_names: As `names_there` returns them.
       runs: The runs.
       rounds: The rounds that they have done.
 
