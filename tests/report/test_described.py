@@ -62,7 +62,12 @@ def shipped(name):
         ),
         ("fedmobile_roadside:town", IN_PLANE, ["the trace is town.fcd.xml.gz. Clients meet a"], ["plane"]),
         ("fedmobile:f3_variants", NOWHERE, ["Each draws 40 samples of 200 features."], ["train", "split by"]),
-        ("pame:f3", NOWHERE, ["32, 64 or 128 clients learn synthetic:linear", "Varied are transmission: 0.1,"], []),
+        (
+            "pame:f3",
+            NOWHERE,
+            ["32, 64 or 128 clients learn synthetic:linear", "Varied are batch size: 0 or 200; transmission: 0.1,"],
+            [],
+        ),
         ("thesis_digits", IN_PLANE, ["0, 2, 10, 19, 29, 38 or 48 of them mobile,", "uniform or speed aware auto."], []),
         ("text_transformer", ON_GRID, ["The data are split by owner."], ["by by"]),
         ("costs", ON_GRID, ["Varied are bandwidth: infinity, 12000 or 8000."], []),
