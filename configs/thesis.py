@@ -79,11 +79,8 @@ MADE = {
     "iid": Preset(lambda: cifar("iid"), FEWER),
     "algorithm_1": Preset(_algorithm_1, CUT | {"sweep": fast_clients((0, 20, 100))}),
 }
-PRESETS = {name: MADE[study] for study, items in STUDIES.items() for name in (*items, study)}
+PRESETS = {name: MADE[study]._replace(study=study) for study, items in STUDIES.items() for name in (*items, study)}
 
 
 def get_config(argument: str = "t1") -> ConfigDict:
-    config, item = preset_config("thesis", PRESETS, argument), argument.partition(",")[0] or next(iter(PRESETS))
-    study = next((study for study, items in STUDIES.items() if item in items), item)
-    config.name = config.name.replace(f"thesis_{item}", f"thesis_{study}")
-    return config
+    return preset_config("thesis", PRESETS, argument)

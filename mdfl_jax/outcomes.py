@@ -36,10 +36,10 @@ def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
     return found
 
 
-def fields_of(select: str | None) -> tuple[str, ...]:
+def selected_fields(select: str | None) -> tuple[str, ...]:
     """Returns the fields whose values `select` chooses: none if it is empty.
 
-    >>> fields_of("algorithm.lr, algorithm.consensus_lr")
+    >>> selected_fields("algorithm.lr, algorithm.consensus_lr")
     ('algorithm.lr', 'algorithm.consensus_lr')
     """
     return tuple(filter(None, (path.strip() for path in (select or "").split(","))))
@@ -51,7 +51,7 @@ def chosen_words(config: Mapping[str, Any]) -> str:
     >>> chosen_words({"select": "algorithm.lr,algorithm.rho,algorithm.eta", "select_by": "bits_to_target"})
     'lr, rho and eta with the fewest bits to the target'
     """
-    names = [path.rsplit(".", 1)[-1].replace("_", " ") for path in fields_of(config.get("select"))]
+    names = [path.rsplit(".", 1)[-1].replace("_", " ") for path in selected_fields(config.get("select"))]
     if not names:
         return ""
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -40,10 +40,12 @@ class Preset(NamedTuple):
     Attributes:
       paper: makes the configuration of the paper's size.
       small: the fields that ``small`` changes, with their values; none, if two cores can run the paper's size.
+      study: the name of the study, which several presets may share; '' for the preset's own.
     """
 
     paper: Callable[[], ConfigDict]
     small: Mapping[str, Any] = {}
+    study: str = ""
 
 
 def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> ConfigDict:
@@ -64,7 +66,7 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
     if scale not in SCALES:
         raise ValueError(unknown_name("scale", scale, SCALES))
     config = presets[item].paper()
-    config.name = f"{stem}_{item}" + ("" if scale == "paper" else f"_{scale}")
+    config.name = f"{stem}_{presets[item].study or item}" + ("" if scale == "paper" else f"_{scale}")
     if scale != "paper":
         config.title += f" ({scale})"
         config.update_from_flattened_dict(presets[item].small)

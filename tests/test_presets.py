@@ -29,6 +29,11 @@ def test_small_changes_what_the_preset_says_and_the_cuts_tell_it():
     assert not list(cuts(preset_config("ours", PRESETS, "f3,scale=small"), _paper()))
 
 
+def test_presets_that_share_a_study_share_its_name():
+    presets = {name: Preset(_paper, study="both") for name in ("t1", "t2")}
+    assert {preset_config("ours", presets, f"{name},scale=small").name for name in presets} == {"ours_both_small"}
+
+
 def test_smoke_bounds_every_preset_by_one_rule():
     smoke = preset_config("ours", PRESETS, "t2,scale=smoke")
     assert (smoke.seeds, smoke.rounds, smoke.eval_every, smoke.data.limit_train) == (2, 4, 2, 400)

@@ -1,13 +1,12 @@
 """Claims and tables that FedMobile's items share: how soon the server's model learns, over the slots of a study."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from benchmarks.papers.cells import cell, points
 from benchmarks.papers.items import Claim, Statistic, Table
-from benchmarks.papers.studies import Setting, Study
+from benchmarks.papers.studies import Setting, Study, setting_of
 from mdfl_jax.outcomes import interval
 
 ASYNC = "async_fl"
@@ -77,11 +76,6 @@ def saved(curves: Curves, level: float, better: Setting, than: Setting, text: st
     share = 100 * (1 - curves.reached(level, **better) / curves.reached(level, **than))
     ours, told = _of_known(share)
     return Claim(text, ours, paper, sign=1, unit="%", told=told)
-
-
-def setting_of(point: Mapping[str, Any]) -> Setting:
-    """Return the values of the swept fields of a sweep point, by the last parts of their names."""
-    return {path.split(".")[-1]: value for path, value in point["overrides"].items()}
 
 
 def label(setting: Setting) -> str:

@@ -8,9 +8,9 @@ slots to 70 %.
 from collections.abc import Sequence
 
 from benchmarks.papers.cells import cell, points
-from benchmarks.papers.curves import ASYNC, Curves, label, over_async, saved, setting_of, slots_to, sooner, table
+from benchmarks.papers.curves import ASYNC, Curves, label, over_async, saved, slots_to, sooner, table
 from benchmarks.papers.items import Claim, Outcome, Table, item
-from benchmarks.papers.studies import Setting, Studies, Study
+from benchmarks.papers.studies import Setting, Studies, Study, setting_of
 from configs.fedmobile import LEVELS
 from mdfl_jax.outcomes import interval
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Claim, Outcome, Table
-from benchmarks.papers.studies import Studies, Study
+from benchmarks.papers.studies import Studies, Study, setting_of
 from configs.pame import RIVALS, TUNED
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.outcomes import SELECT_BY, VALIDATION_LOSS, interval
@@ -76,7 +76,7 @@ def table(title: str, found: Best) -> Table:
     header += ["Mbit to the target", "Mbit in all", "as the paper counts", "messages a node"]
     rows = []
     for name, point in found.items():
-        numbers = {path.split(".")[-1]: value for path, value in point["overrides"].items()}
+        numbers = setting_of(point)
         paper = point["double_bits_per_client"]
         own = [
             *(f"{numbers['lr']:g}", f"{numbers['consensus_lr']:g}" if name == "beer" else ""),

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class Study:
 
     def matching(self, **settings: Any) -> list[dict[str, Any]]:
         """Return all sweep points with these values."""
-        return [p for p in self.points if _matches(p["overrides"], settings)]
+        return [p for p in self.points if _matches(setting_of(p), settings)]
 
     def per_seed(self, key: str = "final_accuracy", **settings: Any) -> np.ndarray:
         """Return a value of summary.json for each seed, [S]; NaN where it is unknown."""
@@ -65,8 +66,12 @@ class Study:
         return Results.load(self.workdir)
 
 
-def _matches(overrides: dict[str, Any], settings: Setting) -> bool:
-    named = {path.split(".")[-1]: value for path, value in overrides.items()}
+def setting_of(point: Mapping[str, Any]) -> Setting:
+    """Return the values of the swept fields of a sweep point, by the last parts of their names."""
+    return {path.split(".")[-1]: value for path, value in point["overrides"].items()}
+
+
+def _matches(named: Setting, settings: Setting) -> bool:
     return all(name in named and _same(named[name], wanted) for name, wanted in settings.items())
 
 

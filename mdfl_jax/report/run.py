@@ -11,7 +11,7 @@ import numpy as np
 
 from mdfl_jax.metrics import AXIS, BUILT_IN
 from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.outcomes import fields_of
+from mdfl_jax.outcomes import selected_fields
 from mdfl_jax.report.curve import ROUNDS, Curve
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
 from mdfl_jax.study_files import no_streets
@@ -56,7 +56,7 @@ class Run:
     @property
     def axes(self) -> list[Axis]:
         """The settings that differ between the sweep points, except those whose best values ``select`` chose."""
-        chosen = fields_of(self.config.get("select")) if self.summary.get("selected") else ()
+        chosen = selected_fields(self.config.get("select")) if self.summary.get("selected") else ()
         return [axis for axis in sweep_axes(self.points, self.config) if axis.path not in chosen]
 
     @property

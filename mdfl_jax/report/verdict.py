@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax import power
-from mdfl_jax.outcomes import chosen_words, fields_of
+from mdfl_jax.outcomes import chosen_words, selected_fields
 from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
 from mdfl_jax.report.read import chosen
 from mdfl_jax.report.settings import point_labels, sweep_axes
@@ -31,7 +31,7 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paire
       paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.pairing.pairs_of`).
     """
     points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
-    by = fields_of(config.get("select")) if summary.get("selected") else ()
+    by = selected_fields(config.get("select")) if summary.get("selected") else ()
     axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
     names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)

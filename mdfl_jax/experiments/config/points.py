@@ -15,7 +15,7 @@ from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_tog
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.config.vary import varies_all
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.outcomes import baselines, fields_of
+from mdfl_jax.outcomes import baselines, selected_fields
 from mdfl_jax.rng import SOURCES
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
@@ -190,7 +190,7 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
       UserError: If ``select`` is no axis of numbers, if there are no validation samples, or if a baseline is set too:
         the points that are compared with a baseline would not be at their best value.
     """
-    path, paths = experiment.select, fields_of(experiment.select)
+    path, paths = experiment.select, selected_fields(experiment.select)
     if not paths:
         return
     swept = {name for axis in parse_axes(experiment.sweep) for name in axis}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdfl_jax.outcomes import VALIDATION_LOSS, fields_of
+from mdfl_jax.outcomes import VALIDATION_LOSS, selected_fields
 
 
 def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LOSS) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LO
       at an edge. If ``by`` is not the validation loss, the entry also has ``by`` and, under this name, the value of the
       best point, which is None if no point of the group reached the target.
     """
-    paths = fields_of(path)
+    paths = selected_fields(path)
     groups: dict[tuple[tuple[str, Any], ...], list[dict[str, Any]]] = {}
     for entry in entries:
         shared = tuple((k, v) for k, v in entry["overrides"].items() if k not in paths)
