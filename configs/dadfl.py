@@ -66,7 +66,7 @@ def _figure_5() -> ConfigDict:
     return config
 
 
-CUT = {"rounds": 300, "eval_every": 20, "data.limit_train": 1000, "data.limit_test": 1000} | madfl.CNN
+CUT = {"rounds": 300, "eval_every": 30, "data.limit_train": 1000, "data.limit_test": 500} | madfl.CNN
 PRESETS = {
     "f2": Preset(_figure_2, CUT | {"seeds": 6}),
     "f3": Preset(_figure_3, CUT | {"seeds": 3}),

@@ -34,8 +34,8 @@ intervals and numbers of relays other than the default ones; that search interva
 are varied under FedMobile-U (-D); the levels s. Figure 15's N(0, 0.01) and N(0, 0.001) may give a variance or a
 standard deviation: f15 has both, as the standard deviations 0.001, 0.01, 0.0316 and 0.1. Table 4 shows no normalisation
 for ResNet-9; we use group normalisation. Figure 10 is `virtual_download_once`, which uploads at meetings, as ASYNC.
-`small` has batches of 16, 1,000 test images and, from f5b on, 150 slots; f4_cifar has LeNet with learning rate 0.1, and
-300 slots. Least squares and f7 are not cut.
+`small` has batches of 16 (from f5b on 8, and 150 slots) and 1,000 test images; f4_cifar has LeNet with learning rate
+0.1, and 300 slots. Least squares and f7 are not cut.
 
 Expected:  docs/papers.md, the paper's figures beside ours, and docs/fedmobile.md.
 """
@@ -174,7 +174,7 @@ def _squares(name: str, algorithm: str, values: str) -> Preset:
 
 
 SMALL = {"data.limit_test": 1000, "algorithm.batch_size": 16, "eval_every": 5}
-SHORT = SMALL | {"rounds": 150}
+SHORT = SMALL | {"rounds": 150, "algorithm.batch_size": 8}
 SIMPLE = SMALL | {"rounds": 300, "target": 0.3, "model.name": "lenet", "algorithm.lr": 0.1}
 
 
