@@ -1,6 +1,6 @@
 """Compile the shipped studies for TPUs and GPUs, and record the memory and the time that the compiler estimates.
 
-python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits] [--effort=full]
+python -m benchmarks.accelerators [--target=tpu-v5e,h100] [--study=madfl,digits|papers] [--effort=full]
 
 No device is needed; the extras aot-tpu and aot-gpu are. No data is needed either: if MDFL_DATA_DIR is not set, stand-in
 images of the right shapes are used. All figures are estimates of a compiler: memory on every device, and on TPUs also
@@ -18,28 +18,26 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from benchmarks.papers.devices import STUDIES as PAPERS
 from mdfl_jax.commands import ahead, common
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.experiments.results.provenance import commit
 
-_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; all if empty.")
+_STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; papers: all of docs/papers.md.")
 
 RESULTS = Path(__file__).parent / "results"
 CIFAR = "configs/cifar_resnet.py"
 BFLOAT16 = "--config.engine.precision=bfloat16"
 STUDIES = {
     "digits": ["configs/digits.py"],
-    "madfl_t2": ["configs/madfl.py:t2"],
     "madfl_t2_bfloat16": ["configs/madfl.py:t2", BFLOAT16],
-    "fedmobile_fmnist": ["configs/fedmobile.py:f4"],
-    "thesis_cifar": ["configs/thesis.py:t1"],
-    "pame_fashion": ["configs/pame.py:f11"],
     "madfl": [f"{CIFAR}:madfl"],
     "dadfl": [f"{CIFAR}:dadfl"],
     "fedmobile": [f"{CIFAR}:fedmobile"],
     "fedmobile_float32": [f"{CIFAR}:fedmobile", "--config.engine.precision=float32"],
     "pame": [f"{CIFAR}:pame"],
-}
+} | {name: ["configs/{}.py:{}".format(*name.split(":"))] for name in PAPERS}
+LARGEST = {"pame:f9_10000": -1}  # of which another program than the first stands for all: that of most nodes
 IMAGES = {"mnist": (60_000, 28, 28), "fashion_mnist": (60_000, 28, 28), "cifar10": (50_000, 32, 32, 3)}
 
 
@@ -59,7 +57,7 @@ def row_of(study: str, target: str) -> dict[str, Any]:
     """Compile the first program of a study for a target; return the row of estimates."""
     config, *rest = STUDIES[study]
     asked = ["--dry_run", f"--target={target}", f"--effort={ahead.EFFORT.value}"]
-    found = ahead.in_a_child(0, [f"--config={config}", *asked, *rest])
+    found = ahead.in_a_child(LARGEST.get(study, 0), [f"--config={config}", *asked, *rest])
     kept = {key: value for key, value in found.items() if key not in ("plan", "count")}
     return {"study": study, "target": target, "command": " ".join([config, *rest]), "commit": commit()} | kept
 
@@ -67,6 +65,8 @@ def row_of(study: str, target: str) -> dict[str, Any]:
 def main() -> int:
     """Compile each study for each target; write results/accelerators-<target>.json again after every row."""
     names = _STUDY.value.split(",") if _STUDY.value else list(STUDIES)
+    if names == ["papers"]:
+        names = list(PAPERS)
     for name in names:
         if name not in STUDIES:
             raise UserError(f"--study={name}: {unknown_name('study', name, STUDIES)}")

@@ -1,8 +1,9 @@
 """Write the figures of results files into README.md and the pages of docs/: python -m benchmarks.quote [--check]
 
 Comments mark the places in a page. A table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`, a
-number in a sentence between `<!--=NAME-->` and `<!--/-->`. `benchmarks/quoted.py` lists the names. With --check nothing
-is written: the pages that differ are printed, and the exit status is 1 if there are any.
+number in a sentence between `<!--=NAME-->` and `<!--/-->`. `benchmarks/quoted.py` lists the names. A table of an item
+of the papers has the name `ITEM, TITLE`, as in `fedmobile:f3, upload`. With --check nothing is written: the pages that
+differ are printed, and the exit status is 1 if there are any.
 """
 
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from absl import flags
 
-from benchmarks.quoted import NUMBERS, TABLES
+from benchmarks.quoted import NUMBERS, TABLES, of_item
 from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError, unknown_name
 
@@ -33,6 +34,8 @@ def quoted(kind: str, name: str) -> str:
         if name not in NUMBERS:
             raise UserError(unknown_name("number", name, NUMBERS))
         return NUMBERS[name]()
+    if ":" in name:
+        return "\n".join(["", *of_item(name), ""])
     if name not in TABLES:
         raise UserError(unknown_name("table", name, TABLES))
     return "\n".join(["", *TABLES[name](), ""])

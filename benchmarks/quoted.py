@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.errors import UserError, unknown_name
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = {  # by suite: what a round is, and the largest ratio that is asked for
@@ -18,7 +18,7 @@ ROUNDS = {  # by suite: what a round is, and the largest ratio that is asked for
     "gn_lenet_round": ("N = 48, batch 8, 3 steps, 32 x 32 x 3", 0.7),
     "cifar_round": ("N = 8, batch 32, ResNet-20, 32 x 32 x 3", 0.8),
 }
-FEDMOBILE, SCORE = "fedmobile-figure3-cpu", "R^2 (%)"
+FULL = "full gradients"
 
 
 def digits(value: float | str, significant: int = 3, decimals: int = 99) -> str:
@@ -68,24 +68,6 @@ def ratio(name: str, variant: str = "ours", field: str = "ratio") -> float:
     return rows(f"{name}-cpu", "variant", variant)[0][field]
 
 
-def table(name: str, title: str) -> dict[str, dict[str, str]]:
-    """Return a table of a paper's figure: its cells by the first cell of the row and the header of the column."""
-    for found in results(name)["tables"]:
-        if found["title"] == title:
-            return {first: dict(zip(found["header"][1:], rest)) for first, *rest in found["rows"]}
-    raise UserError(f"{RESULTS / name}.json has no table {title!r}")
-
-
-def mean(cell: str) -> float:
-    """Return the mean of a cell such as '1.23 ± 0.04'."""
-    return float(cell.split(" ± ")[0])
-
-
-def interval(cell: str, significant: int) -> str:
-    """Format a cell such as '1.23 ± 0.04' with at most two decimals."""
-    return " ± ".join(digits(number, significant, 2) for number in cell.split(" ± "))
-
-
 def rounds() -> list[str]:
     """Return the table of the round suites: milliseconds, and ratios to the PyTorch loop."""
     lines = []
@@ -120,77 +102,57 @@ def demo_memory() -> str:
     return str(100 * math.ceil(max(row["peak_resident_mib"] for row in results("demo-cpu")["rows"]) / 100))
 
 
-def variants() -> list[str]:
-    """Return the table of FedMobile's variants. The best one that needs no ideal channel is in bold."""
-    found, lines = table(FEDMOBILE, "variants"), []
-    best = max(mean(cells[SCORE]) for name, cells in found.items() if not name.startswith("virtual"))
-    for name, cells in found.items():
-        over = cells["over ASYNC"]
-        scores = [interval(cells[SCORE], 4), "+" * (mean(over) >= 0) + interval(over, 3)]
-        scores = [f"**{score}**" if mean(cells[SCORE]) == best else score for score in scores]
-        label = f"`{name}`" + " (ours, nothing tuned)" * (name == "fedmobile_auto")
-        lines.append([label, scores[0], scores[1] * (name != "async_fl"), digits(cells["Mbit a client"], 2)])
-    return markdown(["figure 3a, g, h", "R^2", "over ASYNC", "Mbit sent by a client"], lines)
+def of_item(name: str) -> list[str]:
+    """Return a table of an item of the papers, which is named as in 'pame:f3, iterations to the stop'."""
+    item, _, title = name.partition(", ")
+    found = {each["title"]: each for each in paper(item)["tables"]}
+    if title not in found:
+        raise UserError(unknown_name(f"table of {item}", title, found))
+    return markdown(found[title]["header"], found[title]["rows"])
 
 
-def gain(name: str) -> float:
-    """Return how many points a variant of FedMobile is better than ASYNC."""
-    return mean(table(FEDMOBILE, "variants")[name]["over ASYNC"])
+def paper(item: str) -> dict[str, Any]:
+    """Return the results file of an item of the papers, at the largest scale at which it was run."""
+    at_paper, at_small = (f"papers/{item.replace(':', '-')}-{scale}" for scale in ("paper", "small"))
+    return results(at_paper if (RESULTS / f"{at_paper}.json").is_file() else at_small)
 
 
-def fedmobile(title: str) -> dict[str, str]:
-    """Return the R^2 of a table of FedMobile's figure 3, by the first cell of the row."""
-    return {name: digits(mean(cells[SCORE]), 4) for name, cells in table(FEDMOBILE, title).items()}
+def cells(item: str, title: str) -> dict[str, dict[str, float]]:
+    """Return the means of a table of an item, by the first cell of the row and the header of the column."""
+    found = next(each for each in paper(item)["tables"] if each["title"] == title)
+    return {first: dict(zip(found["header"][1:], map(mean, rest))) for first, *rest in found["rows"]}
 
 
-def search() -> list[str]:
-    """Return the table of FedMobile's search intervals. The best ones are in bold."""
-    columns: list[list[str]] = []
-    for found, theirs in ((fedmobile("upload"), "10, 40"), (fedmobile("download"), "5, 25")):
-        best = max(found.values(), key=float)
-        columns.append([f"{name} (the paper's)" if name == theirs else name for name in found])
-        columns.append([f"**{score}**" if score == best else score for score in found.values()])
-    header = ["search interval, upload (theta, Theta)", "R^2", "download (omega, Omega)", "R^2"]
-    return markdown(header, zip(*columns), "lrlr")
+def mean(cell: str) -> float:
+    """Return the mean of a cell such as '1.23 ± 0.04'; NaN where there is no number."""
+    try:
+        return float(cell.split(" ± ")[0])
+    except ValueError:
+        return math.nan
 
 
-def across(label: str, found: dict[str, dict[str, str]]) -> list[str]:
-    """Return a table from its rows, which are given by their first cell and then by the header of the column."""
-    lines = [[first, *cells.values()] for first, cells in found.items()]
-    return markdown([label, *next(iter(found.values()))], lines)
+def downloads() -> float:
+    """Return how many times as much FedMobile gains by downloads alone as by uploads alone."""
+    gains = {name: row["over ASYNC"] for name, row in cells("fedmobile:f3", "variants").items()}
+    return gains["FedMobile-D"] / gains["FedMobile-U"]
 
 
-def iterations(figure: int, by: str = "") -> dict[str, dict[str, float]]:
-    """Return the iterations to the stop of one of PaME's figures, by row and column."""
-    found = table(f"pame-figure{figure}-cpu", f"iterations to the stop{by and ', by '}{by}")
-    return {row: {column: mean(cell) for column, cell in cells.items()} for row, cells in found.items()}
+def minutes(*items: str) -> str:
+    """Return the minutes that the studies of some items took; one that several share counts once."""
+    studies = {name: study for item in items for name, study in paper(item)["studies"].items()}
+    return digits(sum(study["run_seconds"] for study in studies.values()) / 60, 9, 1)
 
 
-def pame(figure: int, by: str, label: str) -> list[str]:
-    """Return the table of one of PaME's figures 3 to 6, with one row for each number of nodes."""
-    found = {f"m = {m}": {k: whole(n) for k, n in cells.items()} for m, cells in iterations(figure, by).items()}
-    return across(f"{label} (figure {figure})", found)
+def objectives() -> list[float]:
+    """Return all final objectives of PaME's figure 2 with full gradients."""
+    titles = [each["title"] for each in paper("pame:f2")["tables"] if each["title"].endswith(FULL)]
+    return [value for title in titles for row in cells("pame:f2", title).values() for value in row.values()]
 
 
-def pame_objectives() -> list[float]:
-    """Return all final objectives of PaME's figure 2."""
-    tables = results("pame-figure2-cpu")["tables"]
-    return [mean(cell) for found in tables for _, *cells in found["rows"] for cell in cells]
-
-
-def pame_densities(sparsest: bool) -> list[float]:
-    """Return the iterations of PaME's figure 7 on the sparsest graph, or on all others."""
-    return [n for density, cells in iterations(7).items() if (density == "0.1") == sparsest for n in cells.values()]
-
-
-def pame_periods() -> list[float]:
-    """Return how many times as long PaME runs with common periods as with drawn ones (figures 5 and 6).
-
-    The pair that stops after the same number of iterations, between two communications, is left out.
-    """
-    common_ones, drawn = iterations(5, "period"), iterations(6, "period_drawn")
-    pairs = [pair for m in drawn for pair in list(zip(common_ones[m].values(), drawn[m].values()))[1:]]
-    return [one / other for one, other in pairs if one != other]
+def densities(sparsest: bool) -> list[float]:
+    """Return the iterations of PaME's figure 7 with full gradients on the sparsest graph, or on all others."""
+    found = cells("pame:f7", f"iterations to the stop (at most 600), {FULL}")
+    return [n for density, row in found.items() if (density == "0.1") == sparsest for n in row.values()]
 
 
 def resnet18(target: str) -> dict[str, Any]:
@@ -200,14 +162,6 @@ def resnet18(target: str) -> dict[str, Any]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "rounds": rounds,
-    "fedmobile.variants": variants,
-    "fedmobile.search": search,
-    "fedmobile.pairs": lambda: across("rho", {"R^2": fedmobile("rho")}),
-    "fedmobile.relays": lambda: across("K", {title: fedmobile(title) for title in ("uploads", "downloads")}),
-    "pame.transmission": lambda: pame(3, "transmission", "s / n"),
-    "pame.participation": lambda: pame(4, "participation", "nu"),
-    "pame.period": lambda: pame(5, "period", "period, one for all"),
-    "pame.period_drawn": lambda: pame(6, "period_drawn", "periods drawn, up to"),
 }
 
 NUMBERS: dict[str, Callable[[], str]] = {
@@ -221,14 +175,12 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "full_batch": lambda: digits(ratio("full_batch", "digits, dirichlet"), decimals=2),
     "mixing": lambda: digits(ratio("mixing", "N = 10000, listed"), decimals=2),
     "mobility": lambda: span((row["ratio"] for row in rows("mobility-cpu", "num_clients", 10000)), decimals=2),
-    "fedmobile.seconds": lambda: whole(results(FEDMOBILE)["seconds"]),
-    "fedmobile.downloads": lambda: whole(gain("fedmobile_d") / gain("fedmobile_u")),
-    "pame.minutes": lambda: digits(sum(results(f"pame-figure{i}-cpu")["seconds"] for i in range(2, 8)) / 60, 9, 1),
-    "pame.objectives": lambda: span(pame_objectives(), 4),
-    "pame.periods": lambda: span(pame_periods(), 2),
-    "pame.waiting": lambda: whole(iterations(5, "period")["32"]["16"]),
-    "pame.denser": lambda: span(pame_densities(sparsest=False), 2),
-    "pame.sparsest": lambda: span(pame_densities(sparsest=True), 2),
+    "fedmobile.minutes": lambda: minutes("fedmobile:f3"),
+    "fedmobile.downloads": lambda: whole(downloads()),
+    "pame.minutes": lambda: minutes("pame:f2", "pame:f7"),
+    "pame.objectives": lambda: span(objectives(), 4),
+    "pame.denser": lambda: span(densities(sparsest=False), 2),
+    "pame.sparsest": lambda: span(densities(sparsest=True), 2),
     "resnet18.parameters": lambda: f"{resnet18('h100')['num_params']:,}",
     "resnet18.data": lambda: digits(resnet18("h100")["bytes"]["data"] / 2**20),
     "resnet18.h100": lambda: digits(resnet18("h100")["bytes"]["temporary"] / 2**30, 2),

@@ -19,8 +19,8 @@ radius (45), the speeds (s_max 50, beta 1.75), the model (GN-LeNet), the learnin
 rounds (1,000) and the shards (4 a client); they are those of the code.
 
 `small` has p = 0, 5, 20, 80, 100 % and a = 0, 0.2, 1 (`algorithm_1` p = 0, 20, 100 %), a GN-LeNet of a quarter of the
-width with 3 x 3 kernels, 200 rounds with a learning rate of 0.05, so that the length of all steps is the thesis's (`algorithm_1` keeps
-0.01), and 500 test images.
+width with 3 x 3 kernels, 200 rounds with a learning rate of 0.05, so that the length of all steps is the thesis's
+(`algorithm_1` keeps 0.01), and 500 test images.
 
 Expected:  docs/papers.md, the thesis's numbers beside ours. docs/thesis.md has the study on digits, with more seeds.
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers import records
+from benchmarks.papers import devices, records
 from benchmarks.papers.catalogue import NOTES, PAPERS
 from benchmarks.papers.cells import markdown
 from benchmarks.papers.components import HELD
@@ -117,7 +117,7 @@ def _section(paper: str, title: str) -> list[str]:
     lines += ["| :-- | :-- | --: | --: | :-- | :-- | :-- |"]
     cuts, why, seconds = dict[str, list[str]](), list[str](), dict[str, float]()
     for item in items:
-        found = records.kept(item)
+        found = records.kept(item.name)
         if found is None:
             lines.append(f"| {item.title} | | | | not run | | {command(item, 'paper')} |")
             continue
@@ -133,12 +133,12 @@ def _section(paper: str, title: str) -> list[str]:
         lines += [f"- {', '.join(names)}: {cut}" for cut, names in cuts.items()] + [""]
     if seconds:
         lines += [f"The runs took {sum(seconds.values()) / 60:.0f} minutes on the machine of the results files.", ""]
-    return lines
+    return lines + devices.section(paper)
 
 
 def summary() -> list[str]:
     """Return how many items were run, and how many claims have each verdict."""
-    found = [records.kept(item) for item in ITEMS.values() if item.name.partition(":")[0] in PAPERS]
+    found = [records.kept(item.name) for item in ITEMS.values() if item.name.partition(":")[0] in PAPERS]
     verdicts: dict[str, int] = {}
     for result in found:
         for claim in result["claims"] if result else ():
@@ -150,7 +150,7 @@ def summary() -> list[str]:
 
 def seeds() -> list[str]:
     """Return the section on the variance over seeds; nothing before its item was run."""
-    found = records.kept(ITEMS["variance:t2"])
+    found = records.kept("variance:t2")
     if found is None:
         return []
     return [SEEDS.format(held=HELD), *(line for table in _tables(found) for line in markdown(table))]
@@ -167,7 +167,7 @@ def pages() -> dict[Path, str]:
         claims += _section(paper, title)
         tables += [f"## {title}", ""]
         for item in ITEMS.values():
-            if item.name.partition(":")[0] == paper and (found := records.kept(item)):
+            if item.name.partition(":")[0] == paper and (found := records.kept(item.name)):
                 tables += [f"### {item.title}", ""]
                 tables += [line for table in _tables(found) for line in markdown(table)]
     claims += seeds()

@@ -44,7 +44,7 @@ def _table(study: Study, axis: str, batch: int, key: str, title: str) -> Table:
 
     header = ["m \\ " + axis, *(_label(axis, numbers) for numbers in AXES[axis])]
     rows = [[str(m), *(take(m, numbers) for numbers in AXES[axis])] for m in M]
-    return (f"{title}, {GRADIENTS[batch]}", header, rows)
+    return (f"{title} by {axis}, {GRADIENTS[batch]}", header, rows)
 
 
 def _values(study: Study, batch: int, key: str, numbers: Numbers, nodes: Sequence[int] = M) -> np.ndarray:

@@ -29,9 +29,9 @@ def content(item: Item, scale: str, outcome: Outcome, used: dict[str, dict[str, 
     }
 
 
-def kept(item: Item) -> dict[str, Any] | None:
+def kept(name: str) -> dict[str, Any] | None:
     """Return the results of an item at the largest scale at which it was run, or None."""
     for scale in BEST_FIRST:
-        if (path := path_of(item.name, scale)).exists():
+        if (path := path_of(name, scale)).exists():
             return json.loads(path.read_text())
     return None

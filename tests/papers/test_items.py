@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-from benchmarks.papers import catalogue, items, page, records
+from benchmarks.papers import catalogue, devices, items, page, records
 from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, Item, Outcome, chosen
 from mdfl_jax.errors import UserError
 
@@ -110,3 +111,19 @@ def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):
 def test_the_pages_are_those_of_the_results_files():
     for path, text in page.pages().items():
         assert path.read_text() == text, "python -m benchmarks.papers --pages"
+
+
+def test_what_the_papers_size_needs_on_accelerators(monkeypatch):
+    row = {"all_runs": 48, "num_runs": 12, "rounds": 1000, "flops_per_round": 1e12}
+    row["bytes"] = {"data": 2**29, "state": 2**29}
+    tpu = {"madfl:t2": row | {"study_hours": 0.5, "loops_of_unknown_length": 0}}
+    found = {"tpu-v5e": tpu, "h100": {"madfl:t2": row, "thesis:t1": row}}
+    monkeypatch.setattr(devices, "rows", found.get)
+    assert devices.section("madfl")[-2] == "| `madfl:t2` | f2, f3, f4, f5, f6 | 48 x 1,000 | 48 | 2 | 1 | 1 |"
+    assert devices.section("thesis")[-2].endswith("| 48 x 1,000 | 48 | - | - | 1 |")
+    assert devices.section("dadfl") == []
+
+
+def test_every_study_on_accelerators_is_a_preset():
+    for stem, item in (name.split(":") for name in devices.STUDIES):
+        assert item in import_module(f"configs.{stem}").PRESETS
