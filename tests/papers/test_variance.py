@@ -69,10 +69,10 @@ def test_the_tables_have_a_row_for_each_component_and_the_seeds():
 
 def test_the_section_of_the_page_is_made_from_the_results_file(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path)
-    assert page.seeds() == []
+    assert page.further() == []
     content = records.content(ITEMS["variance:t2"], "small", Outcome(tables(made()), []), {})
     records.path_of("variance:t2", "small").write_text(json.dumps(content))
-    text = "\n".join(page.seeds())
+    text = "\n".join(page.further())
     assert text.startswith("## How many seeds")
     assert "under 3 seeds of what is held" in text
     assert "| only movement | " in text
