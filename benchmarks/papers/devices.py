@@ -27,10 +27,12 @@ STUDIES = {
 }
 """The presets that are compiled, and those of the same paper that need as much a run, or less."""
 HEADER = ["study", "as much or less", "runs x rounds", "PFLOP", "TPU v5e: hours", "GiB", "H100: GiB"]
-WORDS = """**The paper's size on accelerators**, estimated by the compilers of the devices, none of which was at hand
-(`benchmarks/results/accelerators-*.json`). One program stands for a study. Hours are one chip's for all runs. Memory is
-that of a program, which maps several runs together where one alone does not fill the device. *At least*: loops whose
-length the compiler does not tell count once."""
+TITLE = "The paper's size on accelerators, estimated:"
+WORDS = """**Accelerators.** What the paper's size needs is estimated by the compilers of the devices, none of which was at hand
+(`benchmarks/results/accelerators-*.json`). One program stands for a study, and for others that need as much a run, or
+less. Hours are one chip's for all runs. Memory is that of a program, which maps several runs together where one alone
+does not fill the device. *At least*: loops whose length the compiler does not tell count once.
+"""
 
 
 def rows(target: str) -> dict[str, dict]:
@@ -55,12 +57,18 @@ def section(paper: str) -> list[str]:
             continue
         tpu = of[0]
         runs, rounds = known["all_runs"], known["rounds"]
-        work = f"{known['flops_per_round'] * rounds * runs / 1e15:.3g}"
+        work = known["flops_per_round"] * rounds * runs / 1e15
         hours = tpu and f"{tpu['study_hours'] * runs / tpu['num_runs']:.2g}"
         least = "at least " * bool(tpu and tpu["loops_of_unknown_length"])
-        cells = [f"`{study}`", others, f"{runs:,} x {rounds:,}", work, f"{least}{hours}" if tpu else "-"]
+        cells = [
+            f"`{study}`",
+            others,
+            f"{runs:,} x {rounds:,}",
+            f"{work:,.0f}" if work >= 100 else f"{work:.2g}",
+            f"{least}{hours}" if tpu else "-",
+        ]
         cells += [gib(row) if row else "-" for row in of]
         lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
     if not lines:
         return []
-    return [WORDS, "", f"| {' | '.join(HEADER)} |", "| :-- | :-- | --: | --: | --: | --: | --: |", *lines, ""]
+    return [TITLE, "", f"| {' | '.join(HEADER)} |", "| :-- | :-- | --: | --: | --: | --: | --: |", *lines, ""]

@@ -172,7 +172,7 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
 
 def pages() -> dict[Path, str]:
     """Return the text of the pages by their files."""
-    claims, tables = [HEAD, *summary()], [TABLES_HEAD]
+    claims, tables = [HEAD, devices.WORDS, *summary()], [TABLES_HEAD]
     for paper, title in PAPERS.items():
         claims += _section(paper, title)
         tables += [f"## {title}", ""]
