@@ -1,9 +1,11 @@
-"""Why our leads in MADFL's table II have other sizes than the paper's: the same study with one thing changed at a time.
+"""Why our numbers for MADFL have other sizes than the paper's: the same study with one thing changed at a time.
 
-The item explained:t2. `small` has fewer images, a smaller CNN and, in figures 2 to 8, fewer but longer steps. Each of
-these is changed towards the paper's, and the length of all steps is cut besides.
+The items explained:t2, of the leads in table II, and explained:f4, of the radius that figure 4 asks for. `small` has
+fewer images, a smaller CNN and, in figures 2 to 8, fewer but longer steps. Each of these is changed towards the
+paper's, and the length of all steps is cut besides.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -11,8 +13,10 @@ from ml_collections import ConfigDict
 from benchmarks.papers.cells import cell, points
 from benchmarks.papers.items import Outcome, item
 from benchmarks.papers.madfl import TABLE_2
-from benchmarks.papers.studies import Studies
+from benchmarks.papers.mobility import BEST, world
+from benchmarks.papers.studies import Studies, Study
 from configs import madfl
+from mdfl_jax.outcomes import interval
 from mdfl_jax.presets import Preset, preset_config
 
 RULES = ("static", "random_movement", "dcm")
@@ -35,9 +39,23 @@ def _table_2() -> ConfigDict:
     return config
 
 
-def preset(change: dict[str, Any]) -> Preset:
-    """Return the preset of a variant; the paper's size has no variants."""
-    return Preset(_table_2, madfl.POINTS | {"seeds": 4} | change)
+def study_of(studies: Studies, name: str, make: Callable[[], ConfigDict], change: dict[str, Any]) -> Study:
+    """Run or read the study of a variant."""
+    presets = {name: Preset(make, madfl.POINTS | {"seeds": 4} | change)}
+    return studies.of(preset_config("explained", presets, f"{name},scale={studies.scale}"))
+
+
+NEAR = (madfl.FULL, (3, 4, 5), (3, 5, 5))  # M, Rc, Rm: the thresholds of figure 4 with M = 3
+STEPS = {  # of the same length in all
+    "300 rounds, learning rate 0.1": {},
+    "1,000 rounds, learning rate 0.03": {"rounds": 1000, "algorithm.lr": 0.03, "eval_every": 100},
+}
+
+
+def _figure_4() -> ConfigDict:
+    config = madfl.mnist()
+    config.sweep = f"{madfl.worlds(NEAR)}; {madfl.RIVALS}"
+    return config
 
 
 @item("explained:t2", "What changes the leads in MADFL's table II", "madfl:t2")
@@ -45,7 +63,7 @@ def table_2(studies: Studies) -> Outcome:
     """Measure the accuracies and the leads with one thing changed at a time."""
     rows = []
     for name, (told, change) in VARIANTS.items():
-        study = studies.of(preset_config("explained", {name: preset(change)}, f"{name},scale={studies.scale}"))
+        study = study_of(studies, f"t2_{name}", _table_2, change)
         means = [cell(study.mean(mobility=rule), 1, 4) for rule in RULES]
         gains = [points(study.gain({"mobility": better}, {"mobility": than})) for better, than in LEADS]
         rows.append([told, *means, *gains])
@@ -54,3 +72,23 @@ def table_2(studies: Studies) -> Outcome:
     rows.append(["the paper: 60,000 images, 1,000 rounds, 0.03", *(f"{paper[rule]:.2f}" for rule in RULES), *gains])
     header = ["", "static (%)", "random (%)", "DCM (%)", "random - static", "DCM - random"]
     return Outcome([("alpha 0.05, M = 3, one thing changed at a time", header, rows)], [])
+
+
+@item("explained:f4", "What changes the radius that figure 4 asks for", "madfl:f4")
+def figure_4(studies: Studies) -> Outcome:
+    """Measure the share of the fully connected accuracy at the paper's radii, with fewer and with more rounds."""
+    rows = []
+    for number, (told, change) in enumerate(STEPS.items()):
+        study = study_of(studies, f"f4_{number}", _figure_4, change)
+        best = {
+            (rule, rc): 100 * study.per_seed(BEST, mobility=rule, **world(m, rc, rm))
+            for rule in ("random_movement", "dcm")
+            for m, rc, rm in NEAR
+        }
+        shares = [
+            cell(interval(100 * best[rule, rc] / best[rule, "inf"]), 1, 3)
+            for rule, rc in (("dcm", 4), ("random_movement", 4), ("dcm", 5), ("random_movement", 5))
+        ]
+        rows.append([told, cell(interval(best["dcm", "inf"]), 1, 3), *shares])
+    header = ["", "connected (%)", "DCM, Rc = 4", "random, Rc = 4", "DCM, Rc = 5", "random, Rc = 5"]
+    return Outcome([("M = 3: accuracy of a connected network, and shares of it in %", header, rows)], [])

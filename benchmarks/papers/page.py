@@ -45,6 +45,8 @@ figures over M, Rc and Rm, with one thing changed at a time.
 python -m benchmarks.papers --item=explained:t2 --scale=small
 ```
 """
+RADIUS = """**The radius of figure 4** (`--item=explained:f4`), with steps of the same length in fewer and in more rounds.
+"""
 SEEDS = """## How many seeds
 
 MADFL's table II at alpha 0.05 and the scale `small` of the figures over M, Rc and Rm, with only some random streams
@@ -160,7 +162,7 @@ def summary() -> list[str]:
 def further() -> list[str]:
     """Return the sections on items that are in no paper; nothing of one that was not run."""
     lines = []
-    for name, words in {"explained:t2": LEADS, "variance:t2": SEEDS.format(held=HELD)}.items():
+    for name, words in {"explained:t2": LEADS, "explained:f4": RADIUS, "variance:t2": SEEDS.format(held=HELD)}.items():
         if found := records.kept(name):
             lines += [words, *(line for table in _tables(found) for line in markdown(table))]
     return lines
