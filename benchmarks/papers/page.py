@@ -45,7 +45,7 @@ figures over M, Rc and Rm, with one thing changed at a time.
 python -m benchmarks.papers --item=explained:t2 --scale=small
 ```
 """
-RADIUS = """**The radius of figure 4** (`--item=explained:f4`): steps of the same length, few and long or many and short.
+RADIUS = """**The radius of figure 4** (`--item=explained:f4`): steps of one length in all, few or many.
 """
 SEEDS = """## How many seeds
 
