@@ -8,6 +8,16 @@ from benchmarks.papers.items import Rows, Statistic, Table
 Point = dict[str, Any]  # a sweep point of summary.json
 
 
+def short(value: float, digits: int = 3, sign: str = "") -> str:
+    """Format a number with so many significant digits, and a large one as a whole number, never with an exponent.
+
+    >>> short(0.1234), short(123.4, 2), short(1e-7)
+    ('0.123', '123', '0.0000001')
+    """
+    shown = f"{value:{sign}.{digits}g}"
+    return shown if "e" not in shown else f"{value:{sign}.0f}" if abs(value) >= 1 else f"{value:{sign}.7f}"
+
+
 def cell(statistic: Statistic | None, scale: float = 1.0, digits: int = 3, sign: str = "") -> str:
     """Format a statistic as '1.23 ± 0.04': without an interval if there is one seed, as '-' if there is no mean."""
     if statistic is None or statistic["mean"] is None:
@@ -16,7 +26,8 @@ def cell(statistic: Statistic | None, scale: float = 1.0, digits: int = 3, sign:
         mean, half = float(statistic["mean"]) * scale, statistic["ci95"]
     except ValueError:  # 'inf', of a run that diverged
         return "diverged"
-    return f"{mean:{sign}.{digits}g}" if half is None else f"{mean:{sign}.{digits}g} ± {float(half) * scale:.2g}"
+    shown = short(mean, digits, sign)
+    return shown if half is None else f"{shown} ± {short(float(half) * scale, 2)}"
 
 
 def points(statistic: Statistic | None) -> str:

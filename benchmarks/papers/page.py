@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.papers import devices, records
 from benchmarks.papers.catalogue import NOTES, PAPERS
-from benchmarks.papers.cells import markdown
+from benchmarks.papers.cells import markdown, short
 from benchmarks.papers.components import HELD
 from benchmarks.papers.items import AGREES, ITEMS, Item, Table
 
@@ -79,8 +79,8 @@ def ours(claim: Mapping[str, Any]) -> str:
     if measured["mean"] is None or measured["mean"] != measured["mean"]:
         return "-"
     sign = "+" if claim["unit"] == "points" else ""
-    half = "" if measured["ci95"] is None else f" ± {float(measured['ci95']):.2g}"
-    value = f"{float(measured['mean']):{sign}.3g}{half} {claim['unit']}".rstrip()
+    half = "" if measured["ci95"] is None else f" ± {short(float(measured['ci95']), 2)}"
+    value = f"{short(float(measured['mean']), 3, sign)}{half} {claim['unit']}".rstrip()
     return f"{value}; {claim['told']}" if claim["told"] else value
 
 
