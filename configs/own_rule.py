@@ -1,7 +1,7 @@
 """An example of a mobility rule that a user writes, compared with random movement and DCM.
 
 Command:   python -m launch.sweep --config=configs/own_rule.py
-Expected:  random movement 87 %, waypoint 89 %, DCM 90 %.
+Expected:  random movement 87 %, wanderer 89 %, DCM 90 %.
 Measured:  29 s of rounds on two CPU cores, and 13 s of compiling the first time.
 """
 
@@ -12,8 +12,8 @@ from configs import digits
 from mdfl_jax.mobility import MOBILITIES, grid_mobility, nearest_within
 
 
-@MOBILITIES.register("waypoint")
-def waypoint():
+@MOBILITIES.register("wanderer")
+def wanderer():
     def move(key, client, world, plan):  # ONE client
         anywhere = jax.random.randint(key, (), 0, len(world.grid))
         arrived = client.location == client.destination
@@ -27,5 +27,5 @@ def waypoint():
 def get_config():
     config = digits.get_config()
     config.name = "own_rule"
-    config.sweep = "network.mobility=random_movement,waypoint,dcm"
+    config.sweep = "network.mobility=random_movement,wanderer,dcm"
     return config

@@ -30,8 +30,8 @@ WHY_SHARE = (
 )
 WHY_LEAD = (
     "At p = 5 % two of 48 clients are fast, and which ones varies with the seed, so three seeds tell nothing below "
-    "eleven points apart; the thesis has three seeds too, and gives no intervals. With twelve seeds on digits ([two speeds of "
-    "clients](thesis.md)) the lead is significant at every p and falls with p."
+    "eleven points apart; the thesis has three seeds too, and gives no intervals. With twelve seeds on digits ([two "
+    "speeds of clients](thesis.md)) the lead is significant at every p and falls with p."
 )
 WHY_LOSS = (
     "a = 1 costs accuracy at every p below 100 %, and most at 20 %, as in the thesis. The sizes are those of shorter "

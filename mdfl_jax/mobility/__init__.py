@@ -25,6 +25,8 @@ from mdfl_jax.mobility.random_waypoint import random_waypoint
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
 from mdfl_jax.mobility.static import static, static_plane
+from mdfl_jax.mobility.strategies import age_aware, coordinated, cover_tour, dcm_weighted, spectral, waiting, waypoint
+from mdfl_jax.mobility.strategy import Sight, best, drawn, strategy
 from mdfl_jax.mobility.trace import static_trace, trace
 
 __all__ = [
@@ -37,11 +39,18 @@ __all__ = [
     "Path",
     "PlaneClient",
     "PlaneWorld",
+    "Sight",
+    "age_aware",
+    "best",
     "contacts",
+    "coordinated",
+    "cover_tour",
     "dam",
     "dam_met",
     "dcm",
     "dcm_met",
+    "dcm_weighted",
+    "drawn",
     "gauss_markov",
     "grid_mobility",
     "group",
@@ -56,9 +65,13 @@ __all__ = [
     "random_waypoint",
     "reachable",
     "sample_index",
+    "spectral",
     "static",
     "static_plane",
     "static_trace",
+    "strategy",
     "trace",
     "uniform_within",
+    "waiting",
+    "waypoint",
 ]

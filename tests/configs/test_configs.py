@@ -153,10 +153,10 @@ def test_own_rule_moves(tmp_path):
     config = importlib.import_module("configs.own_rule").get_config()
     config.rounds, config.eval_every, config.seeds = 20, 10, 1
     config.data.limit_train, config.data.limit_test, config.model.name = 60, 30, "linear"
-    assert "waypoint" in MOBILITIES
+    assert "wanderer" in MOBILITIES
     study = make_study(config)
     summary = run_study(study, tmp_path / "run", log=lambda line: None)
-    assert [p["id"] for p in summary["points"]] == ["random_movement", "waypoint", "dcm"]
+    assert [p["id"] for p in summary["points"]] == ["random_movement", "wanderer", "dcm"]
     path = np.load(tmp_path / "run" / "history.npz")["1/position"][0]
     steps = np.linalg.norm(np.diff(path, axis=0), axis=-1)
     assert steps[:, :5].max() <= 5.0

@@ -1,0 +1,11 @@
+"""The strategies, a file each: where mobile clients go so that knowledge spreads (`mdfl_jax.mobility.strategy`)."""
+
+from mdfl_jax.mobility.strategies.age_aware import age_aware
+from mdfl_jax.mobility.strategies.coordinated import coordinated
+from mdfl_jax.mobility.strategies.cover_tour import cover_tour
+from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
+from mdfl_jax.mobility.strategies.spectral import spectral
+from mdfl_jax.mobility.strategies.waiting import waiting
+from mdfl_jax.mobility.strategies.waypoint import waypoint
+
+__all__ = ["age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting", "waypoint"]

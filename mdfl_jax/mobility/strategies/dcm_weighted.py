@@ -1,0 +1,17 @@
+"""Weighted DCM: centres count by the data that they serve.
+
+Reasoning: a centre with much data teaches, and a centre with little data has little to teach and few to serve. DCM
+weighs them alike if their labels differ as much.
+
+It must know what DCM knows.
+"""
+
+import jax
+
+from mdfl_jax.mobility.strategy import Sight, drawn, strategy
+
+
+@strategy("dcm_weighted")
+def dcm_weighted(key: jax.Array, sight: Sight) -> jax.Array:
+    """Weighted DCM: a cluster centre is drawn in proportion to label distance times samples in range."""
+    return drawn(key, sight.distance * sight.near(sight.samples), sight)

@@ -1,0 +1,45 @@
+"""What a client knows under the strategies, and what it should choose, with loops over clients and places."""
+
+import numpy as np
+
+
+def ages(paths, static, radius, now):
+    """[N mobile, Ns] rounds since each mobile client was last in range of each static one; now + 1 if it never was.
+
+    paths: [T, N mobile, 2] places after each round, the first ones before the first round; now: the index of a round.
+    """
+    found = np.full((paths.shape[1], len(static)), now + 1.0)
+    for i in range(paths.shape[1]):
+        for j, place in enumerate(static):
+            for t in range(now + 1):
+                if np.sum((paths[t, i] - place) ** 2) <= radius**2 + 1e-6:
+                    found[i, j] = now - t
+    return found
+
+
+def in_range(place, static, radius):
+    """[Ns] bool, which static clients are in range of a place."""
+    return np.sum((static - place) ** 2, axis=1) <= radius**2 + 1e-6
+
+
+def waiting(place, grid, static, radius, age, max_step, discount, impatience):
+    """[L] the worth of every grid point for a client at a place."""
+    worth = []
+    for point in grid:
+        rounds = np.ceil(np.sqrt(np.sum((point - place) ** 2)) / max_step)
+        worth.append(np.sum(age[in_range(point, static, radius)] ** impatience) * discount**rounds)
+    return np.array(worth)
+
+
+def label_distance(point, place, static, counts, own, radius):
+    """The distance of the label histograms at a point and at the client's place (MADFL eqs. 9 and 10)."""
+    histograms = []
+    for where in (point, place):
+        total = own + counts[in_range(where, static, radius)].sum(axis=0)
+        histograms.append(total / max(total.sum(), 1))
+    return np.sqrt(np.sum((histograms[0] - histograms[1]) ** 2))
+
+
+def tour_length(distance, order):
+    """The length of a closed tour."""
+    return sum(distance[a, b] for a, b in zip(order, np.roll(order, -1)))
