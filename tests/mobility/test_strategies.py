@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -66,9 +68,9 @@ def moved(name, seed, start=None):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("name", (*WITH_ORACLE, *MET))
+@pytest.mark.parametrize("name", [*WITH_ORACLE, *MET])
 def test_clients_step_as_far_as_they_may_and_static_ones_stay(name):
-    w, location, destination, states = moved(name, seed=1)
+    w, location, _destination, states = moved(name, seed=1)
     steps = np.linalg.norm(np.diff(GRID[location], axis=0), axis=-1)
     assert steps.max() <= STEP + 1e-6
     assert steps[:, :MOBILE].sum() > 0
@@ -151,7 +153,7 @@ def test_a_tour_has_every_place_once_and_no_exchange_shortens_it(length):
 
 
 def test_a_cover_tour_visits_every_centre_in_turn_from_places_spread_along_it():
-    w, location, destination, states = moved("cover_tour", seed=2)
+    _w, _location, destination, states = moved("cover_tour", seed=2)
     order = np.asarray(states.plan.order)[0][: int(states.plan.length[0])]
     tour = np.asarray(states.sites.place)[0][order]
     assert destination[1, :MOBILE].tolist() == [tour[i * len(tour) // MOBILE] for i in range(MOBILE)]
@@ -192,3 +194,11 @@ def test_strategies_share_one_program_and_many_clients_are_refused():
     config.network.num_clients = LARGEST + 1
     with pytest.raises(UserError, match=f"network.num_clients is {LARGEST + 1}; with network.mobility waiting"):
         make_study(config)
+
+
+def test_the_strategy_that_the_page_shows_runs():
+    text = (Path(__file__).parents[2] / "docs" / "movement.md").read_text()
+    exec(re.search(r"```python\n(.*?strategy.*?)```", text, re.S)[1], {"__name__": "page"})
+    config = default_config()
+    config.sweep = "network.mobility=dcm,nearest_oldest,nearest_oldest_met"
+    assert len(make_study(config).groups) == 1
