@@ -25,8 +25,7 @@ from mdfl_jax.outcomes import interval
 
 WHY_RADIUS = (
     "`small` has 300 rounds instead of 1,000, with longer steps: models are mixed a third as often for the same "
-    "training, so the same share of the connected accuracy needs a larger radius (measured "
-    "[below](#the-sizes-of-the-leads))."
+    "training, so the same share of the connected accuracy needs a larger radius (`explained:f4`)."
 )
 TABLE_2 = {  # alpha: (DCM, DAM, random movement, static)
     0.05: {"dcm": 80.83, "dam": 79.85, "random_movement": 72.90, "static": 47.50},

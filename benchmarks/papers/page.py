@@ -45,7 +45,9 @@ figures over M, Rc and Rm, with one thing changed at a time.
 python -m benchmarks.papers --item=explained:t2 --scale=small
 ```
 """
-RADIUS = """**The radius of figure 4** (`--item=explained:f4`): steps of one length in all, few or many.
+RADIUS = """## The radius of figure 4
+
+Steps of the same length in all, few and long ones or many and short ones (`--item=explained:f4`).
 """
 SEEDS = """## How many seeds
 

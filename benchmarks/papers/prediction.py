@@ -126,7 +126,11 @@ def ranking(points: Sequence[Known]) -> Table:
             continue  # unknown at some point, or the same at all
         whole, (low, high) = rho(values, accuracy), bootstrap(values, accuracy)
         of_parts = [rho(*(x[[p.part == part for p in points]] for x in (values, accuracy))) for part in parts]
-        cells = [f"{whole:+.2f}", f"{low:+.2f} to {high:+.2f}", *("-" if np.isnan(r) else f"{r:+.2f}" for r in of_parts)]
+        cells = [
+            f"{whole:+.2f}",
+            f"{low:+.2f} to {high:+.2f}",
+            *("-" if np.isnan(r) else f"{r:+.2f}" for r in of_parts),
+        ]
         share = ordered(points, name, np.sign(whole))
         rows.append((abs(whole), [QUANTITIES[name].label, *cells, f"{100 * share:.0f}"]))
     rows.sort(key=lambda row: -row[0])

@@ -24,9 +24,10 @@ from mdfl_jax.mobility.random_walk import random_walk
 from mdfl_jax.mobility.random_waypoint import random_waypoint
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
+from mdfl_jax.mobility.sight import Sight, best, drawn
 from mdfl_jax.mobility.static import static, static_plane
 from mdfl_jax.mobility.strategies import age_aware, coordinated, cover_tour, dcm_weighted, spectral, waiting, waypoint
-from mdfl_jax.mobility.strategy import Sight, best, drawn, strategy
+from mdfl_jax.mobility.strategy import strategy
 from mdfl_jax.mobility.trace import static_trace, trace
 
 __all__ = [

@@ -12,7 +12,7 @@ it was last in range of each static client, so the memory grows as N x N.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,19 +20,16 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.clustering import centre_places, centres_of
-from mdfl_jax.mobility.discs import summed_at, sums_in_range
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, heading, nearest_within, only_mobile
+from mdfl_jax.mobility.grid import GridClient, GridWorld, heading, nearest_within, only_mobile
 from mdfl_jax.mobility.knowledge import met_enough
-from mdfl_jax.mobility.label_histograms import distances, histograms
-from mdfl_jax.mobility.many import is_dense
 from mdfl_jax.mobility.met import MetNumbers
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.sight import NEVER, Memory, Sight, Sites, look
 from mdfl_jax.numbers import Numbers, Setting
 from mdfl_jax.rng import per_client
 
-NEVER = -1
 LARGEST = 4096  # clients; who met whom when takes 4 N N bytes
 
 
@@ -52,122 +49,8 @@ class MetStrategyNumbers(StrategyNumbers, MetNumbers):
     """The numbers of a strategy without an oracle."""
 
 
-class Sites(NamedTuple):
-    """Candidate places.
-
-    Attributes:
-      place: [K] int32 grid points. For cluster centres K is the number of clients, and only the first entries are
-        valid; where every grid point is a candidate, K is their number L.
-      valid: [K] bool.
-    """
-
-    place: jax.Array
-    valid: jax.Array
-
-
-class Sight(NamedTuple):
-    """What ONE client knows when it chooses: of each candidate in arrays of [K], of each client in arrays of [N].
-
-    Attributes:
-      valid: [K] bool, the candidates.
-      here: [K] bool, true at the client's own place.
-      distance: [K] float32, the distance of the label histogram there from the one here (MADFL eq. 10).
-      travel: [K] float32, rounds to go there.
-      rivals: [K] float32, how many other mobile clients are heading for the place or stand there.
-      place: [K, 2] float32, the places, in grid units.
-      own_place: [2] float32, the client's place.
-      age: [N] float32, rounds since the client was last in range of each static client, and one more than all rounds
-        if it never was; 0 for clients that move or are not known.
-      ages: [N, N] float32, the same of each client; only an oracle knows those of others, which else are as if they
-        had never met anybody.
-      samples: [N] float32, samples of the static clients; 0 for the others.
-      known: [N] bool, the static clients that the client knows.
-      me: [] int32, the client's number.
-      rank: [] int32, its number among the mobile clients.
-      num_mobile: [] int32, M.
-      round: [] int32, rounds moved so far.
-      world: the grid world; to read more of it than is told here is to know more than is told here.
-      near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
-      plan: what the strategy prepared; None if it prepares nothing.
-      numbers: the numbers of the strategy.
-    """
-
-    valid: jax.Array
-    here: jax.Array
-    distance: jax.Array
-    travel: jax.Array
-    rivals: jax.Array
-    place: jax.Array
-    own_place: jax.Array
-    age: jax.Array
-    ages: jax.Array
-    samples: jax.Array
-    known: jax.Array
-    me: jax.Array
-    rank: jax.Array
-    num_mobile: jax.Array
-    round: jax.Array
-    world: GridWorld
-    near: Callable[[jax.Array], jax.Array]
-    plan: Any
-    numbers: Any
-
-
-class Memory(NamedTuple):
-    """The clients, and when each of them was last in range of each static client.
-
-    Attributes:
-      clients: the clients, as under every rule of the grid.
-      round: [] int32, rounds moved so far.
-      last: [N, N] int32, the round after whose movement client i was last in range of client j; `NEVER`.
-      ties: data of the key that breaks ties among cluster centres; all clients share it.
-      sites: the candidates, if they are the same for all clients and rounds.
-      plan: what the strategy prepared for them.
-    """
-
-    clients: GridClient
-    round: jax.Array
-    last: jax.Array
-    ties: jax.Array
-    sites: Sites | None
-    plan: Any
-
-
 Choose = Callable[[jax.Array, Sight], jax.Array]
 Prepare = Callable[[jax.Array, GridWorld, Sites], Any]
-
-
-def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
-    """Chooses the candidate of the highest score, and not the client's own place unless there is no other.
-
-    Args:
-      key: typed key of the draw that breaks ties, uniformly.
-      score: [K] scores.
-      sight: what the client knows.
-
-    Returns:
-      [] int32, the index of the candidate.
-    """
-    others = sight.valid & ~sight.here
-    score = jnp.where(others, score, -jnp.inf)
-    first = jnp.where(others & (score == jnp.max(score)), jax.random.uniform(key, score.shape), -1.0)
-    return jnp.where(jnp.any(others), jnp.argmax(first), jnp.argmax(sight.here)).astype(jnp.int32)
-
-
-def drawn(key: jax.Array, weight: jax.Array, sight: Sight) -> jax.Array:
-    """Draws a candidate with probability proportional to its weight; uniformly, if all weights are zero.
-
-    Args:
-      key: typed key of the draw.
-      weight: [K] weights, at least 0.
-      sight: what the client knows.
-
-    Returns:
-      [] int32, the index of the candidate.
-    """
-    weight = jnp.where(sight.valid, weight, 0.0)
-    weight = jnp.where(jnp.any(weight > 0), weight, sight.valid)
-    return jax.random.categorical(key, jnp.log(weight)).astype(jnp.int32)
 
 
 def _centres(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
@@ -179,52 +62,6 @@ def _centres(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
 def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     count = world.grid.shape[0]
     return Sites(jnp.arange(count, dtype=jnp.int32), jnp.broadcast_to(jnp.any(known), (count,)))
-
-
-def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
-    """Sums values [N, F] over the known static clients in range of places [K]: [K, F]."""
-    values = jnp.where(known[:, None], values, 0.0)
-    if is_dense(world.start.shape[0], world.grid.shape[0]):
-        near = within(world.grid[place], world.grid[world.start], world.radius).astype(jnp.float32)
-        return jnp.matmul(near, values, precision="highest")
-    size = grid_size(world)
-    return sums_in_range(summed_at(world.start, values, size), world.radius).reshape(size * size, -1)[place]
-
-
-def _look(
-    world: GridWorld, memory: Memory, index: jax.Array, destination: jax.Array, sites: Sites, known: jax.Array
-) -> Sight:
-    """Returns what a client knows, given the destinations [N] of all clients and the static clients [N] it knows."""
-    clients, numbers = memory.clients, jnp.arange(world.start.shape[0])
-    here, near = clients.location[index], partial(_sums_near, world, known)
-    counts = world.label_counts.astype(jnp.float32)
-    there = histograms(near(sites.place, counts), world.label_counts[index])
-    own = histograms(near(here[None], counts), world.label_counts[index])[0]
-    others = world.is_mobile & (numbers != index)
-    place, own_place = world.grid[sites.place], world.grid[here]
-    seen = jnp.where(memory.sites is not None, True, numbers == index)  # an oracle tells what the others have seen
-    ages = (memory.round - jnp.where(seen[:, None], memory.last, NEVER)).astype(jnp.float32)
-    return Sight(
-        valid=sites.valid,
-        here=sites.place == here,
-        distance=distances(there, own),
-        travel=jnp.ceil(jnp.sqrt(jnp.sum(jnp.square(place - own_place), axis=1)) / world.max_step),
-        rivals=jnp.sum((sites.place[:, None] == destination) & others, axis=1).astype(jnp.float32),
-        place=place,
-        own_place=own_place,
-        age=jnp.where(known, ages[index], 0.0),
-        ages=ages,
-        samples=jnp.where(known, jnp.sum(counts, axis=1), 0.0),
-        known=known,
-        me=index,
-        rank=jnp.cumsum(world.is_mobile)[index] - 1,
-        num_mobile=jnp.sum(world.is_mobile),
-        round=memory.round,
-        world=world,
-        near=lambda values: near(sites.place, values[:, None])[:, 0],
-        plan=memory.plan,
-        numbers=world.numbers,
-    )
 
 
 def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
@@ -281,7 +118,7 @@ def strategy_mobility(
         def choice(i: jax.Array, destination: jax.Array) -> jax.Array:
             known = ~world.is_mobile if oracle else met[i]
             sites = memory.sites if memory.sites is not None else find(world, ties, known)
-            chosen = sites.place[choose(keys[i], _look(world, memory, i, destination, sites, known))]
+            chosen = sites.place[choose(keys[i], look(world, memory, i, destination, sites, known))]
             return jnp.where(jnp.any(sites.valid), chosen, destination[i])
 
         def at_random(i: jax.Array, destination: jax.Array) -> jax.Array:

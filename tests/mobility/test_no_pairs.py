@@ -9,6 +9,7 @@ from mdfl_jax.mobility import MOBILITIES, Motion
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import PlaneWorld
+from mdfl_jax.mobility.strategy import StrategyNumbers
 from mdfl_jax.mobility.trace import no_tracks
 from mdfl_jax.networks.worlds import typed
 
@@ -16,6 +17,11 @@ NUM_CLIENTS, SIZE, CLASSES = 10_000, 200, 10
 POINTS = SIZE * SIZE
 LINEAR = 2 * NUM_CLIENTS * SIZE  # a hundredth of all clients and points, and a twenty-fifth of all pairs of clients
 BITS = {"dam_met": NUM_CLIENTS * -(-NUM_CLIENTS // 32), "dcm_met": NUM_CLIENTS * -(-POINTS // 32)}
+
+
+def is_for_few(name):
+    """Whether a rule refuses so many clients, as strategies do (tests/mobility/test_strategies.py)."""
+    return issubclass(MOBILITIES.numbers(name), StrategyNumbers)
 
 
 def world_for(name):
@@ -50,7 +56,7 @@ def programs(name):
 
 
 @pytest.mark.few(6)
-@pytest.mark.parametrize("name", [*MOBILITIES])
+@pytest.mark.parametrize("name", [name for name in MOBILITIES if not is_for_few(name)])
 def test_no_array_of_all_pairs(name):
     """Who knows whom is inherently a bit a pair; nothing else grows faster than clients times rows of the grid."""
     for function, args in programs(name):

@@ -16,9 +16,10 @@ from mdfl_jax import UserError
 from mdfl_jax.experiments import default_config, make_study
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility.sight import Sight, drawn
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.spectral import fiedler
-from mdfl_jax.mobility.strategy import LARGEST, Sight, drawn
+from mdfl_jax.mobility.strategy import LARGEST
 
 SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
 GRID = grid_world.square_grid(SIZE)

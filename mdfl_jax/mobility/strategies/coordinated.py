@@ -8,7 +8,8 @@ It must know what DCM knows, and for which places the other mobile clients are h
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.strategy import Sight, drawn, strategy
+from mdfl_jax.mobility.sight import Sight, drawn
+from mdfl_jax.mobility.strategy import strategy
 
 
 @strategy("coordinated")

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 
 from mdfl_jax.geometry import squared_distance
 from mdfl_jax.mobility.grid import GridWorld
-from mdfl_jax.mobility.strategy import Sight, Sites, strategy
+from mdfl_jax.mobility.sight import Sight, Sites
+from mdfl_jax.mobility.strategy import strategy
 
 LEAST_GAIN = 1e-4  # grid units, so that rounding makes no endless improvement
 

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.geometry import within
-from mdfl_jax.mobility.strategy import Sight, StrategyNumbers, best, strategy
+from mdfl_jax.mobility.sight import Sight, best
+from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
 from mdfl_jax.numbers import number
 
 STEPS = 64  # power iterations
