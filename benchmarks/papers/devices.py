@@ -22,7 +22,7 @@ STUDIES = {
     "pame:f9_10000": "f2 to f8, f9_1000, f9_5000",
     "pame:f11": "",
     "pame:f12": "",
-    "fedmobile:f4": "f5b to f16",
+    "fedmobile:f4": "f5b to f12, f14 to f16",
     "fedmobile:f4_cifar": "",
 }
 """The presets that are compiled, and those of the same paper that need as much a run, or less."""

@@ -26,7 +26,7 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
 from mdfl_jax.mobility.sight import Sight, best, drawn
 from mdfl_jax.mobility.static import static, static_plane
-from mdfl_jax.mobility.strategies import age_aware, coordinated, cover_tour, dcm_weighted, spectral, waiting, waypoint
+from mdfl_jax.mobility.strategies import waypoint  # and registers the others
 from mdfl_jax.mobility.strategy import strategy
 from mdfl_jax.mobility.trace import static_trace, trace
 
@@ -41,16 +41,12 @@ __all__ = [
     "PlaneClient",
     "PlaneWorld",
     "Sight",
-    "age_aware",
     "best",
     "contacts",
-    "coordinated",
-    "cover_tour",
     "dam",
     "dam_met",
     "dcm",
     "dcm_met",
-    "dcm_weighted",
     "drawn",
     "gauss_markov",
     "grid_mobility",
@@ -66,13 +62,11 @@ __all__ = [
     "random_waypoint",
     "reachable",
     "sample_index",
-    "spectral",
     "static",
     "static_plane",
     "static_trace",
     "strategy",
     "trace",
     "uniform_within",
-    "waiting",
     "waypoint",
 ]

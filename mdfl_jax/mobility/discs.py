@@ -66,13 +66,13 @@ def summed_at(places: jax.Array, values: jax.Array, size: int) -> jax.Array:
 
     Args:
       places: [n] int32 indices of the clients' places.
-      values: [n, C] int32.
+      values: [n, C].
       size: G.
 
     Returns:
-      [G, G, C] int32.
+      [G, G, C], of the type of the values.
     """
-    return jnp.zeros((size * size, values.shape[1]), jnp.int32).at[places].add(values).reshape(size, size, -1)
+    return jnp.zeros((size * size, values.shape[1]), values.dtype).at[places].add(values).reshape(size, size, -1)
 
 
 class Standing(NamedTuple):

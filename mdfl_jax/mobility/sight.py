@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size
-from mdfl_jax.mobility.label_histograms import distances, histograms
+from mdfl_jax.mobility.label_histograms import SMALLEST_DISTANCE, distances, histograms
 from mdfl_jax.mobility.many import is_dense
 
 NEVER = -1
@@ -36,12 +36,14 @@ class Sight(NamedTuple):
       valid: [K] bool, the candidates.
       here: [K] bool, true at the client's own place.
       distance: [K] float32, the distance of the label histogram there from the one here (MADFL eq. 10).
-      travel: [K] float32, rounds to go there.
-      rivals: [K] float32, how many other mobile clients are heading for the place or stand there.
+      travel: [K] float32, the fewest rounds to go there.
+      rivals: [K] float32, how many other mobile clients are heading for the place or stand there; without an oracle,
+        of those in range.
       place: [K, 2] float32, the places, in grid units.
       own_place: [2] float32, the client's place.
-      age: [N] float32, rounds since the client was last in range of each static client, and one more than all rounds
-        if it never was; 0 for clients that move or are not known.
+      age: [N] float32, rounds since the client was last in range of each static client, or, with ``tell_met``, since
+        the latest visit that it was told of; one more than all rounds if there was none; 0 for clients that move or are
+        not known.
       ages: [N, N] float32, the same of each client; only an oracle knows those of others, which else are as if they
         had never met anybody.
       samples: [N] float32, samples of the static clients; 0 for the others.
@@ -140,6 +142,13 @@ def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax
     return sums_in_range(summed_at(world.start, values, size), world.radius).reshape(size * size, -1)[place]
 
 
+def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
+    """Returns the fewest rounds for ways [K, 2]: steps may be shorter, since they end at grid points."""
+    length = jnp.sqrt(jnp.sum(jnp.square(way), axis=1))
+    steps = jnp.maximum(jnp.ceil(length / max_step * (1 - 1e-6)), 1.0)  # a step may be as long as sqrt(2), rounded
+    return jnp.where(length > 0, steps, 0.0)
+
+
 def look(
     world: GridWorld, memory: Memory, index: jax.Array, destination: jax.Array, sites: Sites, known: jax.Array
 ) -> Sight:
@@ -149,15 +158,17 @@ def look(
     counts = world.label_counts.astype(jnp.float32)
     there = histograms(near(sites.place, counts), world.label_counts[index])
     own = histograms(near(here[None], counts), world.label_counts[index])[0]
-    others = world.is_mobile & (numbers != index)
     place, own_place = world.grid[sites.place], world.grid[here]
-    seen = jnp.where(memory.sites is not None, True, numbers == index)  # an oracle tells what the others have seen
+    away, oracle = distances(there, own), memory.sites is not None
+    in_range = oracle | within(world.grid[clients.location], own_place[None], world.radius)[:, 0]
+    others = world.is_mobile & (numbers != index) & in_range
+    seen = oracle | (numbers == index)  # an oracle tells what the others have seen
     ages = (memory.round - jnp.where(seen[:, None], memory.last, NEVER)).astype(jnp.float32)
     return Sight(
         valid=sites.valid,
         here=sites.place == here,
-        distance=distances(there, own),
-        travel=jnp.ceil(jnp.sqrt(jnp.sum(jnp.square(place - own_place), axis=1)) / world.max_step),
+        distance=jnp.where(away > SMALLEST_DISTANCE, away, 0.0),
+        travel=_rounds(place - own_place, world.max_step),
         rivals=jnp.sum((sites.place[:, None] == destination) & others, axis=1).astype(jnp.float32),
         place=place,
         own_place=own_place,

@@ -16,7 +16,7 @@ from mdfl_jax import UserError
 from mdfl_jax.experiments import default_config, make_study
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.sight import Sight, drawn
+from mdfl_jax.mobility.sight import Sight, Sites, drawn, look
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.spectral import fiedler
 from mdfl_jax.mobility.strategy import LARGEST
@@ -169,7 +169,7 @@ def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
     weight[0, 9] = weight[9, 0] = 0.3
     laplacian = np.diag(weight.sum(axis=1)) - weight
     smallest = np.linalg.eigvalsh(laplacian)[1]
-    found = np.asarray(fiedler(jax.random.key(1), jnp.asarray(weight, jnp.float32)))
+    found = np.asarray(fiedler(jax.random.key(1), jnp.asarray(weight, jnp.float32), jnp.ones(10, bool)))
     assert abs(found.sum()) < 1e-4
     assert smallest - 1e-4 <= found @ laplacian @ found <= 1.1 * smallest
 
@@ -203,3 +203,91 @@ def test_the_strategy_that_the_page_shows_runs():
     config = default_config()
     config.sweep = "network.mobility=dcm,nearest_oldest,nearest_oldest_met"
     assert len(make_study(config).groups) == 1
+
+
+def seen_by(name, me=0, known=None, places=None, others=None):
+    """What client ``me`` sees before the first round of a rule; ``others`` are destinations of all clients."""
+    w = world(name, 5)
+    memory = MOBILITIES[name]().init(jax.random.key(7), w)
+    known = ~np.asarray(w.is_mobile) if known is None else known
+    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
+    destination = memory.clients.destination if others is None else jnp.asarray(others, jnp.int32)
+    return w, look(w, memory, jnp.int32(me), destination, sites, jnp.asarray(known))
+
+
+def test_what_a_client_sees_of_every_place(monkeypatch):
+    w, sight = seen_by("waiting")
+    static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
+    values = np.random.default_rng(0).random(MOBILE + STATIC)
+    place = GRID[int(w.start[0])]
+    for k, point in enumerate(GRID):
+        near = oracle.in_range(point, static, RADIUS)
+        away = oracle.label_distance(point, place, static, counts[MOBILE:], counts[0], RADIUS)
+        assert abs(float(sight.distance[k]) - away) < 1e-5
+        assert float(sight.travel[k]) == np.ceil(np.linalg.norm(point - place) / STEP - 1e-6)
+        assert abs(float(sight.near(jnp.asarray(values, jnp.float32))[k]) - values[MOBILE:][near].sum()) < 1e-5
+    monkeypatch.setattr("mdfl_jax.mobility.sight.is_dense", lambda *sizes: False)
+    _, other = seen_by("waiting")
+    dense, linear = (s.near(jnp.asarray(values, jnp.float32)) for s in (sight, other))
+    np.testing.assert_allclose(dense, linear, atol=1e-5)
+    np.testing.assert_allclose(sight.distance, other.distance, atol=1e-6)
+
+
+def test_without_an_oracle_nothing_unknown_is_seen():
+    known = np.zeros(MOBILE + STATIC, bool)
+    known[MOBILE + 1] = True
+    w, sight = seen_by("waiting_met", known=known, others=[0] * (MOBILE + STATIC))
+    near = oracle.in_range(GRID[int(w.start[MOBILE + 1])], GRID, RADIUS)
+    np.testing.assert_array_equal(np.asarray(sight.near(jnp.ones(MOBILE + STATIC))) > 0, near)
+    assert (np.asarray(sight.age) > 0).sum() <= 1
+    assert (np.asarray(sight.samples) > 0).sum() <= 1
+    in_range = oracle.in_range(GRID[int(w.start[0])], GRID[np.asarray(w.start)][1:MOBILE], RADIUS).sum()
+    assert np.asarray(sight.rivals).sum() == in_range < MOBILE - 1
+    others = np.delete(np.asarray(sight.ages), 0, axis=0)
+    assert (others == 1).all()  # as if they had never met anybody: one more than the 0 rounds
+
+
+@pytest.mark.parametrize("name", ["coordinated", "dcm_weighted", "age_aware"])
+def test_where_labels_are_alike_clients_still_go_everywhere(name):
+    w = world(name, 0)._replace(label_counts=jnp.ones((MOBILE + STATIC, 3), jnp.int32) * 7)
+    clients = trajectory(name)(jax.random.key(0), w).clients
+    visited = {int(k) for k in np.unique(np.asarray(clients.destination)[1:, :MOBILE])}
+    assert len(visited) >= 3
+    assert (np.diff(np.asarray(clients.location)[:, :MOBILE], axis=0) != 0).any()
+
+
+def test_coordinated_clients_move_where_there_are_no_more_centres_than_clients():
+    for seed in range(6):
+        _, location, _, states = moved("coordinated", seed)
+        if np.asarray(states.sites.valid)[0].sum() <= MOBILE:
+            assert (np.diff(location[:, :MOBILE], axis=0) != 0).mean() > 0.3
+            return
+    pytest.fail("no world has so few centres")
+
+
+@pytest.mark.parametrize("name", ["waiting_met", "spectral_met"])
+def test_before_the_warm_up_ends_clients_move_at_random(name):
+    w = world(name, 2)._replace(numbers=MOBILITIES.numbers(name)(warm_up_met=1.0).typed())
+    found = trajectory(name)(jax.random.key(2), w)
+    random = trajectory("random_movement")(jax.random.key(2), w)[0]
+    met = (np.asarray(found.last)[:, :MOBILE, MOBILE:] != -1).all(axis=2)
+    for i in range(MOBILE):
+        until = int(np.argmax(met[:, i])) if met[:, i].any() else ROUNDS
+        np.testing.assert_array_equal(
+            np.asarray(found.clients.location)[: until + 1, i], np.asarray(random.location)[: until + 1, i]
+        )
+
+
+def test_clients_in_range_tell_each_other_of_their_visits():
+    w = world("waiting_met", 2)._replace(numbers=MOBILITIES.numbers("waiting_met")(tell_met=True).typed())
+    states = trajectory("waiting_met")(jax.random.key(2), w)
+    place, last = GRID[np.asarray(states.clients.location)], np.asarray(states.last)
+    own, told = np.full((MOBILE, STATIC), -1), False
+    for now in range(ROUNDS + 1):
+        for i in range(MOBILE):
+            own[i, oracle.in_range(place[now, i], place[now, MOBILE:], RADIUS)] = now
+        near = [oracle.in_range(place[now, i], place[now, :MOBILE], RADIUS) for i in range(MOBILE)]
+        told |= any(n.sum() > 1 for n in near)
+        own = np.array([own[n].max(axis=0) for n in near])
+        np.testing.assert_array_equal(last[now, :MOBILE, MOBILE:], own)
+    assert told

@@ -26,7 +26,7 @@ def waiting(place, grid, static, radius, age, max_step, discount, impatience):
     """[L] the worth of every grid point for a client at a place."""
     worth = []
     for point in grid:
-        rounds = np.ceil(np.sqrt(np.sum((point - place) ** 2)) / max_step)
+        rounds = np.ceil(np.sqrt(np.sum((point - place) ** 2)) / max_step - 1e-6)
         worth.append(np.sum(age[in_range(point, static, radius)] ** impatience) * discount**rounds)
     return np.array(worth)
 

@@ -2,7 +2,8 @@
 
 Reasoning: two mobile clients at one centre serve the same static clients, and while they do, nobody serves the others.
 
-It must know what DCM knows, and for which places the other mobile clients are heading.
+It must know what DCM knows, and for which places the other mobile clients are heading; without an oracle, only those in
+range tell it. If others head for all other centres, it draws as DCM.
 """
 
 import jax
@@ -15,4 +16,5 @@ from mdfl_jax.mobility.strategy import strategy
 @strategy("coordinated")
 def coordinated(key: jax.Array, sight: Sight) -> jax.Array:
     """Coordinated DCM: as DCM, but not to a centre for which another mobile client is heading, or where it stands."""
-    return drawn(key, jnp.where(sight.rivals > 0, 0.0, sight.distance), sight)
+    free = jnp.where(sight.rivals > 0, 0.0, sight.distance)
+    return drawn(key, jnp.where(jnp.any(sight.valid & (free > 0)), free, sight.distance), sight)

@@ -27,13 +27,16 @@ class SpectralNumbers(StrategyNumbers):
     discount: float = number(0.5, "what a place's worth is multiplied by for each round of the way", above=0, at_most=1)
 
 
-def fiedler(key: jax.Array, weight: jax.Array) -> jax.Array:
+def fiedler(key: jax.Array, weight: jax.Array, part: jax.Array) -> jax.Array:
     """Approximates the eigenvector of the second smallest eigenvalue of a Laplacian, by `STEPS` power iterations.
+
+    Where the smallest ones are close, it is a mix of their vectors.
 
     Args:
       key: typed key of the vector to begin with. If the graph has several components, it decides which of their vectors
         is found.
       weight: [N, N] the symmetric weights of the graph.
+      part: [N] bool, the vertices of the graph; the vector is 0 at the others.
 
     Returns:
       [N], of length 1.
@@ -43,7 +46,7 @@ def fiedler(key: jax.Array, weight: jax.Array) -> jax.Array:
 
     def iterate(_: int, vector: jax.Array) -> jax.Array:
         vector = vector - (degree * vector - weight @ vector) / shift
-        vector = vector - jnp.mean(vector)
+        vector = jnp.where(part, vector - jnp.sum(jnp.where(part, vector, 0.0)) / jnp.maximum(jnp.sum(part), 1), 0.0)
         return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-30)
 
     return jax.lax.fori_loop(0, STEPS, iterate, jax.random.normal(key, degree.shape))
@@ -55,8 +58,11 @@ def spectral(key: jax.Array, sight: Sight) -> jax.Array:
     world, static = sight.world, sight.known
     place = world.grid[world.start]
     standing = within(place, place, world.radius) & static[:, None] & static & ~jnp.eye(len(static), dtype=bool)
-    met = jnp.where(static & ~static[:, None], sight.numbers.memory**sight.ages, 0.0)
+    has_met = static & ~static[:, None] & (sight.ages <= sight.round)
+    met = jnp.where(has_met, sight.numbers.memory**sight.ages, 0.0)
     key_vector, key = jax.random.split(key)
-    vector = fiedler(key_vector, jnp.maximum(standing.astype(met.dtype), met + met.T))
+    weight = jnp.maximum(standing.astype(met.dtype), met + met.T)
+    part = static | (jnp.sum(weight, axis=1) > 0) | (jnp.arange(len(static)) == sight.me)
+    vector = fiedler(key_vector, weight, part)
     gain = jnp.square(vector - vector[sight.me])
     return best(key, sight.near(gain) * sight.numbers.discount**sight.travel, sight)
