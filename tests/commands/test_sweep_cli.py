@@ -87,7 +87,7 @@ def wrong(told, tiny, tmp_path):
         ("--config.network.num_mobile=7", "must be at most network.num_clients, which is 6"),
         (
             "--config.sweep=network.mobility=static,dcn",
-            "unknown mobility 'dcn' (did you mean 'dcm'?); known: age_aware, age_aware_met,",
+            "unknown mobility 'dcn' (did you mean 'dcm'?); among the",
         ),
         ("--config.data.name=digts", "unknown data.name 'digts' (did you mean 'digits'?)"),
         ("--config.sweep=network.mobilty=dcm", "sweep: unknown config key 'network.mobilty' (did you mean"),

@@ -70,7 +70,7 @@ WRONG = [
     ("network.radius", -0.5, "network.radius is -0.5; it must be at least 0"),
     ("network.radius", float("nan"), "network.radius is nan"),
     ("network.max_step", -1.0, "network.max_step is -1.0; it must be at least 0"),
-    ("network.mobility", "dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); known: age_aware, age_aware_met,"),
+    ("network.mobility", "dcn", "unknown mobility 'dcn' (did you mean 'dcm'?); among the"),
     ("network.mixing", "fedvg", "unknown mixing 'fedvg' (did you mean 'fedavg'?); known: fedavg,"),
     ("algorithm.name", "dpsgdd", "did you mean 'dpsgd'?"),
     ("algorithm.optimizer", "admm", "did you mean 'adam'?"),
