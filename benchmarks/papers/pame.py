@@ -139,9 +139,9 @@ def _of_periods(axis: str) -> Callable[[Callable, str], list[Claim]]:
 
 
 WHY_PERIOD = (
-    "The stop rule compares three objectives in a row. Where exchanges are rare, the objective comes to rest between "
-    "two of them and the rule ends the run: with a period of 16 and m = 32 after 44 iterations. Under drawn periods "
-    "some node exchanges in nearly every iteration, so the nodes agree sooner than under a common one."
+    "The stop rule compares three objectives in a row. With a period of 16 and m = 32 it ends runs after 44 "
+    "iterations, between two exchanges, where the objective rests; so the longest period is not the slowest there. "
+    "Why common periods are slower than drawn ones, no run of ours tells."
 )
 WHY_NU = (
     "A node's step is 1 / (sigma m_i), so hearing more neighbours shortens it: 39 times at m = 128 and nu = 0.6. What "
