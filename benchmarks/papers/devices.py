@@ -9,7 +9,7 @@ import json
 
 from benchmarks.papers.records import FOLDER
 
-TARGETS = {"tpu-v5e": "TPU v5e", "h100": "H100"}
+TARGETS = ("tpu-v5e", "h100")
 STUDIES = {
     "madfl:t2": "f2, f3, f4, f5, f6",
     "madfl:f7a": "",
@@ -31,7 +31,8 @@ TITLE = "The paper's size on accelerators, estimated:"
 WORDS = """**Accelerators.** What the paper's size needs is estimated by the compilers of the devices, none of which
 was at hand (`benchmarks/results/accelerators-*.json`). One program stands for a study, and for others that need as
 much a run, or less. Hours are one chip's for all runs. Memory is that of a program, which maps several runs together
-where one alone does not fill the device. *At least*: loops whose length the compiler does not tell count once.
+where one alone does not fill the device. *At least*: loops whose length the compiler does not tell count once. A dash:
+not compiled yet.
 """
 
 

@@ -21,6 +21,7 @@ from mdfl_jax.presets import Preset, preset_config
 
 RULES = ("static", "random_movement", "dcm")
 LEADS = (("random_movement", "static"), ("dcm", "random_movement"))
+MANY_ROUNDS = {"rounds": 1000, "algorithm.lr": 0.03, "eval_every": 100}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "base": ("1,000 images, CNN of 4 and 8 channels, 300 rounds, learning rate 0.1", {}),
     "images": ("3,000 images", {"data.limit_train": 3000}),
@@ -28,7 +29,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "CNN of 8 and 16 channels, 5 x 5, 64 hidden units",
         {"model.widths": (8, 16), "model.kernel": 5, "model.hidden": 64},
     ),
-    "rounds": ("1,000 rounds, learning rate 0.03", {"rounds": 1000, "algorithm.lr": 0.03, "eval_every": 100}),
+    "rounds": ("1,000 rounds, learning rate 0.03", MANY_ROUNDS),
     "short": ("300 rounds, learning rate 0.03", {"algorithm.lr": 0.03}),
 }
 
@@ -46,9 +47,9 @@ def study_of(studies: Studies, name: str, make: Callable[[], ConfigDict], change
 
 
 NEAR = (madfl.FULL, (3, 4, 5), (3, 5, 5))  # M, Rc, Rm: the thresholds of figure 4 with M = 3
-STEPS = {  # of the same length in all
+STEPS: dict[str, dict[str, Any]] = {  # of the same length in all
     "300 rounds, learning rate 0.1": {},
-    "1,000 rounds, learning rate 0.03": {"rounds": 1000, "algorithm.lr": 0.03, "eval_every": 100},
+    "1,000 rounds, learning rate 0.03": MANY_ROUNDS,
 }
 
 

@@ -27,12 +27,8 @@ def _table_2() -> ConfigDict:
     return config
 
 
-SHORT = {
-    "seeds": 12,
-    "rounds": 250,
-    "algorithm.lr": 0.12,
-    "data.limit_test": 1000,
-}  # the length of all steps is the paper's, as in POINTS
+# The length of all steps is the paper's, as in POINTS.
+SHORT = {"seeds": 12, "rounds": 250, "algorithm.lr": 0.12, "data.limit_test": 1000}
 PRESETS = {"t2": Preset(_table_2, madfl.POINTS | SHORT)}
 
 

@@ -189,6 +189,26 @@ def heading(world: GridWorld, clients: GridClient) -> jax.Array:
     return jnp.where(under_way[:, None], world.grid[clients.destination], jnp.nan)
 
 
+def mobility_of(
+    init: Callable[..., Any], step: Callable[..., Any], clients_of: Callable[[Any], GridClient], **told: Any
+) -> Mobility:
+    """Makes a rule of the grid whose state holds the clients.
+
+    Args:
+      init, step: as in `mdfl_jax.mobility.rule.Mobility`.
+      clients_of: state -> the clients in it.
+      **told: further fields of the rule.
+    """
+
+    def position(world: GridWorld, state: Any) -> jax.Array:
+        return world.grid[clients_of(state).location]
+
+    def destination(world: GridWorld, state: Any) -> jax.Array:
+        return heading(world, clients_of(state))
+
+    return Mobility(init, step, position, world="grid", destination=destination, **told)
+
+
 def grid_mobility(
     move: Move,
     prepare: Callable[[jax.Array, GridWorld], Any] = lambda key, world: None,
@@ -221,11 +241,5 @@ def grid_mobility(
         contract.like(move, moved, clients)
         return only_mobile(world, clients, moved), plan
 
-    def position(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
-        return world.grid[state[0].location]
-
-    def destination(world: GridWorld, state: tuple[GridClient, Any]) -> jax.Array:
-        return heading(world, state[0])
-
     told = None if centres is None else lambda world, state: centres(world, state[1])
-    return Mobility(init, step, position, world="grid", destination=destination, centres=told)
+    return mobility_of(init, step, lambda state: state[0], centres=told)

@@ -27,7 +27,7 @@ from mdfl_jax.mobility import many, met_many
 from mdfl_jax.mobility.bits import votes_of
 from mdfl_jax.mobility.clustering import centre_places, centres_of
 from mdfl_jax.mobility.distribution_aware import move_by_distribution
-from mdfl_jax.mobility.grid import GridClient, GridWorld, heading, only_mobile
+from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, only_mobile
 from mdfl_jax.mobility.knowledge import Centres, Knowledge, met_enough
 from mdfl_jax.mobility.label_histograms import counts_of
 from mdfl_jax.mobility.random_movement import random_step
@@ -153,12 +153,6 @@ def met_mobility(by_centres: bool) -> Mobility:
             centres = centres._replace(stale=centres.stale | jnp.any(met != state.met, axis=1))
         return Knowledge(clients, met, centres)
 
-    def position(world: GridWorld, state: Knowledge) -> jax.Array:
-        return world.grid[state.clients.location]
-
-    def destination(world: GridWorld, state: Knowledge) -> jax.Array:
-        return heading(world, state.clients)
-
     def centres(world: GridWorld, state: Knowledge) -> jax.Array:
         assert state.centres is not None
         chosen, mobile = state.centres.chosen, world.is_mobile
@@ -167,7 +161,7 @@ def met_mobility(by_centres: bool) -> Mobility:
         return centre_places(world, jnp.sum(chosen & mobile[:, None], axis=0, dtype=jnp.int32))
 
     told = centres if by_centres else None
-    return Mobility(init, step, position, world="grid", destination=destination, centres=told)
+    return mobility_of(init, step, lambda state: state.clients, centres=told)
 
 
 @MOBILITIES.register("dam_met", MetNumbers)

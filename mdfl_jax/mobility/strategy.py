@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.clustering import centre_places, centres_of
-from mdfl_jax.mobility.grid import GridClient, GridWorld, heading, nearest_within, only_mobile
+from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, nearest_within, only_mobile
 from mdfl_jax.mobility.knowledge import met_enough
 from mdfl_jax.mobility.met import MetNumbers
 from mdfl_jax.mobility.random_movement import random_step
@@ -135,21 +135,14 @@ def strategy_mobility(
         last = _now_near(world, moved.location, memory.last, memory.round + 1, tells(world))
         return memory._replace(clients=moved, round=memory.round + 1, last=last)
 
-    def position(world: GridWorld, memory: Memory) -> jax.Array:
-        return world.grid[memory.clients.location]
-
-    def destination(world: GridWorld, memory: Memory) -> jax.Array:
-        return heading(world, memory.clients)
-
     def centres(world: GridWorld, memory: Memory) -> jax.Array:
         assert memory.sites is not None
-        votes = (
-            jnp.zeros(world.grid.shape[0], jnp.int32).at[memory.sites.place].max(memory.sites.valid.astype(jnp.int32))
-        )
+        place, valid = memory.sites
+        votes = jnp.zeros(world.grid.shape[0], jnp.int32).at[place].max(valid.astype(jnp.int32))
         return centre_places(world, votes)
 
     told = centres if oracle and not everywhere else None
-    return Mobility(init, step, position, destination=destination, centres=told)
+    return mobility_of(init, step, lambda memory: memory.clients, centres=told)
 
 
 def strategy(
