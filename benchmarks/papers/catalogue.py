@@ -24,5 +24,5 @@ NOTES = {
 
 def load() -> None:
     """Import the modules, so that `benchmarks.papers.items.ITEMS` is complete."""
-    for name in (*PAPERS, "prediction", "variance", "explained"):
+    for name in (*PAPERS, "prediction", "variance", "explained", "explained_pame"):
         import_module(f"benchmarks.papers.{name}")

@@ -49,6 +49,11 @@ RADIUS = """## The radius of figure 4
 
 Steps of the same length in all, few and long ones or many and short ones (`--item=explained:f4`).
 """
+PERIODS = """## Periods and the stop rule
+
+How much the objectives of three rounds in a row differ, recorded without the stop rule, and where it would have ended
+the runs: PaME's figures 5 and 6 with m = 32 and full gradients (`--item=explained:periods`).
+"""
 SEEDS = """## How many seeds
 
 MADFL's table II at alpha 0.05 and the scale `small` of the figures over M, Rc and Rm, with only some random streams
@@ -164,7 +169,11 @@ def summary() -> list[str]:
 def further() -> list[str]:
     """Return the sections on items that are in no paper; nothing of one that was not run."""
     lines = []
-    for name, words in {"explained:t2": LEADS, "explained:f4": RADIUS, "variance:t2": SEEDS.format(held=HELD)}.items():
+    sections = {
+        **{"explained:t2": LEADS, "explained:f4": RADIUS, "explained:periods": PERIODS},
+        "variance:t2": SEEDS.format(held=HELD),
+    }
+    for name, words in sections.items():
         if found := records.kept(name):
             lines += [words, *(line for table in _tables(found) for line in markdown(table))]
     return lines
