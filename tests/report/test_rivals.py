@@ -1,0 +1,111 @@
+"""The matrix of settings by rivals: what is compared with what, where, and what the panel says of it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mdfl_jax.report.panels.rivals import rivals
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.report.rivals import END, differences, matrix_of, measures, reference_of, tally
+from mdfl_jax.report.simultaneous import simultaneous
+from tests.report.made_report import change
+
+RULES, RADII = ("static", "dam", "dcm"), (1.0, 3.0)
+POINTS = [{"network.radius": radius, "network.mobility": rule} for radius, rule in itertools.product(RADII, RULES)]
+
+
+@pytest.fixture
+def run(make_workdir):
+    return read_workdir(make_workdir(POINTS, seeds=4, rounds=20, positions=False))
+
+
+def test_rows_are_settings_and_columns_rivals(run):
+    found = matrix_of(run)
+    assert (found.rivals, found.settings) == (list(RULES), ["radius = 1", "radius = 3"])
+    np.testing.assert_array_equal(found.point, [[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [{"network.mobility": rule} for rule in RULES],  # one setting
+        [{"network.radius": r, "network.mobility": rule} for r in RADII for rule in RULES[:2]],  # two rivals
+        [{"network.radius": r, "network.num_mobile": m} for r in RADII for m in (1, 2, 3)],  # numbers alone
+    ],
+)
+def test_other_sweeps_have_no_matrix(make_workdir, points):
+    run = read_workdir(make_workdir(points, seeds=2, rounds=20, positions=False))
+    assert matrix_of(run) is None
+    assert not FIGURES["rivals"].applies(run)
+
+
+def test_a_rival_that_a_setting_lacks_is_not_compared(make_workdir):
+    run = read_workdir(make_workdir(POINTS[:-1], seeds=4, rounds=20, positions=False))
+    matrix = matrix_of(run)
+    assert matrix.point[1, 2] == -1
+    found = differences(measures(run, matrix)[END], 0)
+    assert np.isnan(found.mean[1, 2])
+    assert tally(found)[2].tolist() == [0, 2, 1]
+
+
+def test_the_accuracy_at_the_end_is_that_of_the_summary(run):
+    values = measures(run, matrix_of(run))[END]
+    for p, point in enumerate(run.points):
+        np.testing.assert_allclose(values[p // 3, p % 3], 100 * np.array(point["final_accuracy"]["per_seed"]))
+
+
+def test_differences_are_paired_by_seed_and_one_family(run):
+    values = measures(run, matrix_of(run))[END]
+    found = differences(values, 1)
+    gaps = np.stack([values[r, c] - values[r, 1] for r in range(2) for c in (0, 2)], axis=1)
+    expected = simultaneous(gaps)
+    np.testing.assert_allclose(found.mean[:, [0, 2]].ravel(), expected.mean)
+    np.testing.assert_allclose(found.half[:, [0, 2]].ravel(), expected.half)
+    assert np.isnan(found.mean[:, 1]).all()
+
+
+def test_after_equal_bits_all_have_sent_what_the_sparest_has_sent(make_workdir):
+    folder = make_workdir(POINTS, seeds=1, rounds=20, positions=False)
+    rate = {rule: i + 1 for i, rule in enumerate(RULES)}  # dcm sends three times what static sends
+
+    def line(row):
+        rule = row["point"].rpartition("-")[2]
+        return row | {"bits_sent": 1e6 * rate[rule] * row["round"], "accuracy": row["round"] / 100}
+
+    matrix = matrix_of(run := read_workdir(change(folder, line)))
+    found = measures(run, matrix)["after equal bits"]
+    np.testing.assert_allclose(found[:, :, 0], 2 * [[20, 10, 20 / 3]])
+
+
+def test_a_rival_that_never_moves_is_not_compared_by_distance(make_workdir):
+    folder = make_workdir(POINTS, seeds=1, rounds=20, positions=False)
+    moved = lambda row: row | {"distance_moved": 0.0 if "static" in row["point"] else 2.0 * row["round"]}  # noqa: E731
+    run = read_workdir(change(folder, moved))
+    found = measures(run, matrix_of(run))["after equal distance moved"]
+    assert np.isnan(found[:, 0]).all()
+    assert np.isfinite(found[:, 1:]).all()
+
+
+def test_the_reference_is_the_rival_of_the_baselines(run):
+    matrix = matrix_of(run)
+    for point in run.points:
+        point["baseline"] = run.points[matrix.point[POINTS.index(point["overrides"]) // 3, 2]]["id"]
+    assert matrix.rivals[reference_of(run, matrix)] == "dcm"
+    run.points[0]["baseline"] = run.points[1]["id"]
+    assert reference_of(run, matrix) == 0
+
+
+def test_the_panel_counts_the_settings_in_which_a_rival_is_better(run):
+    panel = FIGURES["rivals"]
+    assert panel.applies(run)
+    chart = panel.chart(run).data
+    assert chart["settings"] == ["radius = 1", "radius = 3"]
+    at_end = chart["measures"][0]["references"][chart["reference"]]
+    better = {rule: int(((at_end["mean"] - at_end["half"]) > 0)[:, c].sum()) for c, rule in enumerate(RULES)}
+    for rule in RULES[1:]:
+        assert f"{rule} better in {better[rule]}, worse in" in panel.caption(run)
+    axes = rivals(run).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["dam", "dcm"]
+    assert len(axes.texts) == 4
