@@ -195,7 +195,7 @@ def _figure_12() -> ConfigDict:
     return config
 
 
-STOPPED = {"rounds": 300, "data.samples_per_client": 50}
+STOPPED = {"data.samples_per_client": 50}
 FEW = {"data.limit_test": 500, "data.validation": 500}
 CNN = {"model.widths": (8, 16), "network.num_clients": 10, "data.limit_train": 5000, "algorithm.batch_size": 16}
 RESNET = {"model.base_width": 4, "network.num_clients": 6, "data.limit_train": 3000, "algorithm.batch_size": 8}

@@ -110,12 +110,16 @@ def ahead(
       sign: 1 or -1.
       scale: the factor from the entry to the unit.
       horizon: what stands for a value that is unknown, if the other one of the pair is known: the number of rounds for
-        a target that was not reached in them, which makes the difference too small in size.
+        a target that was not reached in them, which makes the difference too small in size. Pairs of which both are
+        unknown are left out.
     """
     claims, pairs = [], [(values(of.get("pame"), key), of) for of in found]
     for rival in RIVALS:
         gaps = [sign * np.subtract(*_known(ours, values(of.get(rival), key), horizon)) for ours, of in pairs]
-        claims.append(Claim(text.format(rival), interval(scale * np.mean(gaps, axis=0)), sign=1, unit=unit))
+        known = np.isfinite(gaps)
+        means = np.sum(np.where(known, gaps, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
+        whole = interval(scale * np.where(known.any(axis=0), means, np.nan)) if len(gaps) else None
+        claims.append(Claim(text.format(rival), whole, sign=1, unit=unit))
     return claims
 
 

@@ -124,6 +124,30 @@ def test_claims_have_the_verdicts_of_the_numbers(studies):
     assert set(verdicts.values()) == {DIFFERS}
 
 
+def test_runs_that_have_not_stopped_have_no_order(studies):
+    """What they have sent so far is the least that they send, so it counts against a PaME that has stopped."""
+
+    def made(name, going):
+        def finished(preset):
+            study = studies(preset)
+            for point in study.points:
+                if point["overrides"]["algorithm.name"] in going:
+                    point["rounds_done"] = with_seeds(600 * np.ones(3))
+            return study
+
+        return ITEMS[name].make(finished)
+
+    everybody = {claim.text: claim.verdict for claim in made("pame:f9", rivals.ALGORITHMS).claims}
+    assert {verdict for text, verdict in everybody.items() if "to the stop" in text} == {UNKNOWN}
+    others = made("pame:f9", pame.RIVALS)
+    assert {claim.verdict for claim in others.claims if "to the stop" in claim.text} == {AGREES}
+    assert [cell.startswith("> ") for cell in others.tables[0][2][0]] == [False, False, True, True, True, True]
+    ours = {claim.text: claim.verdict for claim in made("pame:f10", ["pame"]).claims}
+    assert {verdict for text, verdict in ours.items() if "less" in text and "to the stop" in text} == {UNKNOWN}
+    theirs = {claim.text: claim.verdict for claim in made("pame:f10", pame.RIVALS).claims}
+    assert theirs["PaME sends at least 50 % less than dpsgd to the stop, in most settings"] == AGREES
+
+
 def test_nobody_is_first_to_a_target_that_nobody_reaches():
     never = {name: {"rounds_to_target": None} for name in rivals.ALGORITHMS}
     first = never | {"pame": {"rounds_to_target": 5}}
