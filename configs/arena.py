@@ -6,11 +6,11 @@ Command:   python -m launch.sweep --config=configs/arena.py:digits
 
 | study           | settings                                                                  | runs x rounds |
 |-----------------|---------------------------------------------------------------------------|---------------|
-| digits          | M 1, 3, 5; Rc 1, 2, 3; Rm 2, 5, infinity; alpha 0.05                        | 5,400 x 300   |
-| digits_data     | M 3, Rc 2, Rm 5; alpha 0.05, 0.1, 0.5 and labels by place; both mixings     | 1,600 x 300   |
-| digits_met      | as digits, for rules that know only the clients that they have met         | 3,780 x 300   |
-| centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 200 x 300     |
-| mnist, fashion  | M 1, 3, 5; Rc 1, 2, 3; Rm 5; 1,000 images, of mnist.npz, fashion_mnist.npz  | 540 x 300     |
+| digits          | M 1, 3, 5; Rc 1, 2, 3; Rm 2, 5, infinity; alpha 0.05                        | 6,480 x 300   |
+| digits_data     | M 3, Rc 2, Rm 5; alpha 0.05, 0.1, 0.5 and labels by place; both mixings     | 1,920 x 300   |
+| digits_met      | as digits, for rules that know only the clients that they have met         | 4,320 x 300   |
+| centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 240 x 300     |
+| mnist, fashion  | M 1, 3, 5; Rc 1, 2, 3; Rm 5; 1,000 images, of mnist.npz, fashion_mnist.npz  | 720 x 300     |
 
 The report's panel of rivals has the paired differences to any of the rules, with intervals that hold together over the
 whole matrix: at the end, over all rounds, for the worst client, and after equal bits and equal distance moved.
@@ -26,8 +26,8 @@ from configs import digits, madfl
 from mdfl_jax.errors import unknown_name
 
 RULES = ("random_movement", "waypoint", "dam", "dcm")
-STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting")
-MET = ("waypoint", "dam_met", "dcm_met", "age_aware_met", "coordinated_met", "spectral_met", "waiting_met")
+STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting", "coverage", "exploring")
+MET = ("waypoint", "coverage", "dam_met", "dcm_met", "coordinated_met", "spectral_met", "waiting_met", "exploring")
 MOBILE, RADII, STEPS = (1, 3, 5), (1, 2, 3), (2, 5, "inf")
 SETTINGS = ("network.num_mobile", "network.radius", "network.max_step")
 DATA = ("data.partition", "data.alpha", "network.mixing")
@@ -45,7 +45,7 @@ def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
     whole = _axis(SETTINGS, list(product(MOBILE, RADII, STEPS)))
     images = _axis(SETTINGS, list(product(MOBILE, RADII, (5,))))
     data = _axis(DATA, [(*spread, mixing) for spread, mixing in product(SPREADS, MIXINGS)])
-    best = ("waypoint", "dcm", "coordinated", "cover_tour", "spectral", "waiting")
+    best = ("waypoint", "dcm", "coordinated", "cover_tour", "spectral", "waiting", "coverage", "exploring")
     return {
         "digits": (whole, (*RULES, *STRATEGIES)),
         "digits_data": (data, (*RULES, *STRATEGIES)),

@@ -53,6 +53,10 @@ class Sight(NamedTuple):
       num_mobile: [] int32, M.
       round: [] int32, rounds moved so far.
       world: the grid world; to read more of it than is told here is to know more than is told here.
+      unknown: [] float32, how many static clients the client does not know.
+      unseen: [K] float32, how many grid points in range of the candidate have never been in range of the client; None
+        unless the strategy explores.
+      all_unseen: [] float32, how many there are in all; None unless the strategy explores.
       near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
       plan: what the strategy prepared; None if it prepares nothing.
       numbers: the numbers of the strategy.
@@ -73,6 +77,9 @@ class Sight(NamedTuple):
     rank: jax.Array
     num_mobile: jax.Array
     round: jax.Array
+    unknown: jax.Array
+    unseen: jax.Array | None
+    all_unseen: jax.Array | None
     world: GridWorld
     near: Callable[[jax.Array], jax.Array]
     plan: Any
@@ -89,6 +96,7 @@ class Memory(NamedTuple):
       ties: data of the key that breaks ties among cluster centres; all clients share it.
       sites: the candidates, if they are the same for all clients and rounds.
       plan: what the strategy prepared for them.
+      seen: [N, L] bool, the grid points that have been in range of each client; None unless the strategy explores.
     """
 
     clients: GridClient
@@ -97,6 +105,7 @@ class Memory(NamedTuple):
     ties: jax.Array
     sites: Sites | None
     plan: Any
+    seen: jax.Array | None = None
 
 
 def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
@@ -142,7 +151,14 @@ def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax
     return sums_in_range(summed_at(world.start, values, size), world.radius).reshape(size * size, -1)[place]
 
 
-def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
+def _points_near(world: GridWorld, points: jax.Array) -> jax.Array:
+    """Counts grid points [L] in range of every grid point: [L] float32."""
+    size = grid_size(world)
+    counts = sums_in_range(points.astype(jnp.int32).reshape(size, size, 1), world.radius)
+    return counts.reshape(-1).astype(jnp.float32)
+
+
+def rounds_of(way: jax.Array, max_step: jax.Array) -> jax.Array:
     """Returns the fewest rounds for ways [K, 2]: steps may be shorter, since they end at grid points."""
     length = jnp.sqrt(jnp.sum(jnp.square(way), axis=1))
     steps = jnp.maximum(jnp.ceil(length / max_step * (1 - 1e-6)), 1.0)  # a step may be as long as sqrt(2), rounded
@@ -162,13 +178,14 @@ def look(
     away, oracle = distances(there, own), memory.sites is not None
     in_range = oracle | within(world.grid[clients.location], own_place[None], world.radius)[:, 0]
     others = world.is_mobile & (numbers != index) & in_range
-    seen = oracle | (numbers == index)  # an oracle tells what the others have seen
-    ages = (memory.round - jnp.where(seen[:, None], memory.last, NEVER)).astype(jnp.float32)
+    told = oracle | (numbers == index)  # an oracle tells what the others have seen
+    ages = (memory.round - jnp.where(told[:, None], memory.last, NEVER)).astype(jnp.float32)
+    unseen = None if memory.seen is None else ~memory.seen[index]
     return Sight(
         valid=sites.valid,
         here=sites.place == here,
         distance=jnp.where(away > SMALLEST_DISTANCE, away, 0.0),
-        travel=_rounds(place - own_place, world.max_step),
+        travel=rounds_of(place - own_place, world.max_step),
         rivals=jnp.sum((sites.place[:, None] == destination) & others, axis=1).astype(jnp.float32),
         place=place,
         own_place=own_place,
@@ -180,6 +197,9 @@ def look(
         rank=jnp.cumsum(world.is_mobile)[index] - 1,
         num_mobile=jnp.sum(world.is_mobile),
         round=memory.round,
+        unknown=jnp.sum(~world.is_mobile & ~known).astype(jnp.float32),
+        unseen=None if unseen is None else _points_near(world, unseen)[sites.place],
+        all_unseen=None if unseen is None else jnp.sum(unseen).astype(jnp.float32),
         world=world,
         near=lambda values: near(sites.place, values[:, None])[:, 0],
         plan=memory.plan,

@@ -64,6 +64,11 @@ def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     return Sites(jnp.arange(count, dtype=jnp.int32), jnp.broadcast_to(jnp.any(known), (count,)))
 
 
+def _all_points(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
+    count = world.grid.shape[0]
+    return Sites(jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool))
+
+
 def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
     """Updates when each client was last in range of each static client, [N, N]."""
     place = world.grid[location]
@@ -73,12 +78,17 @@ def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.A
     return jax.lax.cond(tells, lambda: jnp.maximum(last, jax.lax.map(told, near)), lambda: last)
 
 
+def _seen_too(world: GridWorld, location: jax.Array, seen: jax.Array) -> jax.Array:
+    return seen | within(world.grid[location], world.grid, world.radius)
+
+
 def strategy_mobility(
     choose: Choose,
     oracle: bool = True,
     prepare: Prepare | None = None,
     everywhere: bool = False,
     replans: bool = False,
+    explores: bool = False,
 ) -> Mobility:
     """Makes a mobility rule of a strategy.
 
@@ -89,14 +99,16 @@ def strategy_mobility(
       prepare: (key, world, sites) -> plan, called once before the first round; only with an oracle.
       everywhere: whether every grid point is a candidate, and not only the cluster centres of the known clients.
       replans: whether a client chooses in every round, and not only when it has reached its destination.
+      explores: whether a client without an oracle remembers where it has been, and chooses from the first round on,
+        instead of moving at random until it has met enough others. Every grid point is then a candidate.
 
     Returns:
       The mobility rule, in the world ``grid``.
     """
-    find = _everywhere if everywhere else _centres
+    find = _all_points if explores else _everywhere if everywhere else _centres
 
     def tells(world: GridWorld) -> jax.Array:
-        return jnp.bool_(False) if oracle else world.numbers.tell_met
+        return jnp.bool_(False) if oracle or explores else world.numbers.tell_met
 
     def init(key: jax.Array, world: GridWorld) -> Memory:
         count = world.start.shape[0]
@@ -105,13 +117,16 @@ def strategy_mobility(
         last = _now_near(world, world.start, never, jnp.int32(0), tells(world))
         sites = find(world, key, ~world.is_mobile) if oracle else None
         plan = prepare(key, world, sites) if prepare and sites else None
-        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan)
+        none = jnp.zeros((count, world.grid.shape[0]), bool)
+        seen = _seen_too(world, world.start, none) if explores else None
+        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, seen)
 
     def step(key: jax.Array, world: GridWorld, memory: Memory) -> Memory:
         clients, keys = memory.clients, per_client(key, world.start.shape[0])
         ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
         met = (memory.last != NEVER) & ~world.is_mobile
-        warm = jnp.full(world.start.shape, True) if oracle else met_enough(world, jnp.sum(met, axis=1))
+        at_once = jnp.full(world.start.shape, True)
+        warm = at_once if oracle or explores else met_enough(world, jnp.sum(met, axis=1))
         due = world.is_mobile & (~warm | replans | (clients.location == clients.destination))
         (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
 
@@ -133,7 +148,8 @@ def strategy_mobility(
         location = jax.vmap(partial(nearest_within, world))(clients.location, destination)
         moved = only_mobile(world, clients, clients._replace(location=location, destination=destination))
         last = _now_near(world, moved.location, memory.last, memory.round + 1, tells(world))
-        return memory._replace(clients=moved, round=memory.round + 1, last=last)
+        seen = None if memory.seen is None else _seen_too(world, moved.location, memory.seen)
+        return memory._replace(clients=moved, round=memory.round + 1, last=last, seen=seen)
 
     def centres(world: GridWorld, memory: Memory) -> jax.Array:
         assert memory.sites is not None
@@ -151,20 +167,23 @@ def strategy(
     prepare: Prepare | None = None,
     everywhere: bool = False,
     replans: bool = False,
+    explores: bool = False,
 ) -> Callable[[Choose], Choose]:
     """Returns a decorator that registers a strategy as the mobility rule NAME, and as NAME_met without an oracle.
 
     Args:
       name: the name of the rule.
       numbers: the class of its numbers, a subclass of `StrategyNumbers`.
-      prepare, everywhere, replans: as of `strategy_mobility`. A strategy that prepares a plan has no form without an
-        oracle.
+      prepare, everywhere, replans, explores: as of `strategy_mobility`. A strategy that prepares a plan has no form
+        without an oracle, and one that explores no other.
     """
 
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
-        MOBILITIES.register(name, numbers, doc)(lambda: strategy_mobility(choose, True, prepare, everywhere, replans))
-        if prepare is None:
+        MOBILITIES.register(name, numbers, doc)(
+            lambda: strategy_mobility(choose, not explores, prepare, everywhere, replans, explores)
+        )
+        if prepare is None and not explores:
             met = type(f"{name}_met", (MetStrategyNumbers, numbers), {})
             MOBILITIES.register(
                 f"{name}_met", met, doc.rstrip(".") + ", with only the static clients that it has met."

@@ -69,7 +69,7 @@ def moved(name, seed, start=None):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("name", [*WITH_ORACLE, *MET])
+@pytest.mark.parametrize("name", [*WITH_ORACLE, *MET, "exploring"])
 def test_clients_step_as_far_as_they_may_and_static_ones_stay(name):
     w, location, _destination, states = moved(name, seed=1)
     steps = np.linalg.norm(np.diff(GRID[location], axis=0), axis=-1)
@@ -93,6 +93,31 @@ def test_waiting_goes_where_most_waits(seed):
         worth = oracle.waiting(GRID[location[now, i]], GRID, static, RADIUS, age, STEP, 0.5, 2.0)
         worth[location[now, i]] = -1
         assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(3))
+def test_coverage_goes_where_the_ground_was_out_of_range_for_longest(seed):
+    _, location, destination, _ = moved("coverage", seed)
+    paths = GRID[location[:, :MOBILE]]
+    for now, i in itertools.product(range(0, ROUNDS, 3), range(MOBILE)):
+        worth = oracle.coverage(paths, GRID, RADIUS, now, i, STEP, 0.5, 2.0)
+        worth[location[now, i]] = -1
+        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(3))
+def test_exploring_counts_the_clients_that_it_expects_where_it_has_not_been(seed):
+    w, location, destination, states = moved("exploring", seed)
+    static, paths = GRID[np.asarray(w.start)][MOBILE:], GRID[location[:, :MOBILE]]
+    for now, i in itertools.product(range(0, ROUNDS, 3), range(MOBILE)):
+        worth = oracle.exploring(paths, GRID, static, RADIUS, now, i, STEP, 0.5, 2.0)
+        worth[location[now, i]] = -1
+        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
+    unmet = np.asarray(states.last)[:, :MOBILE, MOBILE:] == -1
+    assert unmet[0].any()  # else there would be nothing to explore
+    assert unmet[-1].sum() < unmet[0].sum()
 
 
 @pytest.mark.few(2)
@@ -175,7 +200,7 @@ def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("name", MET)
+@pytest.mark.parametrize("name", [*MET, "exploring"])
 def test_a_client_that_was_not_met_does_not_matter(name):
     places = np.random.default_rng(3).permutation(SIZE * SIZE // 2)[: MOBILE + STATIC]
     places[-1], elsewhere = SIZE * SIZE - 1, places.copy()

@@ -31,6 +31,30 @@ def waiting(place, grid, static, radius, age, max_step, discount, impatience):
     return np.array(worth)
 
 
+def coverage(paths, grid, radius, now, i, max_step, discount, impatience):
+    """[L] the worth of every grid point for mobile client i under coverage, after the round ``now``."""
+    point_ages = np.minimum(ages(paths, grid, radius, now)[i], 255.0)
+    never = [not any(in_range(paths[t, i], grid, radius)[k] for t in range(now + 1)) for k in range(len(grid))]
+    point_ages[never] = 255.0
+    return waiting(paths[now, i], grid, grid, radius, point_ages, max_step, discount, impatience)
+
+
+def exploring(paths, grid, static, radius, now, i, max_step, discount, impatience):
+    """[L] the worth of every grid point for mobile client i under exploring, after the round ``now``."""
+    place, age = paths[now, i], ages(paths, static, radius, now)[i]
+    known = age <= now
+    seen = np.any([in_range(paths[t, i], grid, radius) for t in range(now + 1)], axis=0)
+    worth = []
+    for point in grid:
+        rounds = np.ceil(np.sqrt(np.sum((point - place) ** 2)) / max_step - 1e-6)
+        gain = np.sum(age[known & in_range(point, static, radius)] ** impatience)
+        if not seen.all():
+            unseen = np.sum(~seen & in_range(point, grid, radius))
+            gain += np.sum(~known) / np.sum(~seen) * unseen * (now + 1.0) ** impatience
+        worth.append(gain * discount**rounds)
+    return np.array(worth)
+
+
 def label_distance(point, place, static, counts, own, radius):
     """The distance of the label histograms at a point and at the client's place (MADFL eqs. 9 and 10)."""
     histograms = []

@@ -3,9 +3,21 @@
 from mdfl_jax.mobility.strategies.age_aware import age_aware
 from mdfl_jax.mobility.strategies.coordinated import coordinated
 from mdfl_jax.mobility.strategies.cover_tour import cover_tour
+from mdfl_jax.mobility.strategies.coverage import coverage
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
+from mdfl_jax.mobility.strategies.exploring import exploring
 from mdfl_jax.mobility.strategies.spectral import spectral
 from mdfl_jax.mobility.strategies.waiting import waiting
 from mdfl_jax.mobility.strategies.waypoint import waypoint
 
-__all__ = ["age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting", "waypoint"]
+__all__ = [
+    "age_aware",
+    "coordinated",
+    "cover_tour",
+    "coverage",
+    "dcm_weighted",
+    "exploring",
+    "spectral",
+    "waiting",
+    "waypoint",
+]
