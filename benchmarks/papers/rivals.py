@@ -148,13 +148,13 @@ def figure_8(studies: Studies) -> Outcome:
 
 
 def least(text: str, found: Mapping[Any, Best], take: Callable[[dict[str, Any]], float | None]) -> Claim:
-    """Return the claim that PaME has the least of something at every setting in which an algorithm has it at all."""
+    """Return the claim that PaME has the least of something, alone, at every setting in which an algorithm has it."""
     reached = settings = 0
     for of in found.values():
         taken = {name: take(point) for name, point in of.items()}
         known = {name: value for name, value in taken.items() if value is not None}
         settings += bool(known)
-        reached += bool(known) and min(known, key=lambda name: known[name]) == "pame"
+        reached += "pame" in known and all(known["pame"] < known[rival] for rival in RIVALS if rival in known)
     return Claim(text, reached == settings if settings else None, told=f"in {reached} of {settings} settings")
 
 
