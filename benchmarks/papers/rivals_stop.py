@@ -47,7 +47,12 @@ def _ends(point: dict[str, Any], rounds: int) -> dict[str, Any]:
 
 def _at_stop(show: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str]:
     """Return how a number is shown at the stop: that of runs that have not stopped is only reached, with a '>'."""
-    return lambda point: ("> " if point[STOP]["mean"] is None else "") + show(point)
+
+    def shown(point: dict[str, Any]) -> str:
+        told = show(point)
+        return f"> {told}" if point[STOP]["mean"] is None and told != "-" else told
+
+    return shown
 
 
 def _each(title: str, found: dict[Size, Best], show: Callable[[dict[str, Any]], str]) -> Table:
