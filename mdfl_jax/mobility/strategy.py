@@ -41,7 +41,7 @@ class StrategyNumbers(Numbers):
         if setting.num_clients > LARGEST:
             raise UserError(
                 f"network.num_clients is {setting.num_clients}; with network.mobility {setting.member} it must be at "
-                f"most {LARGEST}: who met whom when is remembered for every pair"
+                f"most {LARGEST}: each client remembers whom it met when, or what it saw"
             )
 
 

@@ -13,33 +13,24 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.discs import sums_in_range
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, mobility_of, nearest_within, only_mobile
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.mobility.sight import rounds_of
-from mdfl_jax.mobility.strategy import LARGEST
-from mdfl_jax.numbers import Numbers, Setting, number
+from mdfl_jax.mobility.strategy import StrategyNumbers
+from mdfl_jax.numbers import number
 from mdfl_jax.rng import per_client
 
 LONGEST = 255  # rounds; a place that was out of range for longer is as idle as this
 
 
-class CoverageNumbers(Numbers):
+class CoverageNumbers(StrategyNumbers):
     """The numbers of ``coverage``."""
 
     discount: float = number(0.5, "what a place's worth is multiplied by for each round of the way", above=0, at_most=1)
     impatience: float = number(2.0, "power of the time that a place was out of range", above=0, at_most=8)
-
-    def check(self, setting: Setting) -> None:
-        """Check that the memory of all clients fits: `LARGEST` clients."""
-        if setting.num_clients > LARGEST:
-            raise UserError(
-                f"network.num_clients is {setting.num_clients}; with network.mobility {setting.member} it must be at "
-                f"most {LARGEST}: what was in range when is remembered for every client and grid point"
-            )
 
 
 class Swept(NamedTuple):
