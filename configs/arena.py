@@ -71,12 +71,12 @@ def get_config(argument: str = "digits") -> ConfigDict:
     if name not in studies:
         raise ValueError(unknown_name("argument", name, studies))
     settings, known = studies[name]
+    chosen = rules.split("+") if rules else known
     config = _of_images(IMAGES[name]) if name in IMAGES else digits.get_config()
     config.rounds, config.seeds = 300, 10 if name in IMAGES else 20
     config.name, config.title = f"arena_{name}", f"Where should clients move? ({name.replace('_', ', ')})"
     config.network.num_mobile, config.network.radius, config.network.max_step = 3, 2.0, 5.0
-    mobility = "network.mobility=" + ",".join(rules.split("+") if rules else known)
-    config.sweep = "; ".join(filter(None, (settings, mobility)))
-    config.baseline = "network.mobility=" + ("dcm" if "dcm" in mobility.partition("=")[2].split(",") else known[0])
+    config.sweep = "; ".join(filter(None, (settings, "network.mobility=" + ",".join(chosen))))
+    config.baseline = "network.mobility=" + ("dcm" if "dcm" in chosen else chosen[0])
     config.engine.record_positions = False
     return config

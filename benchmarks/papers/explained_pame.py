@@ -23,9 +23,9 @@ WINDOWS = ((25, 48), (89, 112), (185, 208), (377, 400), (577, 600))
 
 def _study(scale: str) -> ConfigDict:
     axes = f"{PERIODS}=" + ",".join(f"{low}+{high}" for low, high in PAIRS)
-    config = linear(f"algorithm.penalty_growth={','.join(map(str, GROWTH))}; {axes}")
+    config = linear("")
     config.name, config.network.num_clients = f"explained_periods_{scale}", 32
-    config.sweep = config.sweep.partition("; ")[2]  # full gradients alone
+    config.sweep = f"algorithm.penalty_growth={','.join(map(str, GROWTH))}; {axes}"  # with full gradients alone
     config.algorithm.batch_size, config.stop_std, config.eval_every = 0, 0.0, 1
     return shrink(config) if scale == "smoke" else config
 

@@ -170,7 +170,9 @@ def further() -> list[str]:
     """Return the sections on items that are in no paper; nothing of one that was not run."""
     lines = []
     sections = {
-        **{"explained:t2": LEADS, "explained:f4": RADIUS, "explained:periods": PERIODS},
+        "explained:t2": LEADS,
+        "explained:f4": RADIUS,
+        "explained:periods": PERIODS,
         "variance:t2": SEEDS.format(held=HELD),
     }
     for name, words in sections.items():

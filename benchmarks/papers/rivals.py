@@ -118,7 +118,7 @@ def ahead(
         gaps = [sign * np.subtract(*_known(ours, values(of.get(rival), key), horizon)) for ours, of in pairs]
         known = np.isfinite(gaps)
         means = np.sum(np.where(known, gaps, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
-        whole = interval(scale * np.where(known.any(axis=0), means, np.nan)) if len(gaps) else None
+        whole = interval(scale * np.where(known.any(axis=0), means, np.nan))
         claims.append(Claim(text.format(rival), whole, sign=1, unit=unit))
     return claims
 

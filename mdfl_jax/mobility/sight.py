@@ -54,10 +54,10 @@ class Sight(NamedTuple):
       round: [] int32, rounds moved so far.
       world: the grid world; to read more of it than is told here is to know more than is told here.
       unknown: [] float32, how many static clients the client does not know.
-      unseen: [K] float32, how many grid points in range of the candidate have never been in range of the client; None
-        unless the strategy explores.
-      all_unseen: [] float32, how many there are in all; None unless the strategy explores.
+      ground: [L] int32, rounds since each grid point was in range of the client; `NEVER` if it never was. None unless
+        the strategy explores.
       near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
+      around: [L] -> [K], sums values of grid points over those in range of each candidate.
       plan: what the strategy prepared; None if it prepares nothing.
       numbers: the numbers of the strategy.
     """
@@ -78,10 +78,10 @@ class Sight(NamedTuple):
     num_mobile: jax.Array
     round: jax.Array
     unknown: jax.Array
-    unseen: jax.Array | None
-    all_unseen: jax.Array | None
+    ground: jax.Array | None
     world: GridWorld
     near: Callable[[jax.Array], jax.Array]
+    around: Callable[[jax.Array], jax.Array]
     plan: Any
     numbers: Any
 
@@ -96,7 +96,8 @@ class Memory(NamedTuple):
       ties: data of the key that breaks ties among cluster centres; all clients share it.
       sites: the candidates, if they are the same for all clients and rounds.
       plan: what the strategy prepared for them.
-      seen: [N, L] bool, the grid points that have been in range of each client; None unless the strategy explores.
+      ground: [N, L] int32, the round after whose movement each grid point was last in range of each client; `NEVER`.
+        None unless the strategy explores.
     """
 
     clients: GridClient
@@ -105,7 +106,7 @@ class Memory(NamedTuple):
     ties: jax.Array
     sites: Sites | None
     plan: Any
-    seen: jax.Array | None = None
+    ground: jax.Array | None = None
 
 
 def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
@@ -151,14 +152,13 @@ def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax
     return sums_in_range(summed_at(world.start, values, size), world.radius).reshape(size * size, -1)[place]
 
 
-def _points_near(world: GridWorld, points: jax.Array) -> jax.Array:
-    """Counts grid points [L] in range of every grid point: [L] float32."""
+def _sums_around(world: GridWorld, values: jax.Array) -> jax.Array:
+    """Sums values of grid points [L] over those in range of every grid point: [L]."""
     size = grid_size(world)
-    counts = sums_in_range(points.astype(jnp.int32).reshape(size, size, 1), world.radius)
-    return counts.reshape(-1).astype(jnp.float32)
+    return sums_in_range(values.reshape(size, size, 1), world.radius).reshape(-1)
 
 
-def rounds_of(way: jax.Array, max_step: jax.Array) -> jax.Array:
+def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
     """Returns the fewest rounds for ways [K, 2]: steps may be shorter, since they end at grid points."""
     length = jnp.sqrt(jnp.sum(jnp.square(way), axis=1))
     steps = jnp.maximum(jnp.ceil(length / max_step * (1 - 1e-6)), 1.0)  # a step may be as long as sqrt(2), rounded
@@ -180,12 +180,12 @@ def look(
     others = world.is_mobile & (numbers != index) & in_range
     told = oracle | (numbers == index)  # an oracle tells what the others have seen
     ages = (memory.round - jnp.where(told[:, None], memory.last, NEVER)).astype(jnp.float32)
-    unseen = None if memory.seen is None else ~memory.seen[index]
+    ground = None if memory.ground is None else memory.ground[index]
     return Sight(
         valid=sites.valid,
         here=sites.place == here,
         distance=jnp.where(away > SMALLEST_DISTANCE, away, 0.0),
-        travel=rounds_of(place - own_place, world.max_step),
+        travel=_rounds(place - own_place, world.max_step),
         rivals=jnp.sum((sites.place[:, None] == destination) & others, axis=1).astype(jnp.float32),
         place=place,
         own_place=own_place,
@@ -198,10 +198,10 @@ def look(
         num_mobile=jnp.sum(world.is_mobile),
         round=memory.round,
         unknown=jnp.sum(~world.is_mobile & ~known).astype(jnp.float32),
-        unseen=None if unseen is None else _points_near(world, unseen)[sites.place],
-        all_unseen=None if unseen is None else jnp.sum(unseen).astype(jnp.float32),
+        ground=None if ground is None else jnp.where(ground == NEVER, NEVER, memory.round - ground),
         world=world,
         near=lambda values: near(sites.place, values[:, None])[:, 0],
+        around=lambda values: _sums_around(world, values)[sites.place],
         plan=memory.plan,
         numbers=world.numbers,
     )

@@ -59,14 +59,14 @@ def _centres(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     return Sites(place.astype(jnp.int32), jnp.arange(count) < jnp.sum(chosen))
 
 
-def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
-    count = world.grid.shape[0]
-    return Sites(jnp.arange(count, dtype=jnp.int32), jnp.broadcast_to(jnp.any(known), (count,)))
-
-
 def _all_points(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     count = world.grid.shape[0]
     return Sites(jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool))
+
+
+def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
+    points = _all_points(world, ties, known)
+    return points._replace(valid=points.valid & jnp.any(known))
 
 
 def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
@@ -78,8 +78,9 @@ def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.A
     return jax.lax.cond(tells, lambda: jnp.maximum(last, jax.lax.map(told, near)), lambda: last)
 
 
-def _seen_too(world: GridWorld, location: jax.Array, seen: jax.Array) -> jax.Array:
-    return seen | within(world.grid[location], world.grid, world.radius)
+def _now_seen(world: GridWorld, location: jax.Array, ground: jax.Array, now: jax.Array) -> jax.Array:
+    """Updates when each grid point was last in range of each client, [N, L]."""
+    return jnp.where(within(world.grid[location], world.grid, world.radius), now, ground)
 
 
 def strategy_mobility(
@@ -99,8 +100,8 @@ def strategy_mobility(
       prepare: (key, world, sites) -> plan, called once before the first round; only with an oracle.
       everywhere: whether every grid point is a candidate, and not only the cluster centres of the known clients.
       replans: whether a client chooses in every round, and not only when it has reached its destination.
-      explores: whether a client without an oracle remembers where it has been, and chooses from the first round on,
-        instead of moving at random until it has met enough others. Every grid point is then a candidate.
+      explores: whether a client without an oracle remembers when it saw which grid points, and chooses from the first
+        round on, instead of moving at random until it has met enough others. Every grid point is then a candidate.
 
     Returns:
       The mobility rule, in the world ``grid``.
@@ -117,9 +118,9 @@ def strategy_mobility(
         last = _now_near(world, world.start, never, jnp.int32(0), tells(world))
         sites = find(world, key, ~world.is_mobile) if oracle else None
         plan = prepare(key, world, sites) if prepare and sites else None
-        none = jnp.zeros((count, world.grid.shape[0]), bool)
-        seen = _seen_too(world, world.start, none) if explores else None
-        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, seen)
+        unseen = jnp.full((count, world.grid.shape[0]), NEVER, jnp.int32)
+        ground = _now_seen(world, world.start, unseen, jnp.int32(0)) if explores else None
+        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, ground)
 
     def step(key: jax.Array, world: GridWorld, memory: Memory) -> Memory:
         clients, keys = memory.clients, per_client(key, world.start.shape[0])
@@ -147,9 +148,10 @@ def strategy_mobility(
         destination = jax.lax.fori_loop(0, jnp.sum(due), set_out, clients.destination)
         location = jax.vmap(partial(nearest_within, world))(clients.location, destination)
         moved = only_mobile(world, clients, clients._replace(location=location, destination=destination))
-        last = _now_near(world, moved.location, memory.last, memory.round + 1, tells(world))
-        seen = None if memory.seen is None else _seen_too(world, moved.location, memory.seen)
-        return memory._replace(clients=moved, round=memory.round + 1, last=last, seen=seen)
+        now = memory.round + 1
+        last = _now_near(world, moved.location, memory.last, now, tells(world))
+        ground = None if memory.ground is None else _now_seen(world, moved.location, memory.ground, now)
+        return memory._replace(clients=moved, round=now, last=last, ground=ground)
 
     def centres(world: GridWorld, memory: Memory) -> jax.Array:
         assert memory.sites is not None

@@ -77,7 +77,8 @@ def measures(run: Run, matrix: Matrix) -> dict[str, np.ndarray]:
         return {}
     last = [run.end(p) for p in range(len(run.points))]
     end = np.stack([accuracy[p, :, at] for p, at in enumerate(last)])
-    named = {END: end, "mean over the evaluations": _over_time(accuracy)}
+    later = accuracy[..., 1:]  # the first evaluation is before any round
+    named = {END: end, "mean over the evaluations": mean_of_known(later)}
     if WORST in found.values and _judged(run)[0] == JUDGED[0]:
         named["worst client at the end"] = np.stack([found.values[WORST][p, :, at] for p, at in enumerate(last)])
     named |= {words: _at_equal(matrix, found, accuracy, key) for key, words in EQUAL.items() if key in found.values}
@@ -93,12 +94,11 @@ def _of_cells(matrix: Matrix, values: np.ndarray) -> np.ndarray:
     return np.where(matrix.point[..., None] >= 0, values[matrix.point], np.nan)
 
 
-def _over_time(accuracy: np.ndarray) -> np.ndarray:
-    """Returns the mean [P, S] of accuracies [P, S, E] over the evaluations after the first one, before any round."""
-    later = accuracy[..., 1:]
-    known = np.isfinite(later)
+def mean_of_known(values: np.ndarray) -> np.ndarray:
+    """Returns the mean over the last axis of values that are finite; NaN where none is."""
+    known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        return np.where(known.any(axis=-1), np.where(known, later, 0).sum(-1) / known.sum(-1), np.nan)
+        return np.where(known, values, 0).sum(axis=-1) / known.sum(axis=-1)
 
 
 def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -> np.ndarray:

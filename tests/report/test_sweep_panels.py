@@ -10,9 +10,10 @@ from matplotlib.colors import to_rgb
 
 from mdfl_jax.report.grid import MOST_PARTS, left_out, parts, scales
 from mdfl_jax.report.panels import response
-from mdfl_jax.report.panels.heat_map import _ink, heat_map
+from mdfl_jax.report.panels.heat_map import COLOURS, heat_map
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.report.style import ink_on
 
 
 def sweep(**axes):
@@ -93,7 +94,7 @@ def test_numbers_are_legible_on_every_colour_of_a_heat_map():
 
     inks = set()
     for share in np.linspace(0, 1, 101):
-        ink = _ink(share)
+        ink = ink_on(share, COLOURS)
         low, high = sorted((luminance(ink), luminance(colormaps["viridis"](share)[:3])))
         assert (high + 0.05) / (low + 0.05) >= 4.5  # the contrast of WCAG 2
         inks.add(ink)

@@ -12,7 +12,7 @@ It must know how many static clients there are, and nothing of them before it me
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.sight import Sight, best
+from mdfl_jax.mobility.sight import NEVER, Sight, best
 from mdfl_jax.mobility.strategies.waiting import WaitingNumbers
 from mdfl_jax.mobility.strategy import strategy
 
@@ -20,9 +20,9 @@ from mdfl_jax.mobility.strategy import strategy
 @strategy("exploring", WaitingNumbers, replans=True, explores=True)
 def exploring(key: jax.Array, sight: Sight) -> jax.Array:
     """Exploring: as waiting, but from meetings alone, and to where clients may stand that it has not met."""
-    assert sight.unseen is not None
-    assert sight.all_unseen is not None
+    assert sight.ground is not None
+    unseen = (sight.ground == NEVER).astype(jnp.float32)
     waited = (sight.round + 1.0) ** sight.numbers.impatience
-    expected = sight.unknown / jnp.maximum(sight.all_unseen, 1.0) * waited * sight.unseen
+    expected = sight.unknown / jnp.maximum(jnp.sum(unseen), 1.0) * waited * sight.around(unseen)
     worth = sight.near(sight.age**sight.numbers.impatience) + expected
     return best(key, worth * sight.numbers.discount**sight.travel, sight)

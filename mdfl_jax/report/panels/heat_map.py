@@ -3,14 +3,22 @@
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.grid import Scale, left_out, parts, scales
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import accuracy_told, for_plotly, has_intervals, looks, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import (
+    accuracy_told,
+    for_plotly,
+    has_intervals,
+    ink_on,
+    looks,
+    make_panels,
+    seeds_told,
+    spaced,
+)
 
 COLOURS = "viridis"
 MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
@@ -115,17 +123,10 @@ def _numbers(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
         "x": places[:, 1],
         "y": places[:, 0],
         "text": [f"{value:.1f}" for value in values],
-        "textfont": {"color": [_ink((value - low) / max(high - low, 1e-9)) for value in values]},
+        "textfont": {"color": [ink_on((value - low) / max(high - low, 1e-9), COLOURS) for value in values]},
         "hoverinfo": "skip",
         "showlegend": False,
     }
-
-
-def _ink(share: float) -> str:
-    """Returns black or white, whichever has the higher contrast (WCAG 2) to the colour at a share of the scale."""
-    parts = np.array(colormaps[COLOURS](float(share))[:3])
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"
 
 
 @figure(
@@ -161,7 +162,7 @@ def heat_map(run: Run) -> Figure:
             axis.set_label_text(scale.name)
         written = width / len(x.texts) > 0.42
         for row, column in np.argwhere(np.isfinite(cells)) if written else ():
-            ink = _ink((cells[row, column] - low) / max(high - low, 1e-9))
+            ink = ink_on((cells[row, column] - low) / max(high - low, 1e-9), COLOURS)
             panel.text(column, row, f"{cells[row, column]:.1f}", ha="center", va="center", fontsize=6.5, color=ink)
     if image is not None:
         drawn.colorbar(image, ax=panels, label="test accuracy (%)", aspect=30)

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.rivals import END, Matrix, differences, matrix_of, measures, reference_of, tally
+from mdfl_jax.report.rivals import END, Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 from mdfl_jax.report.simultaneous import Differences
-from mdfl_jax.report.style import for_plotly, has_intervals, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, make_panels, seeds_told, spaced
 
 COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour
@@ -31,12 +31,17 @@ def _told(matrix: Matrix, found: Differences) -> str:
     return "; ".join(said)
 
 
-def _caption(run: Run) -> str:
+def _first(run: Run) -> tuple[Matrix, int, Differences]:
+    """Returns the matrix, the study's own reference, and the differences to it in the first measure."""
     shown = _found(run)
     assert shown is not None
     matrix, values = shown
     reference = reference_of(run, matrix)
-    first = differences(values[next(iter(values))], reference)
+    return matrix, reference, differences(values[next(iter(values))], reference)
+
+
+def _caption(run: Run) -> str:
+    matrix, reference, first = _first(run)
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
         f" {seeds_told(run)}."
@@ -56,8 +61,7 @@ def _chart(run: Run) -> Chart:
             found = differences(array, reference)
             told = _told(matrix, found)
             by_reference.append({"mean": found.mean, "half": found.half, "alone": found.alone, "told": told})
-        level = [np.nanmean(array, axis=-1)] if np.isfinite(array).any() else []
-        of_measures.append({"name": name, "references": by_reference, "level": level[0] if level else []})
+        of_measures.append({"name": name, "references": by_reference, "level": mean_of_known(array)})
     return Chart(
         "rivals",
         {
@@ -81,11 +85,7 @@ def _chart(run: Run) -> Chart:
 )
 def rivals(run: Run) -> Figure:
     """Draws the paired differences to the baseline as a matrix of settings by rivals."""
-    shown = _found(run)
-    assert shown is not None
-    matrix, values = shown
-    reference = reference_of(run, matrix)
-    found = differences(values[next(iter(values))], reference)
+    matrix, reference, found = _first(run)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
     drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))
@@ -97,7 +97,7 @@ def rivals(run: Run) -> Figure:
     for row, column in np.argwhere(np.isfinite(mean)):
         value = mean[row, column]
         sure = abs(value) > half[row, column]
-        ink = "#ffffff" if abs(value) > 0.65 * largest else "#000000"
+        ink = ink_on((value / largest + 1) / 2, COLOURS)
         weight = "bold" if sure else "normal"
         axes.text(column, row, f"{value:+.1f}", ha="center", va="center", fontsize=6, color=ink, weight=weight)
     drawn.colorbar(image, ax=axes, label=f"over {spaced(matrix.rivals[reference])} (points)", aspect=30)
