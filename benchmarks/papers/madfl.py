@@ -202,9 +202,7 @@ for _name, _title in (
     _larger(_name, _title)
 
 
-@item(
-    "madfl:f8", "Figure 8: Rc and M that reach 90 % in larger networks", "madfl:f8_35", "madfl:f8_50", why=WHY_LARGER
-)
+@item("madfl:f8", "Figure 8: Rc and M that reach 90 % in larger networks", "madfl:f8_35", "madfl:f8_50", why=WHY_LARGER)
 def figure_8(studies: Studies) -> Outcome:
     """Find what DCM and random movement need in the two larger networks."""
     claims, tables = list[Claim](), []
