@@ -21,7 +21,7 @@ WHY_STOP = (
 )
 WHY_VOLUME = (
     "A message of PaME costs 7.4 bits a coordinate (13.6 as the paper counts), a whole model 32 (64), one of ANQ-NIDS "
-    "2 to 4. So PaME saves against whole models, the more nodes the more, and not against ANQ-NIDS (docs/pame.md)."
+    "1.6 to 3. So PaME saves against whole models, the more nodes the more, and not against ANQ-NIDS (docs/pame.md)."
 )
 
 
