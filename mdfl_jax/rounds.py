@@ -14,11 +14,12 @@ from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.measure import client_models, global_model, measure
+from mdfl_jax.metrics.values import differences
 from mdfl_jax.parts import Carry, Parts, RunFacts
 from mdfl_jax.rng import stream_at
 from mdfl_jax.rows import of_types
 from mdfl_jax.stopping import update_stop_state
-from mdfl_jax.types import Array, ClientParams, Hparams
+from mdfl_jax.types import Array, ClientParams, Hparams, Links, RoundStats
 
 
 def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
@@ -116,6 +117,22 @@ def facts(parts: Parts, clients: Any, state: Any) -> RunFacts:
     )
 
 
+def _told(parts: Parts, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
+    """Tells a network what a round has cost, and how the models differed before it, if the network asks for it."""
+    network, mesh = parts.network, parts.task.mesh
+    if network.after is not None:
+        with jax.named_scope("costs"), sharding.tracing_over(mesh):
+            without_details = stats._replace(details=None)
+            counted = sharding.everywhere(network.after, hparams.network, network_state, links, without_details)
+        network_state = of_types(counted, carry.network)
+    if network.compare is not None:
+        with jax.named_scope("compare"), sharding.tracing_over(mesh):
+            apart = differences(client_models(parts, carry.algorithm))
+            compared = sharding.everywhere(network.compare, network_state, links, apart)
+        network_state = of_types(compared, carry.network)
+    return network_state
+
+
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
 ) -> tuple[Carry, Sums, round_records.Rows]:
@@ -149,11 +166,7 @@ def one_round(
         contract.arrays(parts.algorithm.round, stats.loss, (rows,), float)
         contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
     stats = first(stats, task.num_clients)
-    if network.after is not None:
-        with jax.named_scope("costs"), sharding.tracing_over(task.mesh):
-            without_details = stats._replace(details=None)
-            counted = sharding.everywhere(network.after, hparams.network, network_state, links, without_details)
-        network_state = of_types(counted, carry.network)
+    network_state = _told(parts, hparams, carry, network_state, links, stats)
     stop_state = carry.stop_state
     if stop_state is not None and task.objective:
         before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))

@@ -80,8 +80,7 @@ class Task(NamedTuple):
       by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
         divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
-      validate: (data, clients, params [1, ...]) -> [] the loss on samples that are used for neither training nor
-        testing, by which step sizes are chosen.
+      validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
       alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
       in_turn: whether models are evaluated one after another.
       by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
@@ -184,9 +183,9 @@ class Network(NamedTuple):
       places: (state) -> Places.
       reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
       metrics: the network's own metrics, which are measured in addition to those of every study.
-      after: (hparams.network, state after ``step``, Links, RoundStats) -> state, called at the end of a round by a
-        network that counts what the round has cost (`mdfl_jax.costs`); None: nothing is called.
+      after: (hparams.network, state after ``step``, Links, RoundStats) -> state with the costs of the round; or None.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
+      compare: (state after ``step``, Links, [N, N] distances between the models before the round) -> state; or None.
     """
 
     num_clients: int
@@ -198,6 +197,7 @@ class Network(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
     lists: Lists | None = None
+    compare: Callable[[Any, Links, jax.Array], Any] | None = None
 
 
 class RoundStats(NamedTuple):

@@ -13,7 +13,7 @@ from mdfl_jax.costs.numbers import CostParams, computing_seconds, sending_second
 from mdfl_jax.costs.work import Work
 from mdfl_jax.exchange.message_bits import WORD
 from mdfl_jax.metrics.declare import AXIS, HOLDS, TABLE, TARGET, Metric
-from mdfl_jax.metrics.registry import of_inner, of_inner_lists
+from mdfl_jax.metrics.registry import of_inner, of_inner_compare, of_inner_lists
 from mdfl_jax.senders import ALL_PAIRS, Senders
 from mdfl_jax.types import Clients, Links, Network, RoundStats
 
@@ -167,6 +167,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
         init=init,
         step=step,
         after=after,
+        compare=of_inner_compare(network),
         places=lambda state: network.places(state.inner),
         reached=None if reached is None else lambda state: reached(state.inner),
         metrics=(*of_inner(network, lambda state: state.inner, lambda params: params.inner), SECONDS, JOULES),

@@ -133,3 +133,8 @@ def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
     """Make what is known of an inner network's neighbour lists usable for an outer network."""
     needed = network.lists and network.lists.needed
     return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))
+
+
+def of_inner_compare(network: Any) -> Any:
+    """Make an inner network's ``compare`` usable for an outer one, whose state has it as ``inner``; None if it is."""
+    return network.compare and (lambda state, *told: state._replace(inner=network.compare(state.inner, *told)))

@@ -25,6 +25,20 @@ def consensus_distance(client_params: ClientParams) -> jax.Array:
     return jnp.sqrt(sum(jax.tree.leaves(squares)) / num_clients)
 
 
+def differences(client_params: ClientParams) -> jax.Array:
+    """Compute ||x_i - x_j|| of every two of N stacked models, without batch statistics: [N, N] float32.
+
+    Models are compared after their mean is subtracted, so that models that are nearly alike keep their digits.
+    """
+    own = [
+        jnp.reshape(leaf, (leaf.shape[0], -1)).astype(jnp.float32) for leaf in jax.tree.leaves(trained(client_params))
+    ]
+    own = [leaf - jnp.mean(leaf, axis=0) for leaf in own]
+    products = sum(jnp.matmul(leaf, leaf.T, precision="highest") for leaf in own)
+    squares = jnp.diagonal(products)
+    return jnp.sqrt(jnp.maximum(squares[:, None] + squares - 2 * products, 0.0))
+
+
 def num_neighbours(links: Links) -> jax.Array:
     """Count the senders that each client hears: [N] int32. If links are pairs, the adjacency is not read."""
     if links.partner is None:

@@ -50,6 +50,8 @@ class Mobility(NamedTuple):
         rows; NaN in the others. None means that there are none. It is only recorded, for maps.
       chain: (grid points [L, 2], max_step) -> [L, L] the probabilities of the next place of a mobile client, from each
         grid point, if they depend on nothing else. None means that they do, or that they are not known. Theory uses it.
+      compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round: who heard
+        whom, and the distances between the models before the round. None means that movement does not depend on models.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -62,6 +64,7 @@ class Mobility(NamedTuple):
     destination: Callable[[Any, Any], jax.Array] | None = None
     centres: Callable[[Any, Any], jax.Array] | None = None
     chain: Callable[[jax.Array, Any], jax.Array] | None = None
+    compare: Callable[[Any, jax.Array, jax.Array], Any] | None = None
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:

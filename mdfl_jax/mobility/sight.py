@@ -58,6 +58,9 @@ class Sight(NamedTuple):
         the strategy explores.
       near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
       around: [L] -> [K], sums values of grid points over those in range of each candidate.
+      difference: [N] float32, the distance between the client's own model and that of each static client that it knows,
+        when it last heard that client (the norm of the difference of all parameters); `NEVER` if it never did. None
+        unless the strategy compares.
       plan: what the strategy prepared; None if it prepares nothing.
       numbers: the numbers of the strategy.
     """
@@ -82,6 +85,7 @@ class Sight(NamedTuple):
     world: GridWorld
     near: Callable[[jax.Array], jax.Array]
     around: Callable[[jax.Array], jax.Array]
+    difference: jax.Array | None
     plan: Any
     numbers: Any
 
@@ -98,6 +102,8 @@ class Memory(NamedTuple):
       plan: what the strategy prepared for them.
       ground: [N, L] int32, the round after whose movement each grid point was last in range of each client; `NEVER`.
         None unless the strategy explores.
+      differs: [N, N] float32, the distance of client i's model from that of static client j when i last heard it;
+        `NEVER`. None unless the strategy compares.
     """
 
     clients: GridClient
@@ -107,6 +113,7 @@ class Memory(NamedTuple):
     sites: Sites | None
     plan: Any
     ground: jax.Array | None = None
+    differs: jax.Array | None = None
 
 
 def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
@@ -202,6 +209,7 @@ def look(
         world=world,
         near=lambda values: near(sites.place, values[:, None])[:, 0],
         around=lambda values: _sums_around(world, values)[sites.place],
+        difference=None if memory.differs is None else jnp.where(known, memory.differs[index], NEVER),
         plan=memory.plan,
         numbers=world.numbers,
     )

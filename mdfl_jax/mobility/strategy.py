@@ -83,6 +83,12 @@ def _now_seen(world: GridWorld, location: jax.Array, ground: jax.Array, now: jax
     return jnp.where(within(world.grid[location], world.grid, world.radius), now, ground)
 
 
+def _compared(memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
+    """Remembers how much models differed, where clients heard each other."""
+    assert memory.differs is not None
+    return memory._replace(differs=jnp.where(heard, differences, memory.differs))
+
+
 def strategy_mobility(
     choose: Choose,
     oracle: bool = True,
@@ -90,6 +96,7 @@ def strategy_mobility(
     everywhere: bool = False,
     replans: bool = False,
     explores: bool = False,
+    compares: bool = False,
 ) -> Mobility:
     """Makes a mobility rule of a strategy.
 
@@ -102,6 +109,7 @@ def strategy_mobility(
       replans: whether a client chooses in every round, and not only when it has reached its destination.
       explores: whether a client without an oracle remembers when it saw which grid points, and chooses from the first
         round on, instead of moving at random until it has met enough others. Every grid point is then a candidate.
+      compares: whether a client remembers how much its model differed from those that it heard.
 
     Returns:
       The mobility rule, in the world ``grid``.
@@ -120,7 +128,8 @@ def strategy_mobility(
         plan = prepare(key, world, sites) if prepare and sites else None
         unseen = jnp.full((count, world.grid.shape[0]), NEVER, jnp.int32)
         ground = _now_seen(world, world.start, unseen, jnp.int32(0)) if explores else None
-        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, ground)
+        differs = jnp.full((count, count), NEVER, jnp.float32) if compares else None
+        return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, ground, differs)
 
     def step(key: jax.Array, world: GridWorld, memory: Memory) -> Memory:
         clients, keys = memory.clients, per_client(key, world.start.shape[0])
@@ -159,8 +168,8 @@ def strategy_mobility(
         votes = jnp.zeros(world.grid.shape[0], jnp.int32).at[place].max(valid.astype(jnp.int32))
         return centre_places(world, votes)
 
-    told = centres if oracle and not everywhere else None
-    return mobility_of(init, step, lambda memory: memory.clients, centres=told)
+    told = {"centres": centres if oracle and not everywhere else None, "compare": _compared if compares else None}
+    return mobility_of(init, step, lambda memory: memory.clients, **told)
 
 
 def strategy(
@@ -170,26 +179,27 @@ def strategy(
     everywhere: bool = False,
     replans: bool = False,
     explores: bool = False,
+    compares: bool = False,
 ) -> Callable[[Choose], Choose]:
     """Returns a decorator that registers a strategy as the mobility rule NAME, and as NAME_met without an oracle.
 
     Args:
       name: the name of the rule.
       numbers: the class of its numbers, a subclass of `StrategyNumbers`.
-      prepare, everywhere, replans, explores: as of `strategy_mobility`. A strategy that prepares a plan has no form
-        without an oracle, and one that explores no other.
+      prepare, everywhere, replans, explores, compares: as of `strategy_mobility`. A strategy that prepares a plan has
+        no form without an oracle, and one that explores no other.
     """
 
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
         MOBILITIES.register(name, numbers, doc)(
-            lambda: strategy_mobility(choose, not explores, prepare, everywhere, replans, explores)
+            lambda: strategy_mobility(choose, not explores, prepare, everywhere, replans, explores, compares)
         )
         if prepare is None and not explores:
             met = type(f"{name}_met", (MetStrategyNumbers, numbers), {})
             MOBILITIES.register(
                 f"{name}_met", met, doc.rstrip(".") + ", with only the static clients that it has met."
-            )(lambda: strategy_mobility(choose, False, None, everywhere, replans))
+            )(lambda: strategy_mobility(choose, False, None, everywhere, replans, compares=compares))
         return choose
 
     return add

@@ -3,6 +3,7 @@
 This package exports every network and the class of the traced numbers that it takes. Importing it registers all graphs.
 """
 
+from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks import random_graphs  # this import registers the random graphs
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
@@ -11,7 +12,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.order import ORDERS, move_first
 from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.roadside import roadside
-from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
+from mdfl_jax.networks.spatial import SpatialParams, spatial
 
 __all__ = [
     "GRAPHS",

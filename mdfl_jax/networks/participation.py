@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.metrics.registry import of_inner, of_inner_lists
+from mdfl_jax.metrics.registry import of_inner, of_inner_compare, of_inner_lists
 from mdfl_jax.metrics.spectrum import components
 from mdfl_jax.networks.connected import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
@@ -149,12 +149,12 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
         return ParticipationState(inner, state.links), links._replace(adjacency=kept & turn, mix=mix)
 
-    return Network(
-        num_clients=network.num_clients,
+    return network._replace(
         gives=network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED}),
         init=init,
         step=step,
         places=lambda state: network.places(state.inner),
         lists=of_inner_lists(network, lambda state: state.inner),
+        compare=of_inner_compare(network),
         metrics=of_inner(network, lambda state: state.inner, lambda params: params.inner),
     )

@@ -148,10 +148,15 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
       one_at_a_time: if true, a client talks to one other client in a slot, by a `matching`; else to all in range.
 
     Raises:
-      UserError: if ``rounds`` is below 1.
+      UserError: if ``rounds`` is below 1, or if the clients move by what they heard.
     """
     if rounds < 1:
         raise UserError(f"rounds is {rounds}; it must be at least 1")
+    if inner.compare:
+        raise UserError(
+            "server.pattern is roadside, which moves clients before any model is trained; network.mobility "
+            "must not compare models"
+        )
     num_clients = inner.num_clients
 
     def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:

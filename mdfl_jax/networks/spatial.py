@@ -12,7 +12,7 @@ from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
-from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.registry import MOBILITIES, rule_numbers
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, link_radius
 from mdfl_jax.networks.contact_time import seconds_in_contact
@@ -22,7 +22,6 @@ from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.worlds import make_world, world_of
-from mdfl_jax.numbers import from_values
 from mdfl_jax.rng import stream, stream_at
 from mdfl_jax.senders import Lists
 from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
@@ -91,19 +90,6 @@ class SpatialState(NamedTuple):
     needed: jax.Array | None = None
 
 
-def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
-    """Make the numbers of mobility rules, for `SpatialParams.rules`.
-
-    Args:
-      mobility: the names of the rules.
-      **values: numbers by name. Each rule takes the numbers that it has, and its default where none is given.
-
-    Returns:
-      The numbers of each rule, in the order of ``mobility``.
-    """
-    return tuple(from_values(MOBILITIES.numbers(name), values) for name in mobility)
-
-
 def spatial(
     num_clients: int,
     grid_size: int = 18,
@@ -147,6 +133,8 @@ def spatial(
 
     if link_filter and link_filter.needs_seconds and kind == "contacts":
         raise UserError("a contact list does not say how long contacts last within a round")
+    if max_neighbours and (lacks := [name for name, rule in zip(mobility, rules) if rule.compare]):
+        raise UserError(f"network.mobility {lacks[0]} compares models over matrices; it needs engine.links=dense")
     own, num_places = rule_numbers(mobility), max_neighbours + 1 if max_neighbours else 0
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
@@ -235,6 +223,11 @@ def spatial(
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
         return moved, Links(adjacency, mix, senders=senders)
 
+    def compare(state: SpatialState, links: Links, differences: jax.Array) -> SpatialState:
+        each = zip(rules, state.rules)
+        told = [rule.compare(one, links.adjacency, differences) if rule.compare else one for rule, one in each]
+        return state._replace(rules=tuple(told))
+
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
     fixed = all(name in ("static", "static_plane") for name in mobility) and contact == "disc" and not links_fail
@@ -247,4 +240,5 @@ def spatial(
         places=lambda state: state.places,
         lists=Lists(num_places, num_places, lambda state: state.needed) if max_neighbours else None,
         metrics=space_records(rules, seen),
+        compare=compare if any(rule.compare for rule in rules) else None,
     )

@@ -107,6 +107,8 @@ def simulated(simulation: Simulation, num_rounds: int) -> Any:
     """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
     parts = simulation.parts
     network = parts.network
+    if network.compare:
+        raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
         held = held_by(divided(parts, data, hparams, key), network.num_clients)

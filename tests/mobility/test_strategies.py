@@ -23,7 +23,7 @@ from mdfl_jax.mobility.strategy import LARGEST
 
 SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
 GRID = grid_world.square_grid(SIZE)
-WITH_ORACLE = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting")
+WITH_ORACLE = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting")
 MET = tuple(f"{name}_met" for name in WITH_ORACLE if name != "cover_tour")
 
 

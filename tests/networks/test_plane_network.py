@@ -11,9 +11,10 @@ from oracles import plane_world
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility import Motion
+from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
-from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
+from mdfl_jax.networks.spatial import SpatialParams, spatial
 
 N, ROUNDS = 12, 5
 MOTION = Motion(width=200.0, height=200.0)

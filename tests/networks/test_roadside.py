@@ -10,8 +10,9 @@ from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
 from mdfl_jax.data.partition import PartitionNumbers
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.roadside import RoadsideParams, matching, roadside
-from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
+from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.simulation import Schedule, simulate
 from mdfl_jax.types import NEVER, Hparams
 

@@ -67,3 +67,13 @@ def label_distance(point, place, static, counts, own, radius):
 def tour_length(distance, order):
     """The length of a closed tour."""
     return sum(distance[a, b] for a, b in zip(order, np.roll(order, -1)))
+
+
+def staleness(centre, static, differs, age, ageing, radius):
+    """The worth of a cluster centre: the mean over the static clients in range; a NaN difference was never measured."""
+    largest = max([1e-6, *(value for value in differs if not np.isnan(value))])
+    worth = []
+    for k, near in enumerate(in_range(centre, static, radius)):
+        if near:
+            worth.append((largest if np.isnan(differs[k]) else differs[k]) * age[k] ** ageing)
+    return np.mean(worth)

@@ -7,6 +7,7 @@ from mdfl_jax.mobility.strategies.coverage import coverage
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
 from mdfl_jax.mobility.strategies.exploring import exploring
 from mdfl_jax.mobility.strategies.spectral import spectral
+from mdfl_jax.mobility.strategies.staleness import staleness
 from mdfl_jax.mobility.strategies.waiting import waiting
 from mdfl_jax.mobility.strategies.waypoint import waypoint
 
@@ -18,6 +19,7 @@ __all__ = [
     "dcm_weighted",
     "exploring",
     "spectral",
+    "staleness",
     "waiting",
     "waypoint",
 ]

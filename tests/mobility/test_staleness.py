@@ -1,0 +1,136 @@
+"""The strategy that moves by what models differed: its choice, what it is told by a round, and where it is refused."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from oracles import strategies as oracle
+from tiny import tiny_config
+
+from mdfl_jax import UserError
+from mdfl_jax.client_padding import held_by
+from mdfl_jax.division import divided
+from mdfl_jax.experiments import make_study
+from mdfl_jax.metrics.evaluation import no_sums
+from mdfl_jax.metrics.values import differences
+from mdfl_jax.mobility import MOBILITIES, GridWorld
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.rounds import models, one_round
+from mdfl_jax.starting import first
+from mdfl_jax.theory.network import alone, of_study
+
+SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
+GRID = grid_world.square_grid(SIZE)
+ALL = MOBILE + STATIC
+ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "algorithm.name": "fedmobile"}
+
+
+def made(**changes):
+    return tiny_config(**{"network.mobility": "staleness", "network.radius": 1.5, "rounds": 8, **changes})
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("seed", "ageing"), [(0, 0.0), (1, 1.0), (2, 2.0)])
+def test_clients_go_where_models_differed_most(seed, ageing):
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(SIZE * SIZE)[:ALL]
+    world = GridWorld(
+        grid=grid_points(SIZE),
+        start=jnp.asarray(places, jnp.int32),
+        is_mobile=jnp.arange(ALL) < MOBILE,
+        label_counts=jnp.asarray(rng.integers(0, 9, (ALL, 3)), jnp.int32),
+        radius=jnp.float32(RADIUS),
+        max_step=jnp.float32(STEP),
+        numbers=MOBILITIES.numbers("staleness")(ageing=ageing).typed(),
+    )
+    rule, static = MOBILITIES["staleness"](), GRID[places[MOBILE:]]
+    state, step = rule.init(jax.random.key(7), world), jax.jit(rule.step)
+    centres = np.unique(np.asarray(state.sites.place)[np.asarray(state.sites.valid)])
+    remembered, paths = np.full((MOBILE, STATIC), np.nan), [GRID[places[:MOBILE]]]
+    chosen = 0
+    for now in range(ROUNDS):
+        location, destination = (np.asarray(x) for x in (state.clients.location, state.clients.destination))
+        moved = step(jax.random.key(now), world, state)
+        age = oracle.ages(np.stack(paths), static, RADIUS, now)
+        for i in range(MOBILE):
+            new = int(moved.clients.destination[i])
+            if location[i] != destination[i]:
+                assert new == destination[i]
+                continue
+            others = [c for c in centres if c != location[i]]
+            worth = {c: oracle.staleness(GRID[c], static, remembered[i], age[i], ageing, RADIUS) for c in others}
+            assert worth[new] >= max(worth.values()) * (1 - 1e-5)
+            chosen += len(set(worth.values())) > 1
+        apart = np.abs(rng.normal(size=(ALL, ALL))).astype(np.float32)
+        place = GRID[location]
+        heard = np.stack([oracle.in_range(one, place, RADIUS) for one in place]) & ~np.eye(ALL, dtype=bool)
+        state = rule.compare(moved, jnp.asarray(heard), jnp.asarray(apart))
+        remembered = np.where(heard[:MOBILE, MOBILE:], apart[:MOBILE, MOBILE:], remembered)
+        paths.append(GRID[np.asarray(state.clients.location)[:MOBILE]])
+    assert chosen > MOBILE
+
+
+def memory_of(state):
+    """The memory of the strategy, under any networks around the spatial one."""
+    while hasattr(state, "inner"):
+        state = state.inner
+    return state.rules[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"network.order": "move_first"},
+        {"cost.joules_per_bit": 1.0, "algorithm.participation": 0.5},
+        {"engine.client_devices": 2},
+    ],
+    ids=["plain", "move_first", "counted and thinned", "mesh"],
+)
+def test_a_round_tells_how_the_models_before_it_differed(changes):
+    (group,) = make_study(made(**changes)).groups
+    parts, data, hparams, key = group.simulation.parts, group.simulation.data, group.hparams[0], jax.random.key(3)
+    carry = first(parts, data, hparams, key)[0]
+    go = jax.jit(lambda carry: one_round(parts, data, hparams, key, carry, no_sums(parts.metrics, parts.network)))
+    remembered, changed = np.asarray(memory_of(carry.network).differs), 0
+    assert (remembered == -1).all()
+    for _ in range(6):
+        held = held_by(divided(parts, data, hparams, key), parts.task.num_clients)
+        heard = parts.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency
+        flat = np.concatenate([np.reshape(x, (x.shape[0], -1)) for x in jax.tree.leaves(models(parts, carry)[0])], 1)
+        apart = np.array([[np.linalg.norm(x - y) for y in flat.astype(float)] for x in flat.astype(float)])
+        carry = go(carry)[0]
+        expected = np.where(heard, apart, remembered)
+        remembered = np.asarray(memory_of(carry.network).differs)
+        np.testing.assert_allclose(remembered, expected, atol=2e-5)
+        changed += (heard & (apart > 1e-3)).sum()
+    assert changed
+
+
+def test_distances_of_models_are_those_of_every_pair():
+    rng = np.random.default_rng(0)
+    leaves = {"a": rng.normal(size=(5, 3, 2)) * 1e-4 + 100, "b": rng.normal(size=(5, 4))}
+    found = differences(jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), leaves))
+    for i, j in itertools.product(range(5), repeat=2):
+        squares = sum(np.sum((leaf[i] - leaf[j]) ** 2) for leaf in leaves.values())
+        assert abs(float(found[i, j]) - np.sqrt(squares)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine.links": "lists"}, "network.mobility staleness compares models over matrices"),
+        (ROADSIDE, "network.mobility must not compare models"),
+    ],
+)
+def test_where_models_cannot_be_compared_the_strategy_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        make_study(made(**changes))
+
+
+def test_theory_refuses_movement_that_depends_on_training():
+    with pytest.raises(UserError, match=r"network\.mobility .* theory trains none"):
+        of_study(make_study(alone(made(), 1, 8)))
