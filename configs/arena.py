@@ -23,7 +23,7 @@ from itertools import product
 from ml_collections import ConfigDict
 
 from configs import digits, madfl
-from mdfl_jax.errors import unknown_name
+from mdfl_jax.errors import UserError, unknown_name
 
 RULES = ("random_movement", "waypoint", "dam", "dcm")
 STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting", "coverage", "exploring")
@@ -69,7 +69,7 @@ def get_config(argument: str = "digits") -> ConfigDict:
     studies = _studies()
     name, _, rules = argument.partition(",rules=")
     if name not in studies:
-        raise ValueError(unknown_name("argument", name, studies))
+        raise UserError(unknown_name("argument", name, studies))
     settings, known = studies[name]
     chosen = rules.split("+") if rules else known
     config = _of_images(IMAGES[name]) if name in IMAGES else digits.get_config()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.errors import unknown_name
+from mdfl_jax.errors import UserError, unknown_name
 
 SCALES = ("smoke", "small", "paper")
 SMOKE = {
@@ -57,14 +57,17 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
       argument: ITEM or ITEM,scale=SCALE. The scale is ``paper`` if none is given, and the item is the first one.
 
     Raises:
-      ValueError: for an unknown item or scale; the known ones are listed.
+      UserError: for an unknown item or scale; the known ones are listed, or the parts that the item is in.
     """
     item, _, scale = argument.partition(",scale=")
     item, scale = item or next(iter(presets)), scale or "paper"
     if item not in presets:
-        raise ValueError(unknown_name("argument", item, presets))
+        parts = [name for name in presets if name.startswith(item) and not name.removeprefix(item)[0].isdigit()]
+        if item and parts:
+            raise UserError(f"argument {item!r} is in parts here: {', '.join(parts)}")
+        raise UserError(unknown_name("argument", item, presets))
     if scale not in SCALES:
-        raise ValueError(unknown_name("scale", scale, SCALES))
+        raise UserError(unknown_name("scale", scale, SCALES))
     config = presets[item].paper()
     config.name = f"{stem}_{presets[item].study or item}" + ("" if scale == "paper" else f"_{scale}")
     if scale != "paper":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import default_config
 from mdfl_jax.presets import Preset, cuts, preset_config, shrink
 
@@ -54,3 +55,10 @@ def test_smoke_bounds_every_preset_by_one_rule():
 def test_unknown_items_and_scales_list_the_known_ones(argument, line):
     with pytest.raises(ValueError, match=line):
         preset_config("ours", PRESETS, argument)
+
+
+def test_an_item_in_parts_names_them():
+    presets = dict.fromkeys(("f5b", "f5c", "f50", "f9_1000"), PRESETS["t2"])
+    for item, line in (("f5", "argument 'f5' is in parts here: f5b, f5c"), ("f9", "is in parts here: f9_1000")):
+        with pytest.raises(UserError, match=line):
+            preset_config("ours", presets, item)

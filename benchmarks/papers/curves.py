@@ -68,7 +68,7 @@ def _of_known(values: np.ndarray) -> tuple[Statistic | None, str]:
 def slots_to(curves: Curves, level: float, setting: Setting, text: str, paper: float | None = None) -> Claim:
     """Return the claim about the slots that a sweep point needs to an accuracy; seeds without it are left out."""
     ours, told = _of_known(curves.reached(level, **setting))
-    return Claim(text, ours, paper, sign=1, unit="slots", told=told)
+    return Claim(text, ours, paper, sign=1, unit="slots", told=told, level=True)
 
 
 def saved(curves: Curves, level: float, better: Setting, than: Setting, text: str, paper: float | None = None) -> Claim:

@@ -2,7 +2,7 @@
 
 The items explained:t2, of the leads in table II, and explained:f4, of the radius that figure 4 asks for. `small` has
 fewer images, a smaller CNN and, in figures 2 to 8, fewer but longer steps. Each of these is changed towards the
-paper's, and the length of all steps is cut besides.
+paper's, and the length of all steps is cut besides. The item explained:rate has DADFL's learning rate and lower ones.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from benchmarks.papers.items import Outcome, item
 from benchmarks.papers.madfl import TABLE_2
 from benchmarks.papers.mobility import BEST, world
 from benchmarks.papers.studies import Studies, Study
-from configs import madfl
+from configs import dadfl, madfl
 from mdfl_jax.outcomes import interval
 from mdfl_jax.presets import Preset, preset_config
 
@@ -47,6 +47,14 @@ def study_of(studies: Studies, name: str, make: Callable[[], ConfigDict], change
 
 
 NEAR = (madfl.FULL, (3, 4, 5), (3, 5, 5))  # M, Rc, Rm: the thresholds of figure 4 with M = 3
+RATES = (0.03, 0.1, 0.3)
+SIZES: dict[str, dict[str, Any]] = {
+    "`small`": {},
+    "the paper's CNN, 2,000 images": {
+        **{"model.widths": (16, 32), "model.kernel": 5, "model.hidden": 64},
+        **{"data.limit_train": 2000, "rounds": 30, "eval_every": 10},
+    },
+}
 STEPS: dict[str, dict[str, Any]] = {  # of the same length in all
     "300 rounds, learning rate 0.1": {},
     "1,000 rounds, learning rate 0.03": MANY_ROUNDS,
@@ -93,3 +101,27 @@ def figure_4(studies: Studies) -> Outcome:
         rows.append([told, cell(interval(best["dcm", "inf"]), 1, 3), *shares])
     header = ["", "connected (%)", "DCM, Rc = 4", "random, Rc = 4", "DCM, Rc = 5", "random, Rc = 5"]
     return Outcome([("M = 3: accuracy of a connected network, and shares of it in %", header, rows)], [])
+
+
+def _rates() -> ConfigDict:
+    config = dadfl.mnist()
+    config.network.mobility, config.data.alpha = "dcm", 0.05
+    config.sweep = "algorithm.lr=" + ",".join(map(str, RATES))
+    return config
+
+
+@item("explained:rate", "The learning rate of DADFL", "dadfl:f2")
+def rate(studies: Studies) -> Outcome:
+    """Measure how many seeds diverge, and the accuracy of all, by the learning rate."""
+    rows = []
+    for number, (told, change) in enumerate(SIZES.items()):
+        presets = {f"rate_{number}": Preset(_rates, dadfl.CUT | {"seeds": 4} | change)}
+        config = preset_config("explained", presets, f"rate_{number},scale={studies.scale}")
+        study = studies.of(config)
+        for lr in RATES:
+            lost = sorted(study.point(lr=lr)["diverged"].values())
+            accuracies = ", ".join(f"{100 * value:.1f}" for value in study.per_seed(lr=lr))
+            rows.append([f"{told}, {config.rounds} rounds", f"{lr:g}", f"{len(lost)} of {config.seeds}"])
+            rows[-1] += [", ".join(map(str, lost)) or "-", accuracies]
+    header = ["", "learning rate", "diverged", "in rounds", "final accuracy of each seed (%)"]
+    return Outcome([("DCM, M = 5, alpha 0.05, momentum 0.9", header, rows)], [])

@@ -30,6 +30,8 @@ class Claim:
       sign: 1 or -1 for a statement that a number is positive or negative. By default it is that of ``paper``.
       unit: the unit of both numbers.
       told: what we found in words, for a statement that is not a number.
+      level: whether the paper's number is a level, as 115 slots, and no difference, which could also be zero.
+      unsure: whether the seeds leave open if a statement that is not a number holds.
     """
 
     text: str
@@ -38,6 +40,8 @@ class Claim:
     sign: int = 0
     unit: str = "points"
     told: str = ""
+    level: bool = False
+    unsure: bool = False
 
     @property
     def verdict(self) -> str:
@@ -45,16 +49,21 @@ class Claim:
 
         Of a number: it agrees if the 95 % interval is on the claimed side of zero and holds the paper's value (or no
         value is claimed). The size is another one if the interval is on this side without that value. It is undecided
-        if the interval holds zero, and it differs if the interval is on the other side. A statement agrees or differs.
+        if the interval holds zero, and it differs if the interval is on the other side. Of a level: it agrees if the
+        interval holds the paper's, and is undecided if it would also hold one half as large again. A statement agrees
+        or differs, or is undecided if it depends on which of our seeds one takes.
         """
         if self.ours is None or (isinstance(self.ours, Mapping) and self.ours["mean"] is None):
             return UNKNOWN
         if not isinstance(self.ours, Mapping):
-            return AGREES if self.ours else DIFFERS
+            return UNDECIDED if self.unsure else AGREES if self.ours else DIFFERS
         sign = self.sign or (1 if (self.paper or 0) >= 0 else -1)
         mean, half = float(self.ours["mean"]), float(self.ours["ci95"] or 0)
         if mean != mean or half != half:  # runs that diverged
             return UNKNOWN
+        if self.level and self.paper is not None:
+            apart = abs(mean - self.paper) > half + ROUNDING
+            return DIFFERS if apart else UNDECIDED if half > abs(self.paper) / 2 else AGREES
         if sign * mean - half > 0:
             return SIGN if self.paper is not None and abs(mean - self.paper) > half + ROUNDING else AGREES
         return DIFFERS if sign * mean + half < 0 else UNDECIDED
@@ -123,6 +132,7 @@ def chosen(words: str) -> list[Item]:
         these = {name: it for name, it in ITEMS.items() if word in ("all", name, name.partition(":")[0])}
         if not these:
             papers = dict.fromkeys(name.partition(":")[0] for name in ITEMS)
-            raise UserError(f"--item={words}: " + unknown_name("item", word, ["all", *papers, *ITEMS]))
+            of_paper = [name for name in ITEMS if name.partition(":")[0] == word.partition(":")[0]]
+            raise UserError(f"--item={words}: " + unknown_name("item", word, of_paper or ["all", *papers]))
         found |= these
     return list(found.values())

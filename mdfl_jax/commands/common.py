@@ -147,12 +147,12 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
     if ",scale=" in given and "get_config() takes 0 positional arguments" in str(chain[-1]):  # the scale is its first
         return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
     for link in chain:  # ml_collections and absl wrap what a config file raises
+        if isinstance(link, UserError):
+            return f"--config={given}: {link}"
+    for link in chain:
         trace = traceback.extract_tb(link.__traceback__)
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
             return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
-    for link in chain:  # a file that the config uses
-        if isinstance(link, UserError):
-            return str(link)
     if keys:
         from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every command needs
 

@@ -134,7 +134,8 @@ def _drift(rounds: Rounds, experiment: Experiment) -> Values:
 
 @quantity("label_drift", "label drift", "docs/theory.md")
 def _label_drift(rounds: Rounds, experiment: Experiment) -> Values:
-    return rounds.spread.labels
+    labelled = np.count_nonzero(rounds.label_counts.sum((0, 1))) > 1  # linear regression has no labels
+    return rounds.spread.labels if labelled else np.full(len(rounds.mix), np.nan)
 
 
 @quantity("meeting", "meeting time (rounds)", "docs/theory.md")

@@ -43,6 +43,25 @@ def test_the_verdict(ours, paper, sign, verdict):
     assert Claim("a claim", ours, paper, sign=sign).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [
+        (of(153, 20), DIFFERS),
+        (of(120, 20), AGREES),
+        (of(153, 136), UNDECIDED),
+        (of(96, 20), AGREES),
+        (of(90, 20), DIFFERS),
+    ],
+)
+def test_a_level_can_differ_from_the_papers(ours, verdict):
+    assert Claim("slots to 70 %", ours, 115, level=True).verdict == verdict
+
+
+def test_a_statement_that_depends_on_the_seeds_is_undecided():
+    assert {Claim("holds", holds, unsure=True).verdict for holds in (True, False)} == {UNDECIDED}
+    assert Claim("holds", None, unsure=True).verdict == UNKNOWN
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_diverged_is_unknown_and_none_in_json(bad):
     kept = Claim("a claim", {"mean": bad, "std": float("nan"), "ci95": float("nan")}, 5).as_json()
