@@ -33,8 +33,7 @@ class SpatialParams(NamedTuple):
     """Traced numbers of a spatial network.
 
     Attributes:
-      num_mobile: M, the number of clients that move; they are the first M clients. Under ``random_walk`` all clients
-        move, and the first M are the fast ones.
+      num_mobile: M, the number of clients that move. Under ``random_walk`` all clients move, and M are fast.
       radius: communication radius Rc, in grid units or metres, one for all clients or [N]; ``inf`` connects all.
       max_step: Rm, the largest distance moved in a round on the grid; ``inf`` means no limit.
       mobility: the index of the mobility rule that is used, among the network's rules.
@@ -48,6 +47,7 @@ class SpatialParams(NamedTuple):
       trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` for the rules ``trace`` and ``static_trace``, a
         `mdfl_jax.networks.contact_list.ContactList` for ``contacts``.
       link_filter: the numbers of the network's link filter, if it has one.
+      movers: which M clients move, an index of `mdfl_jax.networks.movers.MOVERS`; the first M are 0.
     """
 
     num_mobile: Any = 5
@@ -62,6 +62,7 @@ class SpatialParams(NamedTuple):
     rules: tuple[Any, ...] = ()
     trace: Any = None
     link_filter: Any = None
+    movers: Any = 0
 
 
 class SpatialState(NamedTuple):

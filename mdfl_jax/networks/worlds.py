@@ -12,6 +12,7 @@ from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, WorldKind
+from mdfl_jax.networks.movers import moving
 from mdfl_jax.types import Clients
 
 WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
@@ -64,19 +65,24 @@ def make_world(
     if kind == "contacts":
         return on_circle(num_clients)
     shared: dict[str, Any] = {
-        "is_mobile": jnp.arange(num_clients) < params.num_mobile,
         "label_counts": clients.label_counts,
         "radius": jnp.max(jnp.asarray(params.radius, jnp.float32)),
     }
+
+    def mobile(place: jax.Array) -> jax.Array:
+        return moving(params.movers, params.num_mobile, jnp.sum(clients.label_counts, axis=1), place)
+
     if kind == "grid":
         grid = grid_points(grid_size)
         start = jax.random.randint(key, (num_clients,), 0, grid.shape[0], jnp.int32)
         return GridWorld(
             grid=grid,
             start=start,
+            is_mobile=mobile(grid[start]),
             max_step=jnp.asarray(params.max_step, jnp.float32),
             **shared,
         )
     motion = typed(params.motion)
     size = jnp.stack([motion.width, motion.height])
-    return PlaneWorld(size=size, start=jax.random.uniform(key, (num_clients, 2)) * size, motion=motion, **shared)
+    places = jax.random.uniform(key, (num_clients, 2)) * size
+    return PlaneWorld(size=size, start=places, motion=motion, is_mobile=mobile(places), **shared)

@@ -22,6 +22,7 @@ from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.order import ORDERS
 from mdfl_jax.networks.participation import ParticipationParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
@@ -126,6 +127,7 @@ def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactL
     network = experiment.network
     return SpatialParams(
         num_mobile=np.int32(network.num_mobile),
+        movers=np.int32(MOVERS.index(network.movers)),
         radius=number(network.radius),
         max_step=number(network.max_step),
         mobility=np.int32(rules.index(network.mobility)),

@@ -10,6 +10,7 @@ from mdfl_jax.networks.contact import CONTACTS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
+from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.order import ORDERS
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
@@ -25,6 +26,12 @@ class NetworkConfig:
         names=lambda: ("", *GRAPHS, "file"),
     )
     num_mobile: int = field(5, "number of mobile clients M; with trace all N move", at_least=0, traced=True)
+    movers: str = field(
+        "first",
+        "which M clients move: the first ones, or those with the most or least data, or in the middle or outside",
+        names=MOVERS,
+        traced=True,
+    )
     grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340)
     radius: float = field(
         3.0, "communication radius Rc, in grid units or metres; inf: all hear each other", at_least=0, traced=True
