@@ -168,7 +168,8 @@ def test_roadside_pairs(one_at_a_time):
 
 def test_every_mobility_rule_of_a_world_moves_alike():
     """Movement does not depend on the form of the links."""
-    rules = tuple(name for name in MOBILITIES if MOBILITIES[name]().world == "grid")
+    of_grid = {name: rule for name in MOBILITIES if (rule := MOBILITIES[name]()).world == "grid"}
+    rules = tuple(name for name, rule in of_grid.items() if not rule.compare)  # which needs matrices of links
     for k in range(len(rules)):
         agree(partial(spatial, N, 12, rules), GRID._replace(mobility=k), rounds=2)
 
