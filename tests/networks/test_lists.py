@@ -1,5 +1,6 @@
 """Neighbour lists mean what matrices mean: the same links in every round, and weights that differ by rounding only."""
 
+import functools
 from functools import partial
 
 import jax
@@ -51,11 +52,15 @@ def dense(senders, values):
     return whole
 
 
+@functools.cache
+def compiled(network):
+    return jax.jit(network.init), jax.jit(network.step)
+
+
 def links_of(network, params, rounds=ROUNDS, seed=0):
     """The links of the first rounds of a network."""
-    key = jax.random.key(seed)
-    state = jax.jit(network.init)(params, key, CLIENTS)
-    step = jax.jit(network.step)
+    key, (init, step) = jax.random.key(seed), compiled(network)
+    state = init(params, key, CLIENTS)
     for r in range(rounds):
         state, links = step(params, key, jnp.int32(r), state, CLIENTS)
         yield state, links
@@ -170,8 +175,9 @@ def test_every_mobility_rule_of_a_world_moves_alike():
     """Movement does not depend on the form of the links."""
     of_grid = {name: rule for name in MOBILITIES if (rule := MOBILITIES[name]()).world == "grid"}
     rules = tuple(name for name, rule in of_grid.items() if not rule.compare)  # which needs matrices of links
+    make = functools.cache(partial(spatial, N, 12, rules))  # one program of each form for all rules
     for k in range(len(rules)):
-        agree(partial(spatial, N, 12, rules), GRID._replace(mobility=k), rounds=2)
+        agree(make, GRID._replace(mobility=jnp.int32(k)), rounds=2)
 
 
 def test_a_list_that_is_too_short_is_told():
