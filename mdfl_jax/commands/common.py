@@ -146,7 +146,7 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
         chain.append(follow)
     if ",scale=" in given and "get_config() takes 0 positional arguments" in str(chain[-1]):  # the scale is its first
         return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
-    for link in chain:  # ml_collections and absl wrap what a config file raises
+    for link in reversed(chain):  # ml_collections and absl wrap what a config file raises, in an error of its own type
         if isinstance(link, UserError):
             return f"--config={given}: {link}"
     for link in chain:

@@ -29,6 +29,7 @@ def test_a_scale_without_a_config_file_is_a_mistake():
     ("config", "expected"),
     [
         ("madfl.py:t9,scale=small", "unknown argument 't9'; known: f2, "),
+        ("madfl.py:f8,scale=small", "argument 'f8' is in parts here: f8_35, f8_50"),
         ("madfl.py:t2,scale=large", "unknown scale 'large'; known: paper, small, smoke"),
         ("digits.py:,scale=small", "--scale=small: configs/digits.py has no presets"),
         ("cifar_resnet.py:small,scale=small", "argument 'small,scale=small'; it must be one of small, "),
@@ -36,7 +37,9 @@ def test_a_scale_without_a_config_file_is_a_mistake():
 )
 def test_mistakes_are_one_line(mistake, monkeypatch, config, expected):
     monkeypatch.chdir(ROOT)
-    assert expected in mistake(sweep, "--cache=", f"--config=configs/{config}", "--dry_run")
+    line = mistake(sweep, "--cache=", f"--config=configs/{config}", "--dry_run")
+    assert expected in line
+    assert "Traceback" not in line
 
 
 def test_a_fault_in_a_file_of_presets_is_told_as_such(mistake, tmp_path):
