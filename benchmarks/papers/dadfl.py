@@ -19,7 +19,7 @@ WHY_RATE = (
 WHY_THREE = "Three seeds do not tell leads of 6 to 24 points from none here; the means have the paper's sign."
 WHY_FOUR = (
     "As in figure 2, `small` has a tenth of the paper's learning rate, and DCM's lead is larger than the paper's; that "
-    "of DAM is below what six seeds tell (four to five points here)."
+    "of DAM is within its interval of four to five points."
 )
 WHY_FIVE = (
     "`small` has a CNN of two layers, 4,000 images and three seeds, and runs differ by 20 points where clients step at "

@@ -7,6 +7,7 @@ arithmetic stands beside.
 
 import json
 
+from benchmarks.papers.cells import short
 from benchmarks.papers.records import FOLDER
 
 TARGETS = ("tpu-v5e", "h100")
@@ -59,7 +60,7 @@ def section(paper: str) -> list[str]:
         tpu = of[0]
         runs, rounds = known["all_runs"], known["rounds"]
         work = known["flops_per_round"] * rounds * runs / 1e15
-        hours = tpu and f"{tpu['study_hours'] * runs / tpu['num_runs']:.2g}"
+        hours = tpu and short(tpu["study_hours"] * runs / tpu["num_runs"], 2)
         least = "at least " * bool(tpu and tpu["loops_of_unknown_length"])
         cells = [
             f"`{study}`",

@@ -51,8 +51,8 @@ WHY_SIZES = (
     "more ([below](#the-sizes-of-the-leads), four seeds; the differences are as large as their intervals)."
 )
 WHY_FIVE = (
-    "Six seeds tell leads from zero that are above three to four points here ([how many seeds](#how-many-seeds)); that "
-    "of DAM over random movement is below one. The sizes are discussed with table II."
+    "Six seeds tell a lead of five to six points in four studies of five ([how many seeds](#how-many-seeds)); that of "
+    "DAM over random movement is below one here. The sizes are discussed with table II."
 )
 WHY_CIFAR = (
     "`small` has a CNN of two layers, 4,000 images, 300 rounds and three seeds, which do not tell leads of two points "

@@ -71,7 +71,7 @@ def test_the_threshold_is_90_percent_of_the_fully_connected_network(study):
 
 
 def test_a_threshold_that_depends_on_the_seeds_is_undecided(noisy):
-    """The interval of two seeds that are 0.02 apart is +- 0.127: DCM at Rc = 2 to 4, random movement at 4 or never."""
+    """The interval of two seeds that are 0.02 apart is +- 0.127: DCM at Rc = 2 or never, random at 4 or never."""
     claims = mobility.thresholds(noisy, "M = 3", "radius", SETTINGS, FULL, (2, 3))
     assert [claim.told for claim in claims][1:] == ["3 (2 to never)", "never (4 to never)"]
     assert [claim.verdict for claim in claims] == [UNDECIDED, UNDECIDED, DIFFERS]
