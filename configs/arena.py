@@ -6,15 +6,19 @@ Command:   python -m launch.sweep --config=configs/arena.py:digits
 
 | study           | settings                                                                  | runs x rounds |
 |-----------------|---------------------------------------------------------------------------|---------------|
-| digits          | M 1, 3, 5; Rc 1, 2, 3; Rm 2, 5, infinity; alpha 0.05                        | 6,480 x 300   |
+| digits          | M 1, 3, 5; Rc 1, 2, 3; Rm 2, 5, infinity; alpha 0.05                        | 5,400 x 300   |
 | digits_data     | M 3, Rc 2, Rm 5; alpha 0.05, 0.1, 0.5 and labels by place; both mixings     | 1,920 x 300   |
-| digits_met      | as digits, for rules that know only the clients that they have met         | 4,320 x 300   |
-| centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 240 x 300     |
+| digits_met      | as digits, for rules that know only the clients that they have met         | 5,400 x 300   |
+| centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 280 x 300     |
+| plane           | M 1, 3, 5 in 500 m x 500 m; disc and swept contact; links that fail or not | 1,680 x 300   |
+| movers          | who moves: M 1, 3, 5 under DCM and waiting; Rc 2, Rm 5, alpha 0.05          | 600 x 300     |
 | mnist, fashion  | M 1, 3, 5; Rc 1, 2, 3; Rm 5; 1,000 images, of mnist.npz, fashion_mnist.npz  | 720 x 300     |
 
 The report's panel of rivals has the paired differences to any of the rules, with intervals that hold together over the
-whole matrix: at the end, over all rounds, for the worst client, and after equal bits and equal distance moved.
-Strategies are chosen on the digits with seeds 0 to 19, and confirmed with others (`--config.first_seed=100`).
+whole matrix: at the end, over all rounds, for the worst client, and after equal bits and equal distance moved. In the
+study of movers the rivals are the choices of `network.movers`.
+Strategies are chosen on the digits with seeds 0 to 19, and confirmed with others
+(`--config.first_seed=100 --config.seeds=40`).
 """
 
 from collections.abc import Sequence
@@ -24,12 +28,22 @@ from ml_collections import ConfigDict
 
 from configs import digits, madfl
 from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.networks.movers import MOVERS
 
 RULES = ("random_movement", "waypoint", "dam", "dcm")
-STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "waiting", "coverage", "exploring")
-MET = ("waypoint", "coverage", "dam_met", "dcm_met", "coordinated_met", "spectral_met", "waiting_met", "exploring")
+STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting", "learnt")
+MET = (
+    *("waypoint", "coverage", "dam_met", "dcm_met", "coordinated_met", "spectral_met", "staleness_met", "waiting_met"),
+    *("learnt_met", "exploring"),
+)
+PLANE = (
+    *("random_waypoint", "dcm_plane", "cover_tour_plane", "spectral_plane", "staleness_plane", "waiting_plane"),
+    "learnt_plane",
+)
 MOBILE, RADII, STEPS = (1, 3, 5), (1, 2, 3), (2, 5, "inf")
 SETTINGS = ("network.num_mobile", "network.radius", "network.max_step")
+LINKS = ("network.num_mobile", "network.contact", "network.link_failure")
+RULE = "network.mobility"
 DATA = ("data.partition", "data.alpha", "network.mixing")
 SPREADS = (*(("dirichlet", alpha) for alpha in (0.05, 0.1, 0.5)), ("by_place", 0.05))  # the latter has no alpha
 MIXINGS = ("metropolis_hastings", "fedavg")
@@ -41,16 +55,18 @@ def _axis(names: Sequence[str], points: Sequence[Sequence[object]]) -> str:
 
 
 def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the settings and the rules of each study."""
+    """Return the settings and the rules of each study; of that of movers the rules are among the settings."""
     whole = _axis(SETTINGS, list(product(MOBILE, RADII, STEPS)))
     images = _axis(SETTINGS, list(product(MOBILE, RADII, (5,))))
     data = _axis(DATA, [(*spread, mixing) for spread, mixing in product(SPREADS, MIXINGS)])
-    best = ("waypoint", "dcm", "coordinated", "cover_tour", "spectral", "waiting", "coverage", "exploring")
+    best = ("waypoint", "dcm", "coordinated", "cover_tour", "spectral", "waiting", "learnt", "exploring")
     return {
-        "digits": (whole, (*RULES, *STRATEGIES)),
+        "digits": (whole, ("waypoint", "dcm", *STRATEGIES)),
         "digits_data": (data, (*RULES, *STRATEGIES)),
         "digits_met": (whole, MET),
-        "centre": ("", (*RULES, *STRATEGIES)),
+        "centre": ("", (*RULES, *STRATEGIES, "coverage", "exploring")),
+        "movers": ("", ("dcm", "waiting")),
+        "plane": (_axis(LINKS, list(product(MOBILE, ("disc", "swept"), (0, 0.2)))), PLANE),
         "mnist": (images, best),
         "fashion": (images, best),
     }
@@ -62,6 +78,15 @@ def _of_images(name: str) -> ConfigDict:
     config.update_from_flattened_dict(madfl.POINTS)
     config.data.name = name
     return config
+
+
+def _in_plane(config: ConfigDict) -> None:
+    """Change the digits' world to a plane in which a grid unit is 28 m: Rc 2 is 55 m, and Rm 5 is 14 s at 10 m/s."""
+    config.network.radius = 55.0
+    config.motion.width = config.motion.height = 500.0
+    config.motion.speed_min = config.motion.speed_max = 10.0
+    config.motion.dt = 14.0
+    config.cost.joules_per_metre = 20.0  # as a small robot
 
 
 def get_config(argument: str = "digits") -> ConfigDict:
@@ -76,7 +101,13 @@ def get_config(argument: str = "digits") -> ConfigDict:
     config.rounds, config.seeds = 300, 10 if name in IMAGES else 20
     config.name, config.title = f"arena_{name}", f"Where should clients move? ({name.replace('_', ', ')})"
     config.network.num_mobile, config.network.radius, config.network.max_step = 3, 2.0, 5.0
-    config.sweep = "; ".join(filter(None, (settings, "network.mobility=" + ",".join(chosen))))
-    config.baseline = "network.mobility=" + ("dcm" if "dcm" in chosen else chosen[0])
+    config.sweep = "; ".join(filter(None, (settings, f"{RULE}=" + ",".join(chosen))))
+    usual = [rule for rule in ("dcm", "dcm_plane") if rule in chosen]
+    config.baseline = f"{RULE}=" + (usual or chosen)[0]
+    if name == "plane":
+        _in_plane(config)
+    if name == "movers":
+        worlds = _axis(("network.num_mobile", RULE), list(product(MOBILE, chosen)))
+        config.sweep, config.baseline = f"{worlds}; network.movers=" + ",".join(MOVERS), "network.movers=first"
     config.engine.record_positions = False
     return config

@@ -12,7 +12,6 @@ it was last in range of each static client, so the memory grows as N x N.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +19,15 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import within
 from mdfl_jax.mobility.clustering import centre_places, centres_of
+from mdfl_jax.mobility.deciding import Choose, Prepare, compared, destinations, now_near
 from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, nearest_within, only_mobile
-from mdfl_jax.mobility.knowledge import met_enough
 from mdfl_jax.mobility.met import MetNumbers
+from mdfl_jax.mobility.plane_strategy import register_in_plane
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.mobility.sight import NEVER, Memory, Sight, Sites, look
+from mdfl_jax.mobility.sight import NEVER, Memory, Sites
 from mdfl_jax.numbers import Numbers, Setting
-from mdfl_jax.rng import per_client
 
 LARGEST = 4096  # clients; who met whom when takes 4 N N bytes
 
@@ -49,10 +48,6 @@ class MetStrategyNumbers(StrategyNumbers, MetNumbers):
     """The numbers of a strategy without an oracle."""
 
 
-Choose = Callable[[jax.Array, Sight], jax.Array]
-Prepare = Callable[[jax.Array, GridWorld, Sites], Any]
-
-
 def _centres(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     chosen, count = centres_of(world, ties, known), min(world.start.shape[0], world.grid.shape[0])
     (place,) = jnp.nonzero(chosen, size=count, fill_value=0)
@@ -69,24 +64,9 @@ def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
     return points._replace(valid=points.valid & jnp.any(known))
 
 
-def _now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
-    """Updates when each client was last in range of each static client, [N, N]."""
-    place = world.grid[location]
-    near = within(place, place, world.radius) & world.is_mobile[:, None]  # static clients are at their first places
-    last = jnp.where(near & ~world.is_mobile, now, last)
-    told = lambda row: jnp.max(jnp.where((row & world.is_mobile)[:, None], last, NEVER), axis=0)  # noqa: E731
-    return jax.lax.cond(tells, lambda: jnp.maximum(last, jax.lax.map(told, near)), lambda: last)
-
-
 def _now_seen(world: GridWorld, location: jax.Array, ground: jax.Array, now: jax.Array) -> jax.Array:
     """Updates when each grid point was last in range of each client, [N, L]."""
     return jnp.where(within(world.grid[location], world.grid, world.radius), now, ground)
-
-
-def _compared(memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
-    """Remembers how much models differed, where clients heard each other."""
-    assert memory.differs is not None
-    return memory._replace(differs=jnp.where(heard, differences, memory.differs))
 
 
 def strategy_mobility(
@@ -123,7 +103,7 @@ def strategy_mobility(
         count = world.start.shape[0]
         clients = GridClient(location=world.start, destination=world.start, label_counts=world.label_counts)
         never = jnp.full((count, count), NEVER, jnp.int32)
-        last = _now_near(world, world.start, never, jnp.int32(0), tells(world))
+        last = now_near(world, world.start, never, jnp.int32(0), tells(world))
         sites = find(world, key, ~world.is_mobile) if oracle else None
         plan = prepare(key, world, sites) if prepare and sites else None
         unseen = jnp.full((count, world.grid.shape[0]), NEVER, jnp.int32)
@@ -132,33 +112,19 @@ def strategy_mobility(
         return Memory(clients, jnp.int32(0), last, jax.random.key_data(key), sites, plan, ground, differs)
 
     def step(key: jax.Array, world: GridWorld, memory: Memory) -> Memory:
-        clients, keys = memory.clients, per_client(key, world.start.shape[0])
-        ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
-        met = (memory.last != NEVER) & ~world.is_mobile
-        at_once = jnp.full(world.start.shape, True)
-        warm = at_once if oracle or explores else met_enough(world, jnp.sum(met, axis=1))
-        due = world.is_mobile & (~warm | replans | (clients.location == clients.destination))
-        (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
+        clients = memory.clients
 
-        def choice(i: jax.Array, destination: jax.Array) -> jax.Array:
-            known = ~world.is_mobile if oracle else met[i]
-            sites = memory.sites if memory.sites is not None else find(world, ties, known)
-            chosen = sites.place[choose(keys[i], look(world, memory, i, destination, sites, known))]
-            return jnp.where(jnp.any(sites.valid), chosen, destination[i])
+        def at_random(key: jax.Array, i: jax.Array) -> jax.Array:
+            return random_step(key, jax.tree.map(lambda leaf: leaf[i], clients), world).destination
 
-        def at_random(i: jax.Array, destination: jax.Array) -> jax.Array:
-            return random_step(keys[i], jax.tree.map(lambda leaf: leaf[i], clients), world).destination
-
-        def set_out(k: jax.Array, destination: jax.Array) -> jax.Array:
-            i = order[k].astype(jnp.int32)
-            place = choice(i, destination) if oracle else jax.lax.cond(warm[i], choice, at_random, i, destination)
-            return destination.at[i].set(place)
-
-        destination = jax.lax.fori_loop(0, jnp.sum(due), set_out, clients.destination)
+        arrived, at_once = clients.location == clients.destination, oracle or explores
+        destination = destinations(
+            key, world, memory, arrived, choose, find, at_random, oracle, at_once=at_once, replans=replans
+        )
         location = jax.vmap(partial(nearest_within, world))(clients.location, destination)
         moved = only_mobile(world, clients, clients._replace(location=location, destination=destination))
         now = memory.round + 1
-        last = _now_near(world, moved.location, memory.last, now, tells(world))
+        last = now_near(world, moved.location, memory.last, now, tells(world))
         ground = None if memory.ground is None else _now_seen(world, moved.location, memory.ground, now)
         return memory._replace(clients=moved, round=now, last=last, ground=ground)
 
@@ -168,7 +134,7 @@ def strategy_mobility(
         votes = jnp.zeros(world.grid.shape[0], jnp.int32).at[place].max(valid.astype(jnp.int32))
         return centre_places(world, votes)
 
-    told = {"centres": centres if oracle and not everywhere else None, "compare": _compared if compares else None}
+    told = {"centres": centres if oracle and not everywhere else None, "compare": compared if compares else None}
     return mobility_of(init, step, lambda memory: memory.clients, **told)
 
 
@@ -183,6 +149,8 @@ def strategy(
 ) -> Callable[[Choose], Choose]:
     """Returns a decorator that registers a strategy as the mobility rule NAME, and as NAME_met without an oracle.
 
+    A strategy that does not explore is also registered for the plane, as NAME_plane and NAME_met_plane.
+
     Args:
       name: the name of the rule.
       numbers: the class of its numbers, a subclass of `StrategyNumbers`.
@@ -192,14 +160,19 @@ def strategy(
 
     def add(choose: Choose) -> Choose:
         doc = (choose.__doc__ or "").strip().partition("\n")[0]
-        MOBILITIES.register(name, numbers, doc)(
-            lambda: strategy_mobility(choose, not explores, prepare, everywhere, replans, explores, compares)
-        )
+        unmet = doc.rstrip(".") + ", with only the static clients that it has met."
+        rules = [(name, numbers, doc, not explores)]
         if prepare is None and not explores:
-            met = type(f"{name}_met", (MetStrategyNumbers, numbers), {})
-            MOBILITIES.register(
-                f"{name}_met", met, doc.rstrip(".") + ", with only the static clients that it has met."
-            )(lambda: strategy_mobility(choose, False, None, everywhere, replans, compares=compares))
+            rules.append((f"{name}_met", type(f"{name}_met", (MetStrategyNumbers, numbers), {}), unmet, False))
+
+        def on_grid(oracle: bool) -> Callable[[], Mobility]:
+            plan = prepare if oracle else None
+            return lambda: strategy_mobility(choose, oracle, plan, everywhere, replans, explores, compares)
+
+        for called, own, told, oracle in rules:
+            MOBILITIES.register(called, own, told)(on_grid(oracle))
+            if not explores:
+                register_in_plane(called, choose, numbers, told, oracle, prepare, everywhere, replans, compares)
         return choose
 
     return add

@@ -16,7 +16,16 @@ from mdfl_jax.mobility import MOBILITIES
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]
 ARGUMENTS = {
-    "arena": ["digits", "digits_data", "digits_met", "centre,rules=waypoint+coverage", "mnist", "fashion"],
+    "arena": [
+        "digits",
+        "digits_data",
+        "digits_met",
+        "centre,rules=waypoint+coverage",
+        "movers",
+        "plane",
+        "mnist",
+        "fashion",
+    ],
     "city": ["small", "small_roadside"],  # the others need a trace that SUMO makes
     "fedmobile_digits": ["", "random", "exponential"],
     "fedmobile_roadside": ["manhattan", "town"],

@@ -17,6 +17,7 @@ LONGER = {
     "mdfl_jax/algorithms/fedmobile.py:_make": FACTORY,
     "mdfl_jax/algorithms/pame.py:pame": FACTORY,
     "mdfl_jax/mobility/plane.py:travel": "one loop over the events of a round",
+    "mdfl_jax/mobility/plane_strategy.py:plane_strategy": FACTORY,
     "mdfl_jax/mobility/strategy.py:strategy_mobility": FACTORY,
     "mdfl_jax/montecarlo.py:monte_carlo": FACTORY,
     "mdfl_jax/networks/roadside.py:roadside": FACTORY,

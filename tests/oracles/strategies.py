@@ -77,3 +77,26 @@ def staleness(centre, static, differs, age, ageing, radius):
         if near:
             worth.append((largest if np.isnan(differs[k]) else differs[k]) * age[k] ** ageing)
     return np.mean(worth)
+
+
+def learnt(weights, place, grid, static, counts, own, radius, age, latest, rivals, max_step):
+    """[L] the scores of all grid points by the policy of ``learnt``, in double precision.
+
+    age, latest: [Ns] rounds since this client, and since any, was last in range; rivals: [L] others heading there.
+    """
+    linear, into, offset, out = weights[:8], weights[8:40].reshape(8, 4), weights[40:44], weights[44:]
+    scores = []
+    for k, point in enumerate(grid):
+        near = in_range(point, static, radius)
+        seen = [
+            np.log(1 + age[near].sum()) / 4,
+            np.log(1 + (age[near] ** 2).sum()) / 4,
+            np.log(1 + near.sum()),
+            np.ceil(np.sqrt(np.sum((point - place) ** 2)) / max_step - 1e-6) / 4,
+            label_distance(point, place, static, counts, own, radius),
+            min(rivals[k], 3),
+            np.log(1 + counts[near].sum()) / 4,
+            np.log(1 + latest[near].sum()) / 4,
+        ]
+        scores.append(np.dot(seen, linear) + np.tanh(seen @ into + offset) @ out)
+    return np.array(scores)

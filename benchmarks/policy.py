@@ -1,0 +1,138 @@
+"""Train the weights of the strategy ``learnt`` by evolution strategies: python -m benchmarks.policy [--write]
+
+One generation: pairs of policies at equal distances on both sides of the present one, each for one run of every setting
+in `SETTINGS` on the digits, with the same seeds for all policies. A policy's fitness is the accuracy after `ROUNDS`
+rounds, the mean over the clients and the settings; its rank among the policies says how far the present one moves
+towards it (Salimans et al., 2017). Seeds are 0 to 19, those that strategies are chosen with; 100 to 139 are never used.
+
+Every `CHECK_EVERY` generations the present policy is compared with ``waiting``, as which it began, over all 20 seeds
+and settings. The weights of the best of these comparisons go to `mdfl_jax/mobility/strategies/learnt.py`. The state is
+kept in --workdir after each generation; the same command goes on from it.
+"""
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from absl import flags
+
+from benchmarks import measure
+from configs import arena
+from mdfl_jax.commands import common
+from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.results.provenance import commit
+from mdfl_jax.mobility.strategies.learnt import COUNT, START
+
+_GENERATIONS = flags.DEFINE_integer("generations", 40, "Generations to train, at least 1.", lower_bound=1)
+_FOLDER = flags.DEFINE_string("workdir", "/tmp/mdfl_policy", "Folder of the state, which is continued.")
+
+SETTINGS = ("3+2+5", "1+1+inf", "5+2+2", "3+1+5")  # M, Rc, Rm
+ROUNDS, SEEDS, PAIRS, CHECK_EVERY = 150, 20, 8, 10
+SIGMA, RATE = 0.3, 0.1  # the standard deviation of the changes, and Adam's learning rate
+Fitness = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def fitness_of(devices: list[jax.Device]) -> Fitness:
+    """Compile the runs of many policies.
+
+    Returns:
+      (weights [P, `COUNT`], seeds [R, S], one for each setting) -> accuracies [P, R, S].
+    """
+    config = arena.get_config("centre,rules=learnt")
+    config.rounds = config.eval_every = ROUNDS
+    config.sweep = "network.num_mobile+network.radius+network.max_step=" + ",".join(SETTINGS)
+    config.network.mobility = "learnt"
+    (group,) = make_study(config).groups
+    simulation = group.simulation
+    settings = jax.tree.map(lambda *leaves: jnp.stack(leaves), *group.hparams)
+
+    def run(job: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        weights, seed, setting = job
+        hparams = jax.tree.map(lambda leaf: leaf[setting], settings)
+        rule = hparams.network.rules[0].replace(weights=weights)
+        hparams, key = hparams._replace(network=hparams.network._replace(rules=(rule,))), jax.random.key(seed)
+        carry, _ = simulation.init(simulation.data, hparams, key)
+        return jnp.mean(simulation.advance(simulation.data, hparams, key, carry)[1].accuracy)
+
+    program = jax.pmap(lambda jobs: jax.lax.map(run, jobs), devices=devices)
+
+    def fitness(weights: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        policy, one, setting = np.indices((len(weights), *seeds.shape)).reshape(3, -1)
+        jobs = (weights[policy].astype(np.float32), seeds[one, setting], setting.astype(np.int32))
+        count = len(policy)
+        short = -count % len(devices)
+        split = [np.concatenate([x, x[:short]]).reshape(len(devices), -1, *x.shape[1:]) for x in jobs]
+        found = np.asarray(program(tuple(split))).reshape(-1)[:count]
+        return found.reshape(len(weights), *seeds.shape)
+
+    return fitness
+
+
+def changes_of(generation: int) -> np.ndarray:
+    """Draw the changes of a generation, each with its opposite: [2 * `PAIRS`, `COUNT`]."""
+    drawn = np.random.default_rng([18, generation]).normal(size=(PAIRS, COUNT))
+    return np.concatenate([drawn, -drawn])
+
+
+def gradient(changes: np.ndarray, fitness: np.ndarray) -> np.ndarray:
+    """Estimate the direction in which fitness [P] falls, from its ranks, as numbers from -0.5 to 0.5: [`COUNT`]."""
+    rank = np.argsort(np.argsort(fitness)) / (len(fitness) - 1) - 0.5
+    return -(rank @ changes) / (len(fitness) * SIGMA)
+
+
+def seeds_of(generation: int) -> np.ndarray:
+    """Return the seeds of a generation, one for each setting, in turn: [1, S] int32."""
+    count = len(SETTINGS)
+    return ((generation * count + np.arange(count)) % SEEDS)[None].astype(np.int32)
+
+
+def check(fitness: Fitness, weights: np.ndarray) -> dict[str, Any]:
+    """Compare a policy with ``waiting`` over all seeds and settings, in points, paired by seed and setting."""
+    seeds = np.repeat(np.arange(SEEDS, dtype=np.int32)[:, None], len(SETTINGS), axis=1)
+    start, now = 100 * fitness(np.stack([START, weights]), seeds)
+    by_seed = np.mean(now - start, axis=1)
+    return {"accuracy": float(now.mean()), "over_the_start": float(by_seed.mean()), "std": float(by_seed.std(ddof=1))}
+
+
+def main() -> int:
+    """Train, print each comparison and keep the curve."""
+    folder = Path(_FOLDER.value)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept, optimizer = folder / "state.json", optax.adam(RATE)
+    weights, rows, done = np.array(START, np.float32), [], 0
+    moments = optimizer.init(weights)
+    if kept.exists():
+        state = json.loads(kept.read_text())
+        weights, rows, done = np.array(state["weights"], np.float32), state["rows"], state["generation"]
+        leaves = [np.asarray(leaf, like.dtype) for leaf, like in zip(state["moments"], jax.tree.leaves(moments))]
+        moments = jax.tree.unflatten(jax.tree.structure(moments), leaves)
+    fitness = fitness_of(jax.local_devices())
+    for generation in range(done, _GENERATIONS.value):
+        changes = changes_of(generation)
+        found = fitness(weights + SIGMA * changes, seeds_of(generation)).mean(axis=(1, 2))
+        moved, moments = optimizer.update(gradient(changes, found), moments)
+        weights = np.asarray(optax.apply_updates(weights, moved))
+        row: dict[str, Any] = {"generation": generation + 1, "mean": float(found.mean()), "best": float(found.max())}
+        if (generation + 1) % CHECK_EVERY == 0:
+            row |= check(fitness, weights) | {"weights": " ".join(f"{w:.3f}" for w in weights)}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(moments)]
+        state = {"weights": weights.tolist(), "moments": leaves, "rows": rows, "generation": generation + 1}
+        kept.write_text(json.dumps(state))
+    if measure.WRITE.value:
+        meta: dict[str, Any] = {"settings": SETTINGS, "rounds": ROUNDS, "pairs": PAIRS, "sigma": SIGMA, "rate": RATE}
+        meta |= {"commit": commit(), "date": datetime.date.today().isoformat()}
+        path = measure.RESULTS / "policy.json"
+        path.write_text(json.dumps(meta | {"rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)
