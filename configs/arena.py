@@ -12,11 +12,12 @@ Command:   python -m launch.sweep --config=configs/arena.py:digits
 | centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 280 x 300     |
 | plane           | M 1, 3, 5 in 500 m x 500 m; disc and swept contact; links that fail or not | 1,680 x 300   |
 | movers          | who moves: M 1, 3, 5 under DCM and waiting; Rc 2, Rm 5, alpha 0.05          | 600 x 300     |
+| relays          | 3 clients without data, where: M 1, 3, 5; as movers                          | 480 x 300     |
 | mnist, fashion  | M 1, 3, 5; Rc 1, 2, 3; Rm 5; 1,000 images, of mnist.npz, fashion_mnist.npz  | 720 x 300     |
 
 The report's panel of rivals has the paired differences to any of the rules, with intervals that hold together over the
 whole matrix: at the end, over all rounds, for the worst client, and after equal bits and equal distance moved. In the
-study of movers the rivals are the choices of `network.movers`.
+study of movers the rivals are the choices of `network.movers`, in that of relays those of `network.relay_places`.
 Strategies are chosen on the digits with seeds 0 to 19, and confirmed with others
 (`--config.first_seed=100 --config.seeds=40`).
 """
@@ -29,6 +30,7 @@ from ml_collections import ConfigDict
 from configs import digits, madfl
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.networks.movers import MOVERS
+from mdfl_jax.networks.relays import RELAY_PLACES
 
 RULES = ("random_movement", "waypoint", "dam", "dcm")
 STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting", "learnt")
@@ -47,6 +49,7 @@ RULE = "network.mobility"
 DATA = ("data.partition", "data.alpha", "network.mixing")
 SPREADS = (*(("dirichlet", alpha) for alpha in (0.05, 0.1, 0.5)), ("by_place", 0.05))  # the latter has no alpha
 MIXINGS = ("metropolis_hastings", "fedavg")
+CHOICES = {"movers": ("network.movers", MOVERS), "relays": ("network.relay_places", RELAY_PLACES)}
 IMAGES = {"mnist": "mnist", "fashion": "fashion_mnist"}
 
 
@@ -55,7 +58,7 @@ def _axis(names: Sequence[str], points: Sequence[Sequence[object]]) -> str:
 
 
 def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the settings and the rules of each study; of that of movers the rules are among the settings."""
+    """Return the settings and the rules of each study; of movers and relays the rules are among the settings."""
     whole = _axis(SETTINGS, list(product(MOBILE, RADII, STEPS)))
     images = _axis(SETTINGS, list(product(MOBILE, RADII, (5,))))
     data = _axis(DATA, [(*spread, mixing) for spread, mixing in product(SPREADS, MIXINGS)])
@@ -66,6 +69,7 @@ def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
         "digits_met": (whole, MET),
         "centre": ("", (*RULES, *STRATEGIES, "coverage", "exploring")),
         "movers": ("", ("dcm", "waiting")),
+        "relays": ("", ("dcm", "waiting")),
         "plane": (_axis(LINKS, list(product(MOBILE, ("disc", "swept"), (0, 0.2)))), PLANE),
         "mnist": (images, best),
         "fashion": (images, best),
@@ -106,8 +110,11 @@ def get_config(argument: str = "digits") -> ConfigDict:
     config.baseline = f"{RULE}=" + (usual or chosen)[0]
     if name == "plane":
         _in_plane(config)
-    if name == "movers":
+    if name in CHOICES:
+        field, choices = CHOICES[name]
         worlds = _axis(("network.num_mobile", RULE), list(product(MOBILE, chosen)))
-        config.sweep, config.baseline = f"{worlds}; network.movers=" + ",".join(MOVERS), "network.movers=first"
+        config.sweep, config.baseline = f"{worlds}; {field}=" + ",".join(choices), f"{field}={choices[0]}"
+    if name == "relays":
+        config.network.num_clients, config.network.relays = 23, 3  # 20 with the data and places of the other studies
     config.engine.record_positions = False
     return config

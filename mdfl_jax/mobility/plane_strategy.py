@@ -18,6 +18,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.deciding import Choose, Prepare, compared, destinations, now_near
 from mdfl_jax.mobility.grid import GridClient, GridWorld
+from mdfl_jax.mobility.lattice import SIDE, lattice
 from mdfl_jax.mobility.met import MetNumbers
 from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, SpeedNumbers, between, travel
 from mdfl_jax.mobility.registry import MOBILITIES
@@ -26,7 +27,6 @@ from mdfl_jax.mobility.sight import NEVER, Memory, Sites
 from mdfl_jax.numbers import Setting
 from mdfl_jax.rng import per_client
 
-SIDE = 25  # points a side of the lattice, at the middles of equal cells
 LARGEST = 1024  # clients; what each sees of the lattice is an array of N + SIDE^2 by N
 
 
@@ -53,12 +53,6 @@ class State(NamedTuple):
     clients: PlaneClient
     memory: Memory
     path: Path
-
-
-def lattice(size: jax.Array) -> jax.Array:
-    """Make the candidate places [SIDE^2, 2] of a plane of size [2], in metres."""
-    steps = (jnp.arange(SIDE) + 0.5) / SIDE
-    return jnp.stack([axis.ravel() for axis in jnp.meshgrid(steps, steps, indexing="ij")], axis=1) * size
 
 
 def _seen(world: PlaneWorld, position: jax.Array) -> GridWorld:

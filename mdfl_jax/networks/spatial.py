@@ -48,6 +48,7 @@ class SpatialParams(NamedTuple):
         `mdfl_jax.networks.contact_list.ContactList` for ``contacts``.
       link_filter: the numbers of the network's link filter, if it has one.
       movers: which M clients move, an index of `mdfl_jax.networks.movers.MOVERS`; the first M are 0.
+      relay_places: where relays stand, an index of `mdfl_jax.networks.relays.RELAY_PLACES`.
     """
 
     num_mobile: Any = 5
@@ -63,6 +64,7 @@ class SpatialParams(NamedTuple):
     trace: Any = None
     link_filter: Any = None
     movers: Any = 0
+    relay_places: Any = 0
 
 
 class SpatialState(NamedTuple):
@@ -100,6 +102,7 @@ def spatial(
     links_fail: bool = False,
     link_filter: LinkFilter | None = None,
     max_neighbours: int = 0,
+    num_relays: int = 0,
 ) -> Network:
     """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
@@ -118,6 +121,7 @@ def spatial(
       link_filter: a rule that removes contacts before links fail and weights are made; None: all contacts stay.
       max_neighbours: the links of a round are neighbour lists that can hold this many neighbours of a client, so that
         nothing has the size N x N. The metric ``list_places`` tells whether they were enough. 0: matrices [N, N].
+      num_relays: K, the last clients, which stand where ``relay_places`` says.
 
     Returns:
       The network.
@@ -151,7 +155,7 @@ def spatial(
 
     def init(params: SpatialParams, key: jax.Array, clients: Clients) -> SpatialState:
         key_start, key_plan = jax.random.split(stream(key, "placement"))
-        start = make_world(kind, params, key_start, clients, num_clients, grid_size)
+        start = make_world(kind, params, key_start, clients, num_clients, grid_size, num_relays)
         worlds = [seen(params, start, k) for k in range(len(rules))]
         states = tuple(rule.init(key_plan, world) for rule, world in zip(rules, worlds))
         each = list(zip(rules, worlds, states))

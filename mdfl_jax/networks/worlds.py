@@ -1,6 +1,7 @@
 """Construction of the worlds in which mobility rules live, from a network's numbers."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,10 +10,12 @@ import jax.numpy as jnp
 from mdfl_jax.errors import UserError
 from mdfl_jax.mobility.contact_list import ListWorld, on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
+from mdfl_jax.mobility.lattice import lattice
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, WorldKind
 from mdfl_jax.networks.movers import moving
+from mdfl_jax.networks.relays import places_of_relays
 from mdfl_jax.types import Clients
 
 WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
@@ -44,12 +47,41 @@ def typed(motion: Motion) -> Motion:
     )
 
 
+def _mobile(params: Any, clients: Clients, owners: int, place: jax.Array) -> jax.Array:
+    """Return which clients move, [N]: of the first ``owners``, those that ``params.movers`` chooses."""
+    chosen = moving(params.movers, params.num_mobile, jnp.sum(clients.label_counts, axis=1)[:owners], place[:owners])
+    return jnp.pad(chosen, (0, place.shape[0] - owners))
+
+
+def _relays(
+    params: Any,
+    key: jax.Array,
+    num_relays: int,
+    radius: jax.Array,
+    place: jax.Array,
+    mobile: jax.Array,
+    candidates: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the candidates [K] that are chosen for relays, and whether they are taken: not if places are random."""
+    rule, owners = jnp.asarray(params.relay_places, jnp.int32), place.shape[0] - num_relays
+    stands = ~mobile[:owners]
+    chosen = places_of_relays(jnp.maximum(rule, 1), key, place[:owners], stands, num_relays, candidates, radius)
+    return chosen, rule > 0
+
+
 def make_world(
-    kind: WorldKind, params: Any, key: jax.Array, clients: Clients, num_clients: int, grid_size: int
+    kind: WorldKind,
+    params: Any,
+    key: jax.Array,
+    clients: Clients,
+    num_clients: int,
+    grid_size: int,
+    num_relays: int = 0,
 ) -> GridWorld | PlaneWorld | ListWorld:
     """Make the world before the first round.
 
-    On the grid and in the plane the clients' places are uniform. In the world of a contact list they are on a circle.
+    On the grid and in the plane the clients' places are uniform, but those of relays may be chosen. In the world of a
+    contact list they are on a circle.
 
     Args:
       kind: the name of the world.
@@ -58,9 +90,13 @@ def make_world(
       clients: what data each client holds.
       num_clients: N.
       grid_size: G, used on the grid only.
+      num_relays: K, the last clients, which never move.
 
     Returns:
       The world.
+
+    Raises:
+      UserError: if there are too many clients and places to choose the places of relays.
     """
     if kind == "contacts":
         return on_circle(num_clients)
@@ -69,12 +105,15 @@ def make_world(
         "radius": jnp.max(jnp.asarray(params.radius, jnp.float32)),
     }
 
-    def mobile(place: jax.Array) -> jax.Array:
-        return moving(params.movers, params.num_mobile, jnp.sum(clients.label_counts, axis=1), place)
-
+    owners = num_clients - num_relays
+    mobile = partial(_mobile, params, clients, owners)
+    relays = partial(_relays, params, jax.random.fold_in(key, 1), num_relays, shared["radius"])
     if kind == "grid":
         grid = grid_points(grid_size)
         start = jax.random.randint(key, (num_clients,), 0, grid.shape[0], jnp.int32)
+        if num_relays:
+            chosen, taken = relays(grid[start], mobile(grid[start]), grid)
+            start = start.at[owners:].set(jnp.where(taken, chosen, start[owners:]))
         return GridWorld(
             grid=grid,
             start=start,
@@ -85,4 +124,8 @@ def make_world(
     motion = typed(params.motion)
     size = jnp.stack([motion.width, motion.height])
     places = jax.random.uniform(key, (num_clients, 2)) * size
+    if num_relays:
+        candidates = lattice(size)
+        chosen, taken = relays(places, mobile(places), candidates)
+        places = places.at[owners:].set(jnp.where(taken, candidates[chosen], places[owners:]))
     return PlaneWorld(size=size, start=places, motion=motion, is_mobile=mobile(places), **shared)

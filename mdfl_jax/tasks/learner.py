@@ -36,6 +36,7 @@ class Learner:
 
     Attributes:
       num_clients: N.
+      num_owners: the number of clients that hold data, the first ones.
       model: a client model (`mdfl_jax.models.client_model`).
       sample: the shape and kind of a sample.
       num_outputs: C, the outputs of the model (of each position).
@@ -54,6 +55,7 @@ class Learner:
     """
 
     num_clients: int
+    num_owners: int
     model: Any
     sample: SampleSpec
     num_outputs: int
@@ -127,8 +129,9 @@ class Learner:
         self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
     ) -> jax.Array:
         """Return the client that holds each training sample, [n] int32; -1 for nobody."""
+        places = None if places is None else places[: self.num_owners]
         settings = PartitionSettings(
-            self.num_clients, self.num_strata, hparams, data.natural_owner, self.num_natural_owners, places
+            self.num_owners, self.num_strata, hparams, data.natural_owner, self.num_natural_owners, places
         )
         divide = PARTITIONS[self.partition_name]
         owner = divide(key, data.strata, settings)

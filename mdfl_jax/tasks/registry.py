@@ -23,6 +23,7 @@ class TaskRequest(NamedTuple):
 
     Attributes:
       num_clients: N.
+      num_relays: K, the last clients, which hold no data.
       numbers: the task's numbers, of the class that it is registered with.
       batch_size: samples of a client's minibatch; 0 takes all its samples.
       precision: the precision of the models' arithmetic, one of the task's ``precisions``.
@@ -50,6 +51,7 @@ class TaskRequest(NamedTuple):
     pretrained: Any = None
     loss: str = ""
     loss_numbers: Any = None
+    num_relays: int = 0
 
 
 class TaskKind(NamedTuple):

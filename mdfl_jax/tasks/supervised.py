@@ -130,6 +130,7 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
     PARTITIONS[asked.partition]  # an unknown name is told before anything is computed
     return Learner(
         num_clients=asked.num_clients,
+        num_owners=asked.num_clients - asked.num_relays,
         model=model,
         sample=sample,
         num_outputs=num_outputs,

@@ -22,6 +22,7 @@ ARGUMENTS = {
         "digits_met",
         "centre,rules=waypoint+coverage",
         "movers",
+        "relays",
         "plane",
         "mnist",
         "fashion",

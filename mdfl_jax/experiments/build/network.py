@@ -25,6 +25,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.order import ORDERS
 from mdfl_jax.networks.participation import ParticipationParams
+from mdfl_jax.networks.relays import RELAY_PLACES
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.types import Network
 
@@ -72,6 +73,7 @@ def network_of(
         links_fail=network.link_failure > 0 or network.link_fading > 0,
         link_filter=link_filter,
         max_neighbours=max_neighbours,
+        num_relays=network.relays,
     )
     world = ORDERS[network.order](world)
     return server_network(experiment, world) if experiment.server.pattern else world
@@ -128,6 +130,7 @@ def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactL
     return SpatialParams(
         num_mobile=np.int32(network.num_mobile),
         movers=np.int32(MOVERS.index(network.movers)),
+        relay_places=np.int32(RELAY_PLACES.index(network.relay_places)),
         radius=number(network.radius),
         max_step=number(network.max_step),
         mobility=np.int32(rules.index(network.mobility)),

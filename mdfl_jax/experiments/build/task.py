@@ -101,7 +101,7 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
     """
     if simulation.owner is None or not is_own(PARTITIONS.origin(experiment.data.partition)):
         return
-    owner, last = simulation.owner, experiment.network.num_clients - 1
+    owner, last = simulation.owner, experiment.network.num_clients - experiment.network.relays - 1
 
     def ends(data: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         found = owner(data, hparams, key)
@@ -140,10 +140,11 @@ def build_task(
             "(0: full batch)"
         )
     if dataset is not None:
-        task_numbers(experiment).check_dataset(dataset, experiment.network.num_clients)
+        task_numbers(experiment).check_dataset(dataset, experiment.network.num_clients - experiment.network.relays)
     loss, loss_numbers = ("", None) if dataset is None else loss_of(experiment, dataset)
     asked = TaskRequest(
         num_clients=experiment.network.num_clients,
+        num_relays=experiment.network.relays,
         numbers=numbers_in(experiment, TASKS, task_named(data.name)),
         batch_size=batch_size,
         precision=engine.precision,

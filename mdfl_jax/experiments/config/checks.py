@@ -10,6 +10,7 @@ from mdfl_jax.experiments.build.traces import FOLLOWERS, check_trace
 from mdfl_jax.experiments.config.costs import check_cost
 from mdfl_jax.experiments.config.costs import notes as cost_notes
 from mdfl_jax.experiments.config.families import check_members, numbers_in, task_numbers, task_of
+from mdfl_jax.experiments.config.relays import check_relays
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.config.vary import check_vary
@@ -206,6 +207,7 @@ def check_together(experiment: Experiment) -> None:
     else:
         check_trace(experiment)
     check_order(experiment)
+    check_relays(experiment)
     check_task(experiment)
     check_pretrained(experiment)
     check_algorithm(experiment)

@@ -12,6 +12,7 @@ from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.order import ORDERS
+from mdfl_jax.networks.relays import RELAY_PLACES
 from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
 
 
@@ -30,6 +31,13 @@ class NetworkConfig:
         "first",
         "which M clients move: the first ones, or those with the most or least data, or in the middle or outside",
         names=MOVERS,
+        traced=True,
+    )
+    relays: int = field(0, "number of relays K: the last clients hold no data and never move", at_least=0)
+    relay_places: str = field(
+        "random",
+        "where relays stand: far from all (gaps), near many (hubs), or between groups out of range (bridges)",
+        names=RELAY_PLACES,
         traced=True,
     )
     grid_size: int = field(18, "side G of the G x G grid, in grid points", at_least=1, at_most=46_340)

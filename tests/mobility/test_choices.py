@@ -1,0 +1,91 @@
+"""What spectral and dcm_weighted choose: against the eigenvalues of NumPy, and against the law of the draws."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import grid_world
+from oracles import strategies as oracle
+
+from mdfl_jax.mobility import MOBILITIES, GridWorld
+from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility.sight import Sites, look
+from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
+
+SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 24, 1.5, 2.0
+GRID = grid_world.square_grid(SIZE)
+
+
+def world(name, seed):
+    rng = np.random.default_rng(seed)
+    return GridWorld(
+        grid=grid_points(SIZE),
+        start=jnp.asarray(rng.permutation(SIZE * SIZE)[: MOBILE + STATIC], jnp.int32),
+        is_mobile=jnp.arange(MOBILE + STATIC) < MOBILE,
+        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
+        radius=jnp.float32(RADIUS),
+        max_step=jnp.float32(STEP),
+        numbers=MOBILITIES.numbers(name)().typed(),
+    )
+
+
+def second_eigenvalue(weight):
+    return np.linalg.eigvalsh(np.diag(weight.sum(axis=1)) - weight)[1]
+
+
+def recent(paths, static, now, memory=0.8):
+    """The weights of the contacts so far, between mobile clients (first) and static ones."""
+    weight = np.zeros((MOBILE + STATIC, MOBILE + STATIC))
+    for a, b in itertools.combinations(range(STATIC), 2):
+        weight[MOBILE + a, MOBILE + b] = oracle.in_range(static[a], static[b][None], RADIUS)[0]
+    for i, age in enumerate(oracle.ages(paths, static, RADIUS, now)):
+        weight[i, MOBILE:] = np.where(age <= now, memory**age, 0)
+    return np.maximum(weight, weight.T)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(3))
+def test_spectral_raises_the_second_eigenvalue_more_than_nearly_all_other_places_would(seed):
+    w, rule = world("spectral", seed), MOBILITIES["spectral"]()
+    step, states = jax.jit(rule.step), [rule.init(jax.random.key(7), w)]
+    for t in range(ROUNDS):
+        states.append(step(jax.random.fold_in(jax.random.key(seed), t), w, states[-1]))
+    location, destination = (np.array([getattr(s.clients, a) for s in states]) for a in ("location", "destination"))
+    static, paths, ranks = GRID[np.asarray(w.start)][MOBILE:], GRID[location[:, :MOBILE]], []
+    for now, i in itertools.product(range(8, ROUNDS), range(MOBILE)):
+        weight = recent(paths, static, now)
+        before = second_eigenvalue(weight)
+        if location[now, i] != destination[now, i] or before < 1e-3:
+            continue
+        worth = []
+        for point in GRID:
+            near = oracle.in_range(point, static, RADIUS)
+            with_visit = weight.copy()
+            with_visit[i, MOBILE:] += 1e-3 * near  # a small weight, since the rule is of first order
+            rounds = np.ceil(np.linalg.norm(point - GRID[location[now, i]]) / STEP - 1e-6)
+            worth.append((second_eigenvalue(np.maximum(with_visit, with_visit.T)) - before) * 0.5**rounds)
+        others = np.delete(np.array(worth), location[now, i])
+        ranks.append(np.mean(others <= worth[destination[now + 1, i]] + 1e-9))
+    assert len(ranks) > 10
+    assert np.mean(ranks) > 0.9
+
+
+def test_weighted_dcm_draws_by_label_distance_times_samples():
+    w = world("dcm_weighted", 5)
+    memory = MOBILITIES["dcm_weighted"]().init(jax.random.key(7), w)
+    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
+    sight = look(w, memory, jnp.int32(0), memory.clients.destination, sites, ~w.is_mobile)
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    found = np.bincount(jax.vmap(lambda key: dcm_weighted(key, sight))(keys), minlength=len(GRID)) / len(keys)
+    static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
+    weight = np.array(
+        [
+            oracle.label_distance(point, GRID[int(w.start[0])], static, counts[MOBILE:], counts[0], RADIUS)
+            * counts[MOBILE:][oracle.in_range(point, static, RADIUS)].sum()
+            for point in GRID
+        ]
+    )
+    np.testing.assert_allclose(found, weight / weight.sum(), atol=0.012)
+    assert (found[weight == 0] == 0).all()

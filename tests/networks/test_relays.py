@@ -1,0 +1,160 @@
+"""Where relays stand, against loops over places in NumPy; they hold no data, never move, and change no other client."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax import UserError
+from mdfl_jax.experiments import default_config, make_study
+from mdfl_jax.networks.relays import RELAY_PLACES, components, places_of_relays
+
+
+def groups_of(links):
+    """The connected components of a graph, by walking."""
+    left, found = set(range(len(links))), []
+    while left:
+        group, edge = set(), [left.pop()]
+        while edge:
+            i = edge.pop()
+            group.add(i)
+            edge += [j for j in left if links[i][j]]
+            left -= set(edge)
+        found.append(group)
+    return found
+
+
+def allowed(name, standing, relays, candidates, radius):
+    """The candidates among which a rule may take the next relay, given who stands and the relays so far."""
+    away = lambda p, q: (p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2  # noqa: E731
+    near = lambda p, q: away(p, q) <= radius**2 * (1 + 1e-6)  # noqa: E731
+    everyone = standing + relays
+    score = []
+    for point in candidates:
+        if name == "gaps":
+            score.append(min((away(point, q) for q in everyone), default=np.inf))
+        elif name == "hubs":
+            score.append(sum(near(point, q) and not any(near(q, r) for r in relays) for q in standing))
+        else:
+            groups = groups_of([[near(p, q) for q in everyone] for p in everyone])
+            joined = sum(any(near(point, everyone[i]) for i in group) for group in groups)
+            score.append((joined, sum(near(point, q) for q in everyone)))
+    return {i for i, value in enumerate(score) if value == max(score)}
+
+
+@pytest.mark.parametrize("name", RELAY_PLACES[1:])
+def test_each_relay_takes_one_of_the_best_places(name):
+    rng = np.random.default_rng(5)
+    candidates = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0), indexing="ij"), -1).reshape(-1, 2)
+    rule = jax.jit(places_of_relays, static_argnums=4)
+    for case in range(12):
+        clients, relays, radius = int(rng.integers(1, 9)), 3, [1.0, 2**0.5, 2.0, 9.0][case % 4]
+        place = candidates[rng.integers(0, 49, clients)]
+        stands = rng.random(clients) < (0.8 if case else 0.0)
+        chosen = rule(
+            jnp.int32(RELAY_PLACES.index(name)),
+            jax.random.key(case),
+            jnp.asarray(place, jnp.float32),
+            jnp.asarray(stands),
+            relays,
+            jnp.asarray(candidates, jnp.float32),
+            jnp.float32(radius),
+        )
+        before: list = []
+        standing = [tuple(p) for p, still in zip(place, stands) if still]
+        for index in np.asarray(chosen).tolist():
+            assert index in allowed(name, standing, before, [tuple(c) for c in candidates], radius)
+            before.append(tuple(candidates[index]))
+
+
+def test_equal_places_are_drawn():
+    draw = lambda key: places_of_relays(  # noqa: E731
+        jnp.int32(2), key, jnp.zeros((1, 2)), jnp.ones(1, bool), 1, jnp.eye(2), jnp.float32(2)
+    )
+    drawn = np.asarray(jax.vmap(draw)(jax.random.split(jax.random.key(0), 200))).ravel()
+    assert 60 < drawn.sum() < 140
+
+
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.15, 0.6])
+def test_components_are_those_found_by_walking(density):
+    rng = np.random.default_rng(int(100 * density))
+    links = rng.random((24, 24)) < density
+    links |= links.T
+    found = np.asarray(components(jnp.asarray(links)))
+    expected = np.zeros(24, int)
+    for group in groups_of(links):
+        expected[list(group)] = min(group)
+    np.testing.assert_array_equal(found, expected)
+
+
+def small(**changes):
+    config = default_config()
+    changes = {
+        **{"rounds": 6, "eval_every": 6, "data.name": "digits", "data.limit_train": 200, "data.alpha": 0.1},
+        **{"network.num_clients": 11, "network.num_mobile": 3, "network.grid_size": 9, "network.radius": 2.0},
+        **{"network.relays": 3, "network.max_step": 2.0, "model.name": "mlp"},
+        **changes,
+    }
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+def ends(study):
+    """The states before and after the rounds of each sweep point."""
+    (group,) = study.groups
+    simulation, key = group.simulation, jax.random.key(0)
+    run = jax.jit(lambda hparams: simulation.init(simulation.data, hparams, key)[0])
+    more = jax.jit(lambda hparams, carry: simulation.advance(simulation.data, hparams, key, carry)[0])
+    starts = [run(hparams) for hparams in group.hparams]
+    return [(start, more(hparams, start)) for hparams, start in zip(group.hparams, starts)]
+
+
+@pytest.mark.parametrize("mobility", ["waiting", "random_waypoint", "waiting_plane"])
+@pytest.mark.parametrize("movers", ["first", "least_data"])
+def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility, movers):
+    radius = {"network.radius": 90.0} if mobility != "waiting" else {}
+    world = {"network.mobility": mobility, "network.movers": movers, **radius}
+    with_relays = ends(make_study(small(**world, sweep="network.relay_places=" + ",".join(RELAY_PLACES))))
+    ((without, _),) = ends(make_study(small(**world, **{"network.relays": 0, "network.num_clients": 8})))
+    places = []
+    for start, end in with_relays:
+        counts = np.asarray(start.network.world.label_counts)
+        assert (counts[8:] == 0).all()
+        np.testing.assert_array_equal(counts[:8], without.network.world.label_counts)
+        before, after = (np.asarray(carry.network.places.position) for carry in (start, end))
+        np.testing.assert_array_equal(before[8:], after[8:])
+        np.testing.assert_array_equal(start.network.world.start[:8], without.network.world.start)
+        np.testing.assert_array_equal(start.network.places.is_mobile[:8], without.network.places.is_mobile)
+        assert (before[:8] != after[:8]).any()
+        places.append(before[8:])
+    assert len({each.tobytes() for each in places}) > 2
+
+
+def test_labels_by_place_are_those_of_the_clients_with_data():
+    by_place = {"data.partition": "by_place", "network.relay_places": "bridges"}
+    ((start, _),) = ends(make_study(small(**by_place)))
+    ((without, _),) = ends(make_study(small(**by_place, **{"network.relays": 0, "network.num_clients": 8})))
+    np.testing.assert_array_equal(start.network.world.label_counts[:8], without.network.world.label_counts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"network.relays": 11}, "network.relays is 11; it must be at most 10: network.num_clients is 11"),
+        ({"network.relays": -1}, "network.relays is -1; it must be at least 0"),
+        ({"network.graph": "ring"}, "it must be 0 with network.graph ring"),
+        ({"network.mobility": "random_walk"}, "it must be 0 with network.mobility random_walk"),
+        ({"network.mobility": "group"}, "it must be 0 with network.mobility group"),
+        ({"network.mixing": "fedavg"}, "it must be 0 with network.mixing fedavg"),
+        ({"data.name": "synthetic:linear"}, "it must be 0 with data.name synthetic:linear"),
+        ({"server.pattern": "random"}, "it must be 0 with server.pattern random"),
+        ({"network.num_mobile": 9}, "network.num_mobile is 9; it must be at most network.num_clients - network.relays"),
+        ({"network.relay_places": "hub"}, "network.relay_places: unknown relay_places 'hub'"),
+        ({"network.grid_size": 2000}, "network.relays is 3; with 11 clients and 4,000,000 places it must be 0"),
+    ],
+)
+def test_a_mistake_is_one_line(changes, told):
+    with pytest.raises(UserError) as caught:
+        ends(make_study(small(**changes)))
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
