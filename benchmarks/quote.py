@@ -2,7 +2,8 @@
 
 Comments mark the places in a page. A table stands between the lines `<!-- figures: NAME -->` and `<!-- /figures -->`, a
 number in a sentence between `<!--=NAME-->` and `<!--/-->`. `benchmarks/quoted.py` lists the names. A table of an item
-of the papers has the name `ITEM, TITLE`, as in `fedmobile:f3, upload`. With --check nothing is written: the pages that
+of the papers has the name `ITEM, TITLE`, as in `fedmobile:f3, upload`; one of the arena `arena_digits` or
+`arena_digits, settings`. With --check nothing is written: the pages that
 differ are printed, and the exit status is 1 if there are any.
 """
 
@@ -12,6 +13,7 @@ from pathlib import Path
 from absl import flags
 
 from benchmarks.quoted import NUMBERS, TABLES, of_item
+from benchmarks.quoted_arena import of_arena
 from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError, unknown_name
 
@@ -36,6 +38,8 @@ def quoted(kind: str, name: str) -> str:
         return NUMBERS[name]()
     if ":" in name:
         return "\n".join(["", *of_item(name), ""])
+    if name.startswith("arena_"):
+        return "\n".join(["", *of_arena(name), ""])
     if name not in TABLES:
         raise UserError(unknown_name("table", name, TABLES))
     return "\n".join(["", *TABLES[name](), ""])

@@ -223,7 +223,7 @@ def test_strategies_share_one_program_and_many_clients_are_refused():
 
 
 def test_the_strategy_that_the_page_shows_runs():
-    text = (Path(__file__).parents[2] / "docs" / "movement.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     exec(re.search(r"```python\n(.*?strategy.*?)```", text, re.S)[1], {"__name__": "page"})
     config = default_config()
     config.sweep = "network.mobility=dcm,nearest_oldest,nearest_oldest_met"

@@ -33,7 +33,9 @@ mdfl.register("rivals", (element, data) => {
       parts.push(`over ${data.rivals[state.reference]}: ${mean[r][c].toFixed(2)}${within} points`);
       return parts.join("<br>");
     };
-    const largest = Math.max(data.leastRange, ...mean.flat().filter(known).map(Math.abs));
+    // A tenth of the cells may be beyond full colour: else one rival far behind leaves all others pale.
+    const sizes = mean.flat().filter(known).map(Math.abs).sort((a, b) => a - b);
+    const largest = Math.max(data.leastRange, sizes[Math.floor(data.inColour * (sizes.length - 1))] ?? 0);
     const dark = mdfl.isDark();
     const middle = dark ? "#2b2b2b" : "#f7f7f7";
     const heat = {

@@ -13,6 +13,7 @@ from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, make_panels
 
 COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour
+IN_COLOUR = 0.9  # of the differences; the others are beyond the colours, so that one far behind leaves no other pale
 MOST_ROWS = 60  # of the figure for files
 
 
@@ -71,6 +72,7 @@ def _chart(run: Run) -> Chart:
             "reference": reference_of(run, matrix),
             "measures": of_measures,
             "leastRange": LEAST_RANGE,
+            "inColour": IN_COLOUR,
         },
     )
 
@@ -89,7 +91,7 @@ def rivals(run: Run) -> Figure:
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
     drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))
-    largest = max(LEAST_RANGE, float(np.nanmax(np.abs(mean))))
+    largest = max(LEAST_RANGE, float(np.nanquantile(np.abs(mean), IN_COLOUR)))
     image = axes.imshow(mean, cmap=COLOURS, vmin=-largest, vmax=largest, aspect="auto")
     axes.grid(visible=False)
     axes.set_xticks(range(len(columns)), [spaced(matrix.rivals[c]) for c in columns], rotation=30, ha="right")
@@ -97,8 +99,8 @@ def rivals(run: Run) -> Figure:
     for row, column in np.argwhere(np.isfinite(mean)):
         value = mean[row, column]
         sure = abs(value) > half[row, column]
-        ink = ink_on((value / largest + 1) / 2, COLOURS)
+        ink = ink_on((np.clip(value / largest, -1, 1) + 1) / 2, COLOURS)
         weight = "bold" if sure else "normal"
         axes.text(column, row, f"{value:+.1f}", ha="center", va="center", fontsize=6, color=ink, weight=weight)
-    drawn.colorbar(image, ax=axes, label=f"over {spaced(matrix.rivals[reference])} (points)", aspect=30)
+    drawn.colorbar(image, ax=axes, label=f"over {spaced(matrix.rivals[reference])} (points)", aspect=30, extend="both")
     return drawn
