@@ -1,9 +1,9 @@
-"""Judge a finished study of the arena (configs/arena.py): python -m benchmarks.arena --made=DIR [--write]
+"""Judge a finished study of the arena (configs/arena.py): python -m benchmarks.arena --arena=DIR [--write]
 
 Prints a row for each rule: its mean over all settings and seeds, its difference to the study's baseline and to
 `waypoint`, paired by seed, and in how many settings it is better or worse by intervals that hold together over the
 whole study. With --write, results/arena_NAME.json holds them and the differences of all settings, for the pages of
-docs/ (`python -m benchmarks.quote`); NAME is the study's, or --name.
+docs/ (`python -m benchmarks.quote`); NAME is the study's, or --results_name.
 """
 
 import json
@@ -22,8 +22,8 @@ from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 from mdfl_jax.results import Results
 
-_MADE = flags.DEFINE_string("made", "", "The workdir of the finished study.")
-_NAME = flags.DEFINE_string("name", "", "Another name of the results file than the study's own.")
+_MADE = flags.DEFINE_string("arena", "", "The workdir of the finished study.")
+_NAME = flags.DEFINE_string("results_name", "", "Another name of the results file than the study's own.")
 
 SECOND = "waypoint"
 WITH_DATA = "at the end, of clients with data"
@@ -66,7 +66,7 @@ def results_of(made: Path) -> dict[str, Any]:
     run = read_workdir(made)
     matrix = matrix_of(run)
     if matrix is None:
-        raise UserError(f"--made: {made} has no matrix of settings and rivals")
+        raise UserError(f"--arena: {made} has no matrix of settings and rivals")
     values = with_data(made, run, matrix) | measures(run, matrix)
     references = [reference_of(run, matrix)]
     references += [matrix.rivals.index(SECOND)] if SECOND in matrix.rivals[: references[0]] else []
@@ -82,7 +82,7 @@ def results_of(made: Path) -> dict[str, Any]:
 def main() -> int:
     """Print, and write if asked, what a study says."""
     if not _MADE.value:
-        raise UserError("--made is ''; it must be the workdir of a finished study of the arena")
+        raise UserError("--arena is ''; it must be the workdir of a finished study of the arena")
     found = results_of(Path(_MADE.value))
     for name, of_references in found["measures"].items():
         for of_reference in of_references:
