@@ -15,6 +15,7 @@ from mdfl_jax.experiments import Interrupted, make_study, run_study
 from mdfl_jax.experiments.results import checkpoint
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, Saved
+from mdfl_jax.experiments.results.state_file import read_state, write_state
 from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.experiments.run.manifest import wanted
@@ -126,6 +127,7 @@ def test_a_study_killed_after_checkpoints_goes_on_from_the_last(tiny, tmp_path, 
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
         "batch-000.npz",
         "batch-001-at-00001.npz",
+        "progress-before.json",
         "progress.json",
     ]
     calls = watch(monkeypatch)
@@ -266,10 +268,12 @@ def test_arrays_come_back_as_they_were_saved(tmp_path):
             assert array.dtype == arrays(value)[key].dtype
             np.testing.assert_array_equal(array, arrays(value)[key])
     checkpoints.save({}, {2: (4, arrays(1.0))})
-    assert not (tmp_path / "checkpoints" / "batch-002-at-00003.npz").exists()
+    checkpoints.save({}, {2: (5, arrays(1.25))})
+    kept = sorted(path.stem for path in (tmp_path / "checkpoints").glob("batch-002*"))
+    assert kept == ["batch-002-at-00004", "batch-002-at-00005"]  # the last one, and the one before it
     checkpoints.save({2: arrays(2.0)}, {})
     assert Checkpoints(tmp_path / "checkpoints").progress() == Saved(["batch-000", "batch-001", "batch-002"])
-    assert len(list((tmp_path / "checkpoints").iterdir())) == 4
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 3 + 1 + 2  # results, the state before, what is valid
     checkpoints.remove()
     assert list(tmp_path.iterdir()) == []
 
@@ -292,21 +296,67 @@ def test_a_kill_while_saving_leaves_the_old_state(tmp_path, monkeypatch):
     assert checkpoints.load(*checkpoints.progress().states)["accuracy"][0, 0] == 0.75
 
 
-def test_a_damaged_checkpoint_is_told(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
+def damages(content, every):
+    """Files that lack their end, and files with a bit of one byte flipped."""
+    for place in range(every // 2, len(content), every):
+        yield content[:place]
+        yield content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
+
+
+def test_a_damaged_file_is_told_or_has_the_same_arrays(tmp_path):
+    checkpoints, path = Checkpoints(tmp_path), tmp_path / "batch-000.npz"
     with pytest.raises(UserError, match=r"batch-000\.npz: the checkpoint cannot be read; --overwrite"):
         checkpoints.load("batch-000")
     checkpoints.save({0: arrays(0.25)}, {})
-    whole = (tmp_path / "batch-000.npz").read_bytes()
-    for place in range(len(whole) // 20, len(whole), len(whole) // 20):
-        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
-            (tmp_path / "batch-000.npz").write_bytes(damaged)
-            try:
-                found = checkpoints.load("batch-000")
-            except UserError:
-                continue
-            chex.assert_trees_all_equal(found, arrays(0.25))  # a byte that says nothing, as a time of day
-    for content in ('{"finished": [', "[]", '{"other": 3}'):
-        (tmp_path / "progress.json").write_text(content)
-        with pytest.raises(UserError, match=r"progress\.json: the checkpoint cannot be read"):
-            checkpoints.progress()
+    for damaged in damages(path.read_bytes(), 3):
+        path.write_bytes(damaged)
+        try:
+            found = checkpoints.load("batch-000")
+        except UserError:
+            continue
+        chex.assert_trees_all_equal(found, arrays(0.25))  # a byte that says nothing, as a time of day
+
+
+def test_arrays_that_changed_places_are_told(tmp_path):
+    write_state(tmp_path / "whole.npz", {"a": np.arange(3.0), "b": np.arange(3.0) + 1})
+    with np.load(tmp_path / "whole.npz") as stored:
+        exchanged = {"a": stored["b"], "b": stored["a"], "dtypes": stored["dtypes"]}
+    np.savez(tmp_path / "exchanged.npz", **exchanged)  # a whole file, whose own checksums are right
+    with pytest.raises(UserError, match=r"exchanged.npz: it is broken"):
+        read_state(tmp_path / "exchanged.npz", "it is broken")
+
+
+def test_where_progress_is_damaged_the_one_before_it_is_used(tmp_path):
+    told = []
+    Checkpoints(tmp_path).save({0: arrays(0.25)}, {1: (1, arrays(0.5))})
+    Checkpoints(tmp_path).save({}, {1: (2, arrays(0.75))})
+    path = tmp_path / "progress.json"
+    for damaged in [*damages(path.read_bytes(), 5), b"[]", b'{"other": 3}', b""]:
+        path.write_bytes(damaged)
+        assert Checkpoints(tmp_path, told.append).progress() in (
+            Saved(["batch-000"], {"batch-001-at-00001": 1}),
+            Saved(["batch-000"], {"batch-001-at-00002": 2}),  # white space has changed
+        )
+    assert told[-1] == f"{path} is damaged; the study goes on from the checkpoint before it"
+    (tmp_path / "progress-before.json").write_text("[]")
+    with pytest.raises(UserError, match=r"progress\.json: the checkpoint cannot be read; --overwrite"):
+        Checkpoints(tmp_path).progress()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ["batch-000", "batch-001-at-00002", "progress"])
+def test_a_study_whose_checkpoint_is_damaged_ends_as_one_left_alone(tiny, tmp_path, monkeypatch, reference, name):
+    config, folder = tiny(**STUDY, **{"engine.checkpoint_minutes": 1e-9}), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        watch(patch, 8, kill)
+        with pytest.raises(Killed):
+            go(config, folder)
+    (path,) = (folder / "checkpoints").glob(f"{name}.*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 16
+    path.write_bytes(content)
+    told = []
+    study = make_study(config)
+    summary = run_study(study, folder, True, log=told.append)
+    assert [line for line in told if str(path) in line and "is damaged" in line]
+    assert_same(folder, summary, reference)

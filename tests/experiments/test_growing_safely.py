@@ -13,9 +13,9 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import Interrupted, make_study
 from mdfl_jax.experiments.results import provenance
 from mdfl_jax.experiments.results import whole as wholes
-from mdfl_jax.experiments.results.checkpoint import read_state, write_state
 from mdfl_jax.experiments.results.identity import compare
 from mdfl_jax.experiments.results.records import joined, read
+from mdfl_jax.experiments.results.state_file import read_state, write_state
 from mdfl_jax.experiments.run import continued
 from mdfl_jax.experiments.run.extend import extend
 from mdfl_jax.experiments.run.manifest import wanted

@@ -11,7 +11,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import check_lists
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.config.vary import words_of
-from mdfl_jax.experiments.results.checkpoint import Arrays
+from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run.compiled import Compiler, Programs
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study

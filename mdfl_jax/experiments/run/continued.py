@@ -14,8 +14,9 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import with_links
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
 from mdfl_jax.experiments.build.traces import TraceFiles
-from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints
+from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import write_json
+from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run import states
 from mdfl_jax.experiments.run.batch import batches_of
 from mdfl_jax.experiments.run.manifest import manifest_of
@@ -106,7 +107,7 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
     waiting: dict[int, tuple[int, Arrays | None]] = {}
     for batch in batches_of(study):
         arrays = states.read_batch(workdir, study, names, batch, rounds)
-        checkpoints.save({}, waiting | {batch.number: (done, arrays)})
+        checkpoints.save({}, waiting | {batch.number: (done, arrays)}, begun=done)
         waiting[batch.number] = (done, None)
     write_json(making / "config.json", manifest_of(study, {}))  # how it is made is written when it is run
     making.replace(folder)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
-from mdfl_jax.experiments.results.checkpoint import Arrays
+from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run.batch import Batch, BatchResult
 from mdfl_jax.experiments.run.keeping import Kept
 from mdfl_jax.metrics.history import Metrics

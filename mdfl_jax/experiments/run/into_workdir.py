@@ -106,7 +106,7 @@ def run_study(
     workdirs.prepare(workdir, resume)
     set_precision(study.experiment)
     manifest = manifest_of(study, provenance())
-    checkpoints = Checkpoints(workdir / CHECKPOINTS)
+    checkpoints = Checkpoints(workdir / CHECKPOINTS, log)
     sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
     sinks.append(StateFiles(study, workdir))
     sinks += [*loggers_of(study, loggers_in or workdir, log), Progress(study, log, progress), Notes(study, log)]

@@ -14,8 +14,8 @@ import numpy as np
 
 from mdfl_jax.batch_statistics import has_statistics
 from mdfl_jax.experiments.config.save import Save
-from mdfl_jax.experiments.results.checkpoint import Arrays
 from mdfl_jax.experiments.results.files import accuracy_of
+from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.model_files import CLIENTS, GLOBAL, key_in_name
 from mdfl_jax.simulation import Simulation

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from mdfl_jax.experiments.results.checkpoint import Arrays, Checkpoints, number_of, state_name
+from mdfl_jax.experiments.results.checkpoint import Checkpoints, number_of
+from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
 from mdfl_jax.experiments.run.compiled import Compiler
 from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated, Event, ModelsKept, Sink
@@ -48,9 +49,8 @@ class Runner:
         progress = self.checkpoints.progress()
         self.states = {number_of(name): done for name, done in progress.states.items()}
         self.earlier = {number: done + 1 for number, done in self.states.items()}
-        found = {number_of(name): self.checkpoints.load(name) for name in progress.finished}
         declared = [batch.group.simulation.metrics for batch in self.batches]
-        return {number: from_arrays(arrays, declared[number]) for number, arrays in found.items()}
+        return {number: from_arrays(found, declared[number]) for number, found in self.checkpoints.finished().items()}
 
     def run(self, finished: Mapping[int, BatchResult]) -> list[tuple[list[Run], BatchResult]]:
         """Runs all batches that are not finished. The events of all batches come in the order of the batches.
@@ -104,7 +104,8 @@ class Runner:
         if program.compile_seconds is None:
             self._emit(Compiling(batch))
         done = self.states.get(batch.number, 0)
-        saved = self.checkpoints.load(state_name(batch.number, done)) if batch.number in self.states else None
+        done, saved = self.checkpoints.state(batch.number, done) if batch.number in self.states else (0, None)
+        self.earlier[batch.number] = done + 1 if saved else 0
         for step in steps(program, batch.runs, saved, done):
             for kept in step.kept:
                 self._emit(ModelsKept(batch, kept))

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 
 from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results.checkpoint import Arrays, read_state, write_state
 from mdfl_jax.experiments.results.identity import point_digests, state_names
+from mdfl_jax.experiments.results.state_file import Arrays, read_state, write_state
 from mdfl_jax.experiments.run.batch import Batch
 from mdfl_jax.experiments.run.events import Ended, Event
 from mdfl_jax.experiments.run.manifest import wanted
@@ -113,9 +113,7 @@ class StateFiles:
             path = path_of(self.workdir, self.names[run.point], run.seed)
             try:
                 path.parent.mkdir(exist_ok=True)
-                part = path.with_suffix(".part.npz")
-                write_state(part, {name: values[i] for name, values in arrays.items()})
-                part.replace(path)
+                write_state(path, {name: values[i] for name, values in arrays.items()})
             except OSError as error:
                 raise UserError(f"{path}: the state cannot be written: {error.strerror or error}") from error
 

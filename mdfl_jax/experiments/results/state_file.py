@@ -1,0 +1,64 @@
+"""Files of named arrays, .npz with the type and a checksum of each array: checkpoints, and the last states of runs."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.errors import UserError
+
+Arrays = dict[str, np.ndarray]
+_DTYPES = "dtypes"  # the array of each file that names the types of the others, and has their checksums
+
+
+def _checksum(array: np.ndarray) -> str:
+    """Returns a checksum of the bytes, the type and the shape of an array."""
+    about = f"{np.dtype(array.dtype).name} {array.shape}"
+    octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
+    return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
+
+
+def write_state(path: Path, arrays: Arrays) -> None:
+    """Writes named arrays with their checksums and the names of their types, as .npz does not know those of bfloat16.
+
+    The file appears when it is complete.
+
+    Raises:
+      OSError: If the file cannot be written.
+    """
+    about = {key: [np.dtype(value.dtype).name, _checksum(value)] for key, value in arrays.items()}
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **arrays, **{_DTYPES: np.array(json.dumps(about))})  # type: ignore[arg-type]
+    part.replace(path)
+
+
+def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
+    """Reads the arrays of a file that `write_state` has written. Those of an older version have no checksums.
+
+    Args:
+      path: The file.
+      broken: What to tell the user if it is absent or damaged.
+      only: The names of the arrays to read; None: all.
+
+    Raises:
+      UserError: If it is absent or damaged, or if one of these arrays is not there.
+    """
+    try:
+        with np.load(path) as stored:
+            about = json.loads(str(stored[_DTYPES]))
+            if only is None and {*stored.files} != {*about, _DTYPES}:
+                raise ValueError("another number of arrays than were written")
+            return {key: _checked(stored[key], about[key]) for key in (about if only is None else only)}
+    except Exception as error:  # whatever the readers make of damaged bytes
+        raise UserError(f"{path}: {broken}") from error
+
+
+def _checked(array: np.ndarray, about: str | list[str]) -> np.ndarray:
+    dtype, checksum = (about, None) if isinstance(about, str) else about
+    found = array.view(jnp.dtype(dtype))
+    if checksum is not None and checksum != _checksum(found):
+        raise ValueError("the checksum of an array is wrong")
+    return found
