@@ -15,7 +15,7 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax import stages
-from mdfl_jax.commands import shipped, words
+from mdfl_jax.commands import shipped, streams, words
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.own_files import import_file, place
 from mdfl_jax.presets import SCALES
@@ -172,10 +172,11 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
 def call(main: Callable[[], int]) -> int:
     """Calls a command's main and returns its exit status.
 
-    A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130.
+    A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130. If
+    nobody reads the output any more, the command goes on, with status 141 at its end (`streams`).
     """
     try:
-        return main()
+        return streams.status(main())
     except UserError as error:
         fail(error)
     except RuntimeError as error:  # the base of JaxRuntimeError; some commands do not import JAX
@@ -195,6 +196,7 @@ def run(main: Callable[[], int]) -> None:
     The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it, and a text ``DOES``, which says what
     the command does; it is printed if that takes more than a second. The docstring of the module is printed by --help.
     """
+    streams.install()
     # These loggers report missing backends and found fonts, which are of no use to the user.
     for chatty in ("jax._src.xla_bridge", "matplotlib.font_manager"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -5,6 +5,7 @@ import os
 import sys
 
 from mdfl_jax import stages
+from mdfl_jax.commands import streams
 from mdfl_jax.errors import unknown_name
 
 COMMANDS = {
@@ -45,6 +46,7 @@ def start(name: str) -> None:
     Args:
       name: the name of the command, one of `COMMANDS`.
     """
+    streams.install()
     with stages.telling():
         with stages.stage(f"starting {name}"):
             command = importlib.import_module(f"mdfl_jax.commands.{name}")

@@ -46,9 +46,10 @@ def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchRe
 
 @contextlib.contextmanager
 def _signals(runner: Runner, log: Callable[[str], None]) -> Iterator[None]:
-    """On the first SIGINT or SIGTERM, saves the state after the current evaluation. The second stops at once.
+    """On the first SIGINT, SIGTERM or SIGHUP, saves the state after the current evaluation. The second stops at once.
 
-    Only the main thread of a process can handle signals. In another thread, signals are left as they are.
+    SIGHUP, that of a closed terminal, stays ignored where it is, as under nohup. Only the main thread of a process can
+    handle signals. In another thread, signals are left as they are.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -58,12 +59,17 @@ def _signals(runner: Runner, log: Callable[[str], None]) -> Iterator[None]:
         log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
         runner.stop()
         as_before()
+        if hangup in handlers:  # the system and the shell both send it, and it is no sign of impatience
+            signal.signal(hangup, signal.SIG_IGN)
 
     def as_before() -> None:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
-    handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if (hangup := getattr(signal, "SIGHUP", None)) and signal.getsignal(hangup) is not signal.SIG_IGN:  # not on Windows
+        numbers.append(hangup)
+    handlers = {s: signal.signal(s, stop) for s in numbers}
     try:
         yield
     finally:
@@ -99,7 +105,7 @@ def run_study(
       The content of summary.json.
 
     Raises:
-      Interrupted: On SIGINT or SIGTERM, or if ``on_evaluation`` has returned True. The state is saved.
+      Interrupted: On SIGINT, SIGTERM or SIGHUP, or if ``on_evaluation`` has returned True. The state is saved.
       Exception: Whatever ``on_evaluation`` raises, unchanged. The state is saved.
       UserError: If the workdir cannot be written.
     """
