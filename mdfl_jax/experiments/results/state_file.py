@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ _DTYPES = "dtypes"  # the array of each file that names the types of the others,
 def _checksum(array: np.ndarray) -> str:
     """Returns a checksum of the bytes, the type and the shape of an array."""
     about = f"{np.dtype(array.dtype).name} {array.shape}"
-    octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
+    octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
     return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
 
 
