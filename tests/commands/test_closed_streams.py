@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from shell import ROOT, start
@@ -44,7 +45,8 @@ def finished(folder):
 
 def test_a_list_of_which_one_line_is_read():
     (status, of_head), err = shell('"$@" | head -n 1', "-m", "launch.info", "--list")
-    assert (status, of_head) == (CLOSED, 0)
+    assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
+    assert of_head == 0
     assert "Traceback" not in err
     assert "Error" not in err
 
@@ -78,10 +80,14 @@ def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under
     process = subprocess.Popen([sys.executable, "-m", "launch.sweep", *more], cwd=ROOT, stdin=its, stdout=its,
                                stderr=its, env=os.environ | {"PYTHONPATH": str(ROOT)}, preexec_fn=begin)  # fmt: skip
     os.close(its)
+    os.set_blocking(terminal, False)
     metrics, seen = tmp_path / "run" / "metrics.jsonl", b""
     while not (metrics.is_file() and metrics.stat().st_size):
         assert process.poll() is None
-        seen += os.read(terminal, 1000)
+        try:
+            seen += os.read(terminal, 1000)
+        except BlockingIOError:
+            time.sleep(0.02)
     os.close(terminal)  # all writing fails from here on
     for _ in range(2):  # the system sends one, and the shell too
         process.send_signal(signal.SIGHUP)
