@@ -7,7 +7,6 @@ docs/ (`python -m benchmarks.quote`); NAME is the study's, or --results_name.
 """
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def results_of(made: Path) -> dict[str, Any]:
         "study": run.config["name"],
         "seeds": list(run.manifest["seeds"]),
         "settings": matrix.settings,
-        "date": time.strftime("%Y-%m-%d"),
+        **{key: run.manifest.get(key) for key in ("commit", "devices", "run_seconds")},
         "measures": {name: [judged(array, matrix, of) for of in references] for name, array in values.items()},
     }
 

@@ -19,7 +19,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.geometry import squared_distance, squared_reach
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
-NO_RELAYS = ("random_walk", "group", "trace", "static_trace", "contacts")  # in these all clients move, or have places
+NO_RELAYS = ("random_walk", "group", "trace", "static_trace", "contacts")  # all clients move, or places are given
 LARGEST = 2**24  # places times clients
 
 

@@ -343,6 +343,32 @@ def test_where_progress_is_damaged_the_one_before_it_is_used(tmp_path):
         Checkpoints(tmp_path).progress()
 
 
+def test_a_damaged_file_is_written_again_under_its_name(tmp_path):
+    Checkpoints(tmp_path).save({0: arrays(0.25)}, {1: (1, arrays(0.5))})
+    Checkpoints(tmp_path).save({}, {1: (2, arrays(0.75))})
+    for name in ("batch-000", "batch-001-at-00002"):
+        (tmp_path / f"{name}.npz").write_bytes(b"")
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.finished() == {}
+    assert checkpoints.state(1, 2)[0] == 1
+    checkpoints.save({0: arrays(1.0)}, {1: (2, arrays(1.25))})
+    assert Checkpoints(tmp_path).progress() == Saved(["batch-000"], {"batch-001-at-00002": 2})
+    assert Checkpoints(tmp_path).finished()[0]["accuracy"][0, 0] == 1.0
+    done, state = Checkpoints(tmp_path).state(1, 2)
+    assert (done, state["accuracy"][0, 0]) == (2, 1.25)
+
+
+def test_where_rounds_were_added_runs_never_begin_anew(tmp_path):
+    Checkpoints(tmp_path).save({}, {0: (4, arrays(0.25))}, begun=4)
+    for done in (5, 6):
+        Checkpoints(tmp_path).save({}, {0: (done, arrays(0.5))})
+    (tmp_path / "batch-000-at-00006.npz").write_bytes(b"")
+    assert Checkpoints(tmp_path).state(0, 6)[0] == 5
+    (tmp_path / "batch-000-at-00005.npz").write_bytes(b"")
+    with pytest.raises(UserError, match=r"batch-000-at-00006\.npz: the checkpoint cannot be read"):
+        Checkpoints(tmp_path).state(0, 6)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["batch-000", "batch-001-at-00002", "progress"])
 def test_a_study_whose_checkpoint_is_damaged_ends_as_one_left_alone(tiny, tmp_path, monkeypatch, reference, name):

@@ -6,29 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import grid_world
 from oracles import strategies as oracle
+from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.sight import Sites, look
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
 
-SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 24, 1.5, 2.0
-GRID = grid_world.square_grid(SIZE)
-
-
-def world(name, seed):
-    rng = np.random.default_rng(seed)
-    return GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(rng.permutation(SIZE * SIZE)[: MOBILE + STATIC], jnp.int32),
-        is_mobile=jnp.arange(MOBILE + STATIC) < MOBILE,
-        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
-        radius=jnp.float32(RADIUS),
-        max_step=jnp.float32(STEP),
-        numbers=MOBILITIES.numbers(name)().typed(),
-    )
+ROUNDS = 24
 
 
 def second_eigenvalue(weight):

@@ -5,39 +5,27 @@ import json
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import grid_world
 from oracles import strategies as oracle
+from strategy_world import GRID, MOBILE, RADIUS, SIZE, STEP, world
 
 from mdfl_jax import UserError
 from mdfl_jax.experiments import default_config, make_study
-from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.strategies.learnt import COUNT, START, WEIGHTS
 
-SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
-GRID = grid_world.square_grid(SIZE)
+ROUNDS = 30
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "policy.json"
 
 
 def played(name, seed, **numbers):
     """The world, and the states before the first round and after each one."""
-    rng, rule = np.random.default_rng(seed), MOBILITIES[name]()
-    world = GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(rng.permutation(SIZE * SIZE)[: MOBILE + STATIC], jnp.int32),
-        is_mobile=jnp.arange(MOBILE + STATIC) < MOBILE,
-        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
-        radius=jnp.float32(RADIUS),
-        max_step=jnp.float32(STEP),
-        numbers=MOBILITIES.numbers(name)(**numbers).typed(),
-    )
-    step, states = jax.jit(rule.step), [rule.init(jax.random.key(7), world)]
+    rule, made = MOBILITIES[name](), world(name, seed, **numbers)
+    step, states = jax.jit(rule.step), [rule.init(jax.random.key(7), made)]
     for t in range(ROUNDS):
-        states.append(step(jax.random.fold_in(jax.random.key(seed), t), world, states[-1]))
-    return world, states
+        states.append(step(jax.random.fold_in(jax.random.key(seed), t), made, states[-1]))
+    return made, states
 
 
 @pytest.mark.few(2)

@@ -9,36 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import grid_world
 from oracles import strategies as oracle
+from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
 
 from mdfl_jax import UserError
 from mdfl_jax.experiments import default_config, make_study
-from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.grid import grid_points
+from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.sight import Sight, Sites, drawn, look
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.spectral import fiedler
 from mdfl_jax.mobility.strategy import LARGEST
 
-SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
-GRID = grid_world.square_grid(SIZE)
+ROUNDS = 30
 WITH_ORACLE = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting")
 MET = tuple(f"{name}_met" for name in WITH_ORACLE if name != "cover_tour")
-
-
-def world(name, seed=0, start=None):
-    rng = np.random.default_rng(seed)
-    places = rng.permutation(SIZE * SIZE)[: MOBILE + STATIC] if start is None else start
-    return GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(places, jnp.int32),
-        is_mobile=jnp.arange(MOBILE + STATIC) < MOBILE,
-        label_counts=jnp.asarray(rng.integers(0, 9, (MOBILE + STATIC, 3)), jnp.int32),
-        radius=jnp.float32(RADIUS),
-        max_step=jnp.float32(STEP),
-        numbers=MOBILITIES.numbers(name)().typed(),
-    )
 
 
 @functools.cache

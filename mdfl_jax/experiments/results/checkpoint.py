@@ -66,6 +66,7 @@ class Checkpoints:
     def __init__(self, directory: Path, log: Callable[[str], None] = lambda line: None):
         self.directory, self._log = directory.absolute(), log
         self._told: set[str] = set()
+        self._damaged: set[str] = set()  # the names of files that are to be written again
 
     def progress(self) -> Saved:
         """Reads what is saved. Without a progress.json nothing is. If it is damaged, the one before it is read.
@@ -101,11 +102,13 @@ class Checkpoints:
         before = self.progress()
         after = Saved(list(before.finished), {}, before.begun if begun is None else begun)
         for number, arrays in finished.items():
-            after.finished.append(f"batch-{number:03d}")
-            self._write(after.finished[-1], arrays)
+            name = f"batch-{number:03d}"
+            self._write(name, arrays)
+            if name not in after.finished:  # it is there if its file was damaged and its runs were made anew
+                after.finished.append(name)
         for number, (evaluations, state) in states.items():
             name = state_name(number, evaluations)
-            if state is not None and name not in before.states:
+            if state is not None and (name not in before.states or name in self._damaged):
                 self._write(name, state)
             after.states[name] = evaluations
         first = not (self.directory / "progress.json").exists()
@@ -160,9 +163,11 @@ class Checkpoints:
             try:
                 return done, self.load(name)
             except UserError:
-                if done == self.progress().begun > 0:
-                    raise
-                self._tell(f"{self._file(name)} is damaged; its runs go on from the state before it, or begin anew")
+                self._damaged.add(name)
+                self._tell(f"{self._file(name)} is damaged")
+        if self.progress().begun:  # the rounds before it are not those of this study
+            self.load(last)
+        self._tell(f"{self._file(last)}: its runs begin anew, as no state of them is whole")
         return 0, None
 
     def remove(self) -> None:

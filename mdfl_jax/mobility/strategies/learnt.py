@@ -4,8 +4,8 @@ Reasoning: the other strategies are guesses at what makes a visit worth its way.
 itself: a linear function of eight features of a place, and beside it a layer of four hidden units, whose 48 weights
 were changed at random, run after run, and kept where models became better (Salimans, Ho, Chen, Sidor and Sutskever,
 Evolution strategies as a scalable alternative to reinforcement learning, 2017). `benchmarks/policy.py` trains it, on
-the digits and on seeds that are not used for judging. It begins as ``waiting``, which is a linear function of two of
-the features.
+the digits with seeds 0 to 19, with which strategies are chosen; what it gains there is no judgement. It begins as
+``waiting``, which is a linear function of two of the features.
 
 It must know what the features need: the places, samples and labels of static clients, where the others are heading
 and, with an oracle, when each of them last met any mobile client.
