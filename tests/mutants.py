@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("mobility/random_waypoint.py", "(numbers.pause_max > 0)", "(numbers.pause_max > 9)", "mobility"),
     Mutant("mobility/sight.py", "jnp.where(told[:, None], memory.last, NEVER)", "memory.last", "mobility"),
     Mutant("mobility/strategies/waiting.py", "sight.age**sight", "sight.age*sight", "mobility/test_strategies.py"),
-    Mutant("mobility/strategies/spectral.py", "vector - vector[sight.me]", "vector", "mobility"),
+    Mutant("mobility/strategies/spectral.py", "vector - vector[sight.me]", "vector", "mobility/test_choices.py"),
     Mutant("mobility/strategies/dcm_weighted.py", "sight.distance * ", "", "mobility/test_choices.py"),
     Mutant("mobility/strategies/learnt.py", "seen @ linear + ", "", "mobility/test_learnt.py"),
     Mutant("networks/movers.py", "-outside, outside", "outside, -outside", "networks/test_movers.py"),

@@ -67,7 +67,7 @@ def test_config_builds(name, argument, tmp_path):
             config.data.samples_per_client = 15  # of 1,500 for at most 100 clients
     study = make_study(config)
     apart = ("algorithm.name", "data.partition", "network.num_clients", "network.graph", "network.mixing")
-    apart += ("server.pattern", "server.known_next", "algorithm.compressor")
+    apart += ("server.pattern", "server.known_next", "algorithm.compressor", "network.contact", "network.link_failure")
     apart += ("algorithm.batch_size", "algorithm.picks", "data.classes_per_client")
     programs = {tuple(point.overrides.get(field) for field in apart) for point in study.points}
     assert len(study.groups) == len(programs)  # rules and numbers share a program

@@ -10,8 +10,9 @@ from oracles import strategies as oracle
 from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
 
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.mobility.sight import Sites, look
+from mdfl_jax.mobility.sight import NEVER, Sites, look
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
+from mdfl_jax.mobility.strategies.spectral import spectral
 
 ROUNDS = 24
 
@@ -55,6 +56,24 @@ def test_spectral_raises_the_second_eigenvalue_more_than_nearly_all_other_places
         ranks.append(np.mean(others <= worth[destination[now + 1, i]] + 1e-9))
     assert len(ranks) > 10
     assert np.mean(ranks) > 0.9
+
+
+def test_spectral_goes_to_those_it_has_not_met():
+    """Two groups of static clients; a client that has just met the smaller one belongs to it, and links the other."""
+    met, other = [(1, 1), (1, 2)], [(8, 8), (8, 9), (9, 8), (9, 9), (7, 9)]
+    mobile = [(5, 5), (1, 9), (9, 1)]
+    points = {tuple(point): number for number, point in enumerate(GRID.astype(int).tolist())}
+    w = world("spectral", start=[points[place] for place in (*mobile, *met, *other)], discount=1.0)
+    rule = MOBILITIES["spectral"]()
+    memory = rule.init(jax.random.key(7), w)
+    last = np.full(memory.last.shape, NEVER)
+    last[0, 3:5], last[1, [3, 5]] = 10, 4  # the one that chooses; another, who once met one of each group
+    memory = memory._replace(round=jnp.int32(10), last=jnp.asarray(last))
+    sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
+    sight = look(w, memory, jnp.int32(0), memory.clients.destination, sites, ~w.is_mobile)
+    for seed in range(5):
+        chosen = GRID[int(spectral(jax.random.key(seed), sight))]
+        assert oracle.in_range(chosen, np.array(other, float), RADIUS).sum() >= 3
 
 
 def test_weighted_dcm_draws_by_label_distance_times_samples():

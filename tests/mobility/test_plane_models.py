@@ -58,7 +58,7 @@ def program(name):
 
         def step(state, t):
             state = rule.step(jax.random.fold_in(key, t), world, state)
-            return state, (state.clients, rule.path(world, state), state.plan)
+            return state, (state.clients, rule.path(world, state), getattr(state, "plan", None))
 
         return state, *jax.lax.scan(step, state, jnp.arange(ROUNDS))[1]
 
