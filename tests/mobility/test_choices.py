@@ -60,7 +60,7 @@ def test_spectral_raises_the_second_eigenvalue_more_than_nearly_all_other_places
 
 def test_spectral_goes_to_those_it_has_not_met():
     """Two groups of static clients; a client that has just met the smaller one belongs to it, and links the other."""
-    met, other = [(1, 1), (1, 2)], [(8, 8), (8, 9), (9, 8), (9, 9), (7, 9)]
+    met, other = [(1, 1), (1, 2)], [(9, 9), (9, 8), (9, 7), (9, 6), (9, 5)]
     mobile = [(5, 5), (1, 9), (9, 1)]
     points = {tuple(point): number for number, point in enumerate(GRID.astype(int).tolist())}
     w = world("spectral", start=[points[place] for place in (*mobile, *met, *other)], discount=1.0)
@@ -73,7 +73,7 @@ def test_spectral_goes_to_those_it_has_not_met():
     sight = look(w, memory, jnp.int32(0), memory.clients.destination, sites, ~w.is_mobile)
     for seed in range(5):
         chosen = GRID[int(spectral(jax.random.key(seed), sight))]
-        assert oracle.in_range(chosen, np.array(other, float), RADIUS).sum() >= 3
+        assert oracle.in_range(chosen, np.array(other, float), RADIUS).sum() >= 2
 
 
 def test_weighted_dcm_draws_by_label_distance_times_samples():
