@@ -1,9 +1,9 @@
 """Judge a finished study of the arena (configs/arena.py): python -m benchmarks.arena --arena=DIR [--write]
 
 Prints a row for each rule: its mean over all settings and seeds, its difference to the study's baseline and to
-`waypoint`, paired by seed, and in how many settings it is better or worse by intervals that hold together over the
-whole study. With --write, results/arena_NAME.json holds them and the differences of all settings, for the pages of
-docs/ (`python -m benchmarks.quote`); NAME is the study's, or --results_name.
+`waypoint` (in the plane `random_waypoint`), paired by seed, and in how many settings it is better or worse by intervals
+that hold together over the whole study. With --write, results/arena_NAME.json holds them and the differences of all
+settings, for the pages of docs/ (`python -m benchmarks.quote`); NAME is the study's, or --results_name.
 """
 
 import json
@@ -24,7 +24,7 @@ from mdfl_jax.results import Results
 _MADE = flags.DEFINE_string("arena", "", "The workdir of the finished study.")
 _NAME = flags.DEFINE_string("results_name", "", "Another name of the results file than the study's own.")
 
-SECOND = "waypoint"
+SECONDS = ("waypoint", "random_waypoint")
 WITH_DATA = "at the end, of clients with data"
 
 
@@ -68,10 +68,11 @@ def results_of(made: Path) -> dict[str, Any]:
         raise UserError(f"--arena: {made} has no matrix of settings and rivals")
     values = with_data(made, run, matrix) | measures(run, matrix)
     references = [reference_of(run, matrix)]
-    references += [matrix.rivals.index(SECOND)] if SECOND in matrix.rivals[: references[0]] else []
+    references += [matrix.rivals.index(second) for second in SECONDS if second in matrix.rivals[: references[0]]]
     return {
         "study": run.config["name"],
         "seeds": list(run.manifest["seeds"]),
+        "rivals": matrix.axis.path,
         "settings": matrix.settings,
         **{key: run.manifest.get(key) for key in ("commit", "devices", "run_seconds")},
         "measures": {name: [judged(array, matrix, of) for of in references] for name, array in values.items()},

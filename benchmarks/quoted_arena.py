@@ -15,6 +15,7 @@ SHORT = {
 }
 
 LETTERS = {"num mobile": "M", "radius": "Rc", "max step": "Rm"}
+RIVALS = {"network.movers": "who moves", "network.relay_places": "where relays stand"}  # others are mobility rules
 
 
 def of_arena(name: str) -> list[str]:
@@ -46,7 +47,8 @@ def _rivals(found: Mapping[str, Any]) -> list[str]:
     first = first_measure(found)
     reference, *seconds = measures[first]
     others = [name for name in SHORT if name in measures]
-    header = ["rule", "accuracy (%)", f"over `{reference['reference']}`", "better, worse in"]
+    header = [RIVALS.get(found.get("rivals", ""), "rule"), "accuracy (%)"]
+    header += [f"over `{reference['reference']}`", "better, worse in"]
     header += [f"over `{second['reference']}`" for second in seconds] + [SHORT[name] for name in others]
     lines = []
     for c, row in sorted(enumerate(reference["rows"]), key=lambda pair: -pair[1]["level"]):

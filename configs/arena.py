@@ -108,7 +108,7 @@ def get_config(argument: str = "digits") -> ConfigDict:
     config.name, config.title = f"arena_{name}", f"Where should clients move? ({name.replace('_', ', ')})"
     config.network.num_mobile, config.network.radius, config.network.max_step = 3, 2.0, 5.0
     config.sweep = "; ".join(filter(None, (settings, f"{RULE}=" + ",".join(chosen))))
-    usual = [rule for rule in ("dcm", "dcm_plane") if rule in chosen]
+    usual = [rule for rule in ("dcm", "dcm_plane", "dcm_met") if rule in chosen]
     config.baseline = f"{RULE}=" + (usual or chosen)[0]
     if name == "plane":
         _in_plane(config)
