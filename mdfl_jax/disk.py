@@ -144,15 +144,15 @@ class Appended:
         attempt(path, self._open)
 
     def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("wb", buffering=0)
 
-    def write(self, text: str) -> None:
-        """Appends a text.
+    def write(self, content: bytes) -> None:
+        """Appends bytes.
 
         Raises:
-          DiskError: If it cannot be written.
+          DiskError: If they cannot be written.
         """
-        content = text.encode()
 
         def act() -> None:
             try:

@@ -24,6 +24,7 @@ from mdfl_jax.experiments.run.resume import run_or_resume
 from mdfl_jax.report import page
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
+STUDY |= {"loggers": "tensorboard"}
 FILES = ("config.json", "metrics.jsonl", "history.npz", "summary.json")
 MANY = 10**6
 
@@ -72,7 +73,7 @@ def results(folder):
     without = lambda entries: {k: v for k, v in entries.items() if k not in timed}  # noqa: E731
     summary["points"] = [without(point) for point in summary["points"]]
     found = {"config": without(config), "summary": summary}
-    others = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".json", ".jsonl")]
+    others = [path for path in sorted(folder.rglob("*.*")) if path.suffix in (".npz", ".safetensors")]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return found | {"lines": lines} | {str(path.relative_to(folder)): path.read_bytes() for path in others}
 
@@ -99,8 +100,9 @@ def run(study, folder, **more):
 def test_wherever_the_disk_is_full_the_line_names_the_file_and_the_study_goes_on(study, whole, full, tmp_path, every):
     """A write of each kind of file of a study fails, one after another; or every write."""
     run(study, tmp_path / "counted")
-    kinds = [(path.suffix, path.parent.name == "checkpoints") for path in full.seen]
-    assert {suffix for suffix, _ in kinds} >= {".json", ".jsonl", ".npz", ".safetensors"}
+    kinds = [(path.suffix, path.parent.name == "checkpoints", "loggers" in path.parts) for path in full.seen]
+    assert {suffix for suffix, *_ in kinds} >= {".json", ".jsonl", ".npz", ".safetensors"}
+    assert any(of_logger for *_, of_logger in kinds)
     for at in range(len(kinds)) if every else map(kinds.index, dict.fromkeys(kinds)):
         folder = tmp_path / str(at)
         full.left, full.seen[:] = at, []
@@ -189,7 +191,7 @@ def test_a_signal_ends_the_waiting(full, tmp_path, soon):
 
 def test_an_appended_piece_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     file = disk.Appended(tmp_path / "lines")
-    file.write("one\n")
+    file.write(b"one\n")
     real = file._file
 
     class Small:
@@ -210,10 +212,10 @@ def test_an_appended_piece_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 
     file._file = Small()
     with pytest.raises(disk.DiskError, match="lines cannot be written: the disk is full"):
-        file.write("two\n")
+        file.write(b"two\n")
     assert (tmp_path / "lines").read_text() == "one\n"
     file._file = real
-    file.write("two\n")
+    file.write(b"two\n")
     file.close()
     assert (tmp_path / "lines").read_text() == "one\ntwo\n"
 

@@ -16,7 +16,9 @@ from mdfl_jax.experiments.run import halving, into_workdir
 from mdfl_jax.experiments.run.batch import Program
 from mdfl_jax.experiments.run.resume import run_or_resume
 
-CPU = "INTERNAL: Error dispatching computation: Error dispatching computation: Out of memory allocating 3600000000 bytes."
+CPU = (
+    "INTERNAL: Error dispatching computation: Error dispatching computation: Out of memory allocating 3600000000 bytes."
+)
 GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."
 STUDY = {"sweep": "network.mobility=static,random_movement", "seeds": 4, "engine.runs_per_batch": 4, "rounds": 6}
 
@@ -151,7 +153,9 @@ def test_one_run_that_does_not_fit_is_one_line(study, tmp_path, monkeypatch):
     with pytest.raises(UserError) as raised:
         run(study, tmp_path, lines)
     said = str(raised.value)
-    assert said.startswith("not enough memory for one run at a time (3,433.2 MiB asked for): static; random_movement: 6")
+    assert said.startswith(
+        "not enough memory for one run at a time (3,433.2 MiB asked for): static; random_movement: 6"
+    )
     assert "algorithm.batch_size" in said
     assert [line.rpartition(" ")[2] for line in lines if "split" in line] == ["2", "1"]
 
@@ -176,7 +180,10 @@ def test_the_new_size_divides_the_old_one_if_anything_is_saved(tmp_path, monkeyp
     ("error", "asked"),
     [
         (RuntimeError(CPU), "3,433.2 MiB"),
-        (RuntimeError("RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB (2147483648B) on device"), "2.00 GiB"),
+        (
+            RuntimeError("RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB (2147483648B) on device"),
+            "2.00 GiB",
+        ),
         (MemoryError("Unable to allocate 5.96 GiB for an array with shape (20000, 80000)"), "5.96 GiB"),
         (MemoryError(), ""),
         (RuntimeError("INVALID_ARGUMENT: out of range"), None),

@@ -27,7 +27,7 @@ class MetricsFile:
         if isinstance(event, Evaluated):
             of_runs = lines_of(self.study, event)
             lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
-            self.file.write("".join(dumps(line) + "\n" for line in lines))
+            self.file.write("".join(dumps(line) + "\n" for line in lines).encode())
 
     def __enter__(self) -> Self:
         self.file = Appended(self.path)
