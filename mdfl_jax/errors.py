@@ -1,9 +1,14 @@
 """The exception for mistakes of the user, and the error line for an unknown name."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 MOST = 24  # names in a line
+SHRINK = (
+    "less is needed with fewer clients, samples or parameters, a smaller algorithm.batch_size or engine.tile, "
+    "engine.mapping=scan or engine.remat=true"
+)
 
 
 class UserError(ValueError):
@@ -11,6 +16,26 @@ class UserError(ValueError):
 
     The launchers print the line on standard error and exit with status 2; a library caller catches a ``ValueError``.
     """
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """Returns what an error says was asked for of the memory, in words; '' if it does not say, None if it is another.
+
+    The allocator of a CPU fails in a thread of its own, and JAX then calls it an internal error.
+
+    >>> out_of_memory(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 3600000000 bytes."))
+    '3,433.2 MiB'
+    >>> out_of_memory(ValueError("Out of memory")) is None
+    True
+    """
+    text = str(error)
+    of_jax = isinstance(error, RuntimeError) and ("RESOURCE_EXHAUSTED" in text or "Out of memory" in text)
+    if not of_jax and not isinstance(error, MemoryError):
+        return None
+    if found := re.search(r"([\d.]+) ?([KMGT]i?B)\b", text):
+        return f"{found[1]} {found[2]}"
+    found = re.search(r"(\d+) ?(?:bytes|B)\b", text)
+    return f"{int(found[1]) / 2**20:,.1f} MiB" if found else ""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:

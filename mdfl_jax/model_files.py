@@ -13,7 +13,6 @@ fields of `Header`: several keys would be written in a random order, and equal m
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from mdfl_jax import disk
 from mdfl_jax.errors import UserError
 
 KEY, FORMAT = "mdfl_jax", "models 1"
@@ -111,7 +111,7 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file through a temporary one, so that a reader never sees an incomplete file.
+    """Writes a file as `mdfl_jax.disk.write` does.
 
     Args:
       path: the file; its folder is made if it is absent.
@@ -119,13 +119,11 @@ def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None
       tensors: the arrays by name.
 
     Raises:
-      OSError: if it cannot be written.
+      DiskError: if it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
     text = json.dumps({"format": FORMAT} | header._asdict())  # NaN is written as Python reads it
-    temporary.write_bytes(save({name: np.require(x, requirements="C") for name, x in tensors.items()}, {KEY: text}))
-    os.replace(temporary, path)
+    content = save({name: np.require(x, requirements="C") for name, x in tensors.items()}, {KEY: text})
+    disk.write_bytes(path, content)
 
 
 def _metadata(file: Any) -> dict[str, Any]:

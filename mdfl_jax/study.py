@@ -120,13 +120,14 @@ def _run_in(
     extend: bool,
 ) -> Results:
     """Runs a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
+    from mdfl_jax import disk
     from mdfl_jax.experiments import Interrupted
     from mdfl_jax.experiments.run.alone import alone
     from mdfl_jax.experiments.run.resume import run_or_resume, to_stderr
 
     log = to_stderr if progress else _no_log
     try:
-        with alone(workdir):
+        with disk.on_full_disk(study.experiment.engine.on_full_disk, log), alone(workdir, log):
             run_or_resume(study, workdir, overwrite, log, _no_plan, progress, on_evaluation, extend)
     except Interrupted:
         raise Interrupted(f"the study was stopped; {left}") from None

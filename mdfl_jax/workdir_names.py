@@ -11,6 +11,8 @@ from mdfl_jax.errors import UserError
 CHECKPOINTS = "checkpoints"  # the saved states of an unfinished study
 EXTENSION = "extension"  # the parts by which a finished study is extended:
 FURTHER_ROUNDS, FURTHER_RUNS = "rounds", "runs"  # these folders are there, each like a workdir
+HALVED = "checkpoints.halved"  # checkpoints of smaller batches, which take the place of the others
+LOCK = ".mdfl_jax.lock"  # who writes to the workdir at present
 LOGGERS = "loggers"  # each logger has a folder of its name there
 MODELS = model_files.FOLDER
 PUBLISHING = "publishing"  # what takes the place of the earlier files, in the folder `RESULT` of it
@@ -30,6 +32,7 @@ WRITTEN = (
     LOGGERS,
     STATES,
     CHECKPOINTS,
+    HALVED,
     EXTENSION,
     PUBLISHING,
 )

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
-from mdfl_jax import stages
+from mdfl_jax import disk, stages
 from mdfl_jax.commands import shipped, streams, words
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import SHRINK, UserError, out_of_memory, unknown_name
 from mdfl_jax.own_files import import_file, place
 from mdfl_jax.presets import SCALES
 
@@ -179,12 +179,15 @@ def call(main: Callable[[], int]) -> int:
         return streams.status(main())
     except UserError as error:
         fail(error)
-    except RuntimeError as error:  # the base of JaxRuntimeError; some commands do not import JAX
-        if "RESOURCE_EXHAUSTED" not in str(error):
+    except (RuntimeError, MemoryError) as error:
+        if (asked := out_of_memory(error)) is None:
             raise
-        fail(f"not enough memory: {str(error).splitlines()[0]}")
-    except MemoryError as error:  # raised by NumPy
-        fail(f"not enough memory: {error}")
+        wanted = f": {asked} were asked for" if asked else ""
+        fail(f"not enough memory{wanted}; {SHRINK}")
+    except OSError as error:
+        if error.errno not in disk.FAILED:
+            raise
+        fail(f"{error.filename or 'a file'} cannot be written or read: {error.strerror}")
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

@@ -38,9 +38,9 @@ def main() -> int:
     out = Path(_WORKDIR.value)
     with alone(out):
         summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
-    print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
-    if _REPORT.value:
-        common.write_report(out)
+        print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
+        if _REPORT.value:
+            common.write_report(out)
     return 0
 
 

@@ -119,20 +119,27 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
-    from mdfl_jax.experiments import plan
+    from mdfl_jax import disk
     from mdfl_jax.experiments.run.alone import alone
-    from mdfl_jax.experiments.run.resume import run_or_resume
-    from mdfl_jax.report import tables
+    from mdfl_jax.experiments.run.resume import to_stderr
 
     workdir = _workdir(study, shard)
+    with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
+        return _run_alone(study, shard, workdir)
+
+
+def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
+    """Runs the study into a workdir that no other process writes."""
+    from mdfl_jax.experiments import plan
+    from mdfl_jax.experiments.run.resume import run_or_resume
+    from mdfl_jax.report import tables
 
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study), flush=True)
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    with alone(workdir):
-        summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
+    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))

@@ -7,11 +7,12 @@ same bytes.
 import io
 import logging
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from mdfl_jax import own_files
+from mdfl_jax import disk, own_files
 from mdfl_jax.errors import UserError
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
@@ -29,7 +30,6 @@ def write(run: Run) -> dict[str, Path]:
       The paths of the PNG files by the name of the figure.
     """
     folder = run.workdir / "figures"
-    folder.mkdir(exist_ok=True)
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
@@ -41,9 +41,9 @@ def write(run: Run) -> dict[str, Path]:
                 continue
             with own_files.told():
                 figure = draw(run)
-            figure.savefig(png, dpi=DPI, metadata={"Software": None})
+            disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
-            figure.savefig(pdf, metadata={"CreationDate": None})
+            disk.write_bytes(pdf, _bytes(figure, "pdf"))
             written[name] = png
     return written
 
@@ -54,11 +54,17 @@ def png(run: Run, name: str) -> bytes:
     Raises:
       UserError: as `draw`.
     """
-    file = io.BytesIO()
     with own_files.told():
         figure = draw(run, name)
     with matplotlib.style.context(["default", STYLE]):
-        figure.savefig(file, dpi=DPI, metadata={"Software": None})
+        return _bytes(figure, "png")
+
+
+def _bytes(figure: Figure, kind: str) -> bytes:
+    """Returns a figure as the bytes of a file, without the time and the program that made it."""
+    file = io.BytesIO()
+    how: dict[str, Any] = {"dpi": DPI, "metadata": {"Software": None}} if kind == "png" else {}
+    figure.savefig(file, format=kind, **(how or {"metadata": {"CreationDate": None}}))
     return file.getvalue()
 
 

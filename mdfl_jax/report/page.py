@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from mdfl_jax import own_files
+from mdfl_jax import disk, own_files
 from mdfl_jax.errors import UserError
 from mdfl_jax.report import figures, pack, results_table, studies, tables
 from mdfl_jax.report.described import setting
@@ -56,10 +56,8 @@ def write(run: Run) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Writes a page through a temporary file, so that a browser never shows an incomplete one."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    """Writes a page as `mdfl_jax.disk.write` does, so that a browser never shows an incomplete one."""
+    disk.write_text(path, text)
 
 
 def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:

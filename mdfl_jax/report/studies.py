@@ -1,10 +1,12 @@
 """The part of a comparison's page that one study does not have: the studies, how they differ, and what is paired."""
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax import disk
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.pairing import common_seeds, differing, why_unpaired
 from mdfl_jax.report.read import Run, declared
@@ -111,11 +113,12 @@ def write_differences(run: Run, folder: Path) -> Path:
       The path of the file.
     """
     path = folder / "differences.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        for point in run.points:
-            gap = point.get("difference_to_baseline") or {}
-            numbers = [gap.get("mean"), gap.get("ci95"), gap.get("paired"), gap.get("seeds"), gap.get("why")]
-            writer.writerow([point["id"], point.get("baseline"), *numbers])
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    for point in run.points:
+        gap = point.get("difference_to_baseline") or {}
+        numbers = [gap.get("mean"), gap.get("ci95"), gap.get("paired"), gap.get("seeds"), gap.get("why")]
+        writer.writerow([point["id"], point.get("baseline"), *numbers])
+    disk.write_text(path, text.getvalue())
     return path

@@ -1,13 +1,14 @@
 """The table of a study, with one row for each sweep point, as Markdown, CSV and aligned text."""
 
 import csv
+import io
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax import power
+from mdfl_jax import disk, power
 from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.outcomes import chosen_words
 from mdfl_jax.report.read import Run, chosen, declared
@@ -187,13 +188,11 @@ def _apart(summary: Mapping[str, Any]) -> list[str]:
 def write(run: Run) -> list[Path]:
     """Writes tables/summary.md and tables/summary.csv, and returns their paths."""
     folder = run.workdir / "tables"
-    folder.mkdir(exist_ok=True)
-    (folder / "summary.md").write_text(markdown(run.summary, run.config), encoding="utf-8")
+    disk.write_text(folder / "summary.md", markdown(run.summary, run.config))
     header, rows = raw_table(run.summary, run.config)
-    with open(folder / "summary.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    disk.write_text(folder / "summary.csv", text.getvalue())
     return [folder / "summary.md", folder / "summary.csv"]
 
 

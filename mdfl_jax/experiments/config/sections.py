@@ -12,6 +12,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.batch_statistics import KEPT
 from mdfl_jax.data.normalize import MODES
 from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.disk import CHOICES
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.experiments.config.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.experiments.config.field import field
@@ -135,6 +136,12 @@ class EngineConfig:
         0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0, in_runs=False
     )
     checkpoint_minutes: float = field(5.0, "minutes between checkpoints", above=0, in_runs=False)
+    on_full_disk: str = field(
+        "stop",
+        "a file has no room on the disk: the study stops, or waits until there is",
+        names=CHOICES,
+        in_runs=False,
+    )
     states_mib: int = field(
         256,
         "MiB that the last states of all runs may take in the workdir, so that --extend can add rounds; if they would "

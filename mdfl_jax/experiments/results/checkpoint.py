@@ -6,6 +6,7 @@ array has a checksum, and `progress.json` too. The checkpoint before the last on
 `progress-before.json`, so that a damaged file costs the rounds since then, and not the study.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -97,27 +98,28 @@ class Checkpoints:
           begun: `Saved.begun`; None: as it was.
 
         Raises:
-          OSError: If a file cannot be written.
+          DiskError: If a file cannot be written. The checkpoint before this one is still there.
         """
         before = self.progress()
         after = Saved(list(before.finished), {}, before.begun if begun is None else begun)
         for number, arrays in finished.items():
             name = f"batch-{number:03d}"
-            self._write(name, arrays)
+            write_state(self._file(name), arrays)
             if name not in after.finished:  # it is there if its file was damaged and its runs were made anew
                 after.finished.append(name)
         for number, (evaluations, state) in states.items():
             name = state_name(number, evaluations)
             if state is not None and (name not in before.states or name in self._damaged):
-                self._write(name, state)
+                write_state(self._file(name), state)
             after.states[name] = evaluations
         first = not (self.directory / "progress.json").exists()
         write_json(self._before, _sealed(after if first else before))
         write_json(self.directory / "progress.json", _sealed(after))
         valid = {*before.states, *after.states, *after.finished}
-        for path in self.directory.glob("batch-*.npz"):
-            if path.stem not in valid:
-                path.unlink(missing_ok=True)
+        for path in self.directory.glob("batch-*"):
+            if path.name.removesuffix(".npz") not in valid:
+                with contextlib.suppress(OSError):  # of a disk that can only be read; nothing reads this file
+                    path.unlink(missing_ok=True)
 
     def load(self, name: str) -> Arrays:
         """Returns the arrays saved under a name.
@@ -193,10 +195,6 @@ class Checkpoints:
             return saved if digest in (None, _sealed(saved)[_DIGEST]) else None
         except (OSError, ValueError, TypeError, AttributeError):
             return None
-
-    def _write(self, name: str, arrays: Arrays) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        write_state(self._file(name), arrays)
 
     def _file(self, name: str) -> Path:
         return self.directory / f"{name}.npz"

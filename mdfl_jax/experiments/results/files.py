@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax import disk
 from mdfl_jax.experiments.results import samples
 from mdfl_jax.experiments.results.mobile_static import group_line
 from mdfl_jax.metrics.declare import SCHEMA
@@ -86,25 +87,32 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a tree as JSON, through a temporary file, so that a reader never sees an incomplete file."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(dumps(value, indent=2) + "\n")
-    temporary.replace(path)
+    """Writes a tree as JSON, as `mdfl_jax.disk.write` does.
+
+    Raises:
+      DiskError: If it cannot be written.
+    """
+    disk.write_text(path, dumps(value, indent=2) + "\n")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays as .npz, through a temporary file, so that a reader never sees an incomplete file.
+    """Writes arrays as .npz, as `mdfl_jax.disk.write` does.
 
     Arrays that become much shorter, such as links and places on a grid, are compressed. NumPy reads them alike.
+
+    Raises:
+      DiskError: If it cannot be written.
     """
-    temporary = path.with_suffix(".tmp")
-    with zipfile.ZipFile(temporary, "w", compresslevel=FAST) as archive:
+    disk.write(path, lambda part: _write_zip(part, arrays), sum(array.nbytes for array in arrays.values()))
+
+
+def _write_zip(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    with zipfile.ZipFile(path, "w", compresslevel=FAST) as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # without the time, so that equal arrays make equal files
             entry.compress_type = zipfile.ZIP_DEFLATED if _shrinks(array) else zipfile.ZIP_STORED
             with archive.open(entry, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-    temporary.replace(path)
 
 
 def _shrinks(array: np.ndarray) -> bool:

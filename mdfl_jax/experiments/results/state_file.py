@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax import disk
 from mdfl_jax.errors import UserError
 
 Arrays = dict[str, np.ndarray]
@@ -25,15 +26,16 @@ def _checksum(array: np.ndarray) -> str:
 def write_state(path: Path, arrays: Arrays) -> None:
     """Writes named arrays with their checksums and the names of their types, as .npz does not know those of bfloat16.
 
-    The file appears when it is complete.
-
     Raises:
-      OSError: If the file cannot be written.
+      DiskError: If the file cannot be written.
     """
     about = {key: [np.dtype(value.dtype).name, _checksum(value)] for key, value in arrays.items()}
-    part = path.with_suffix(".part.npz")
-    np.savez(part, **arrays, **{_DTYPES: np.array(json.dumps(about))})  # type: ignore[arg-type]
-    part.replace(path)
+
+    def make(part: Path) -> None:
+        with part.open("wb") as file:  # NumPy would add .npz to a path
+            np.savez(file, **arrays, **{_DTYPES: np.array(json.dumps(about))})  # type: ignore[arg-type]
+
+    disk.write(path, make, sum(array.nbytes for array in arrays.values()))
 
 
 def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:

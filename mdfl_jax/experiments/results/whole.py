@@ -4,10 +4,11 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax import model_files
+from mdfl_jax import disk, model_files
 from mdfl_jax.experiments.results.files import dumps
 from mdfl_jax.experiments.results.identity import point_digests, state_names
 from mdfl_jax.experiments.results.records import Record, Stored, in_order
@@ -113,12 +114,12 @@ def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)
     for name in (MODELS, STATES):
-        (making / name).mkdir(parents=True)
+        disk.attempt(making / name, partial((making / name).mkdir, parents=True, exist_ok=True))
     for source in sources:
         _take_models(making, stored.manifest, source)
         _take_states(making, stored.manifest, source)
         if (source.workdir / STREETS).is_file():
-            shutil.copy(source.workdir / STREETS, making)
+            disk.write(making / STREETS, partial(shutil.copy, source.workdir / STREETS))
     wanted = sum(len(of_point) for of_point in stored.records)
     if len(list((making / STATES).glob("*.npz"))) < wanted:  # rounds can be added to all runs or to none
         shutil.rmtree(making / STATES)
@@ -134,7 +135,15 @@ def publish(workdir: Path) -> None:
 
     An empty folder there removes the earlier one. The report of the earlier files is removed. If this is interrupted,
     the next call goes on. Without such a folder nothing is done.
+
+    Raises:
+      DiskError: If the files cannot be moved.
     """
+    if (workdir / PUBLISHING).exists():
+        disk.attempt(workdir / PUBLISHING, partial(_publish, workdir))
+
+
+def _publish(workdir: Path) -> None:
     publishing = workdir / PUBLISHING
     if (publishing / RESULT).is_dir():
         (workdir / "report.html").unlink(missing_ok=True)
@@ -190,4 +199,4 @@ def _take_states(folder: Path, manifest: Mapping[str, Any], source: Source) -> N
                 try:
                     os.link(path, new)
                 except OSError:
-                    shutil.copy2(path, new)
+                    disk.write(new, partial(shutil.copy2, path))

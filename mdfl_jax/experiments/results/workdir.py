@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.disk import PART
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.identity import Comparison, compare
-from mdfl_jax.workdir_names import CHECKPOINTS, WRITTEN
+from mdfl_jax.workdir_names import CHECKPOINTS, LOCK, WRITTEN
 
 
 def read_manifest(workdir: Path) -> dict[str, Any] | None:
@@ -21,18 +22,30 @@ def read_manifest(workdir: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _is_free(workdir: Path) -> bool:
-    """Whether a directory is absent or empty. It must be possible to create it and write to it."""
+def check_place(workdir: Path) -> None:
+    """Checks that a directory can be created, read and written.
+
+    Raises:
+      UserError: If it cannot.
+    """
     if str(workdir).startswith("-"):  # --workdir has no value, so this is the next flag
         raise UserError(f"--workdir={workdir}: a value is missing")
     ancestor = workdir
-    while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
-        ancestor = ancestor.parent
+    try:
+        while not ancestor.exists() and not ancestor.is_symlink() and ancestor != ancestor.parent:
+            ancestor = ancestor.parent
+    except OSError as error:  # a name that is too long
+        raise UserError(f"--workdir={workdir}: {error.strerror or error}") from error
     if not ancestor.is_dir():
         raise UserError(f"--workdir={workdir}: {ancestor} is not a directory")
     if not os.access(ancestor, os.R_OK | os.W_OK | os.X_OK):
         raise UserError(f"--workdir={workdir}: {ancestor} cannot be read and written")
-    return ancestor != workdir or not any(workdir.iterdir())
+
+
+def _is_free(workdir: Path) -> bool:
+    """Whether a directory is absent or holds nothing but the lock, or a first file that was never complete."""
+    check_place(workdir)
+    return not workdir.exists() or not {path.name for path in workdir.iterdir()} - {LOCK, "config.json" + PART}
 
 
 class Held(NamedTuple):

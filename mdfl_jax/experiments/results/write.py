@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax import disk
 from mdfl_jax.experiments.results.files import dumps, write_arrays, write_json
 from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.summary import history_arrays, summarize
@@ -43,17 +44,22 @@ def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict
       folder: The folder, which must exist.
       stored: The records of the study, and its config.json, whose status becomes "finished".
       with_lines: Whether to write metrics.jsonl, which a running study has written already.
+
+    Raises:
+      DiskError: If a file cannot be written.
     """
     summary = summarize(stored)
     if with_lines:
-        temporary = folder / "metrics.tmp"
-        with temporary.open("w") as file:
-            file.writelines(dumps(line) + "\n" for line in lines_in_order(stored))
-        temporary.replace(folder / "metrics.jsonl")
+        disk.write(folder / "metrics.jsonl", lambda part: _write_lines(part, stored))
     write_json(folder / "summary.json", summary)
     write_arrays(folder / "history.npz", history_arrays(stored.records))
     write_json(folder / "config.json", stored.manifest | totals(stored.records) | {"status": "finished"})
     return summary
+
+
+def _write_lines(path: Path, stored: Stored) -> None:
+    with path.open("w") as file:
+        file.writelines(dumps(line) + "\n" for line in lines_in_order(stored))
 
 
 def rewrite(folder: Path, stored: Stored, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,6 +80,11 @@ def to_arrays(result: BatchResult) -> Arrays:
     return {**result.metrics, **result.facts._asdict(), _SECONDS: seconds}
 
 
+def seconds_in(arrays: Arrays) -> str:
+    """Returns the name of the seconds [2], the only array that is not [runs, ...]."""
+    return _SECONDS if _SECONDS in arrays else _OLD_SECONDS
+
+
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
     """Makes a result from the arrays of `to_arrays`, of this version or an older one.
 
@@ -91,7 +96,7 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
       UserError: If a metric is missing, because a study with other metrics saved the arrays, or because an older
         version saved its own seconds in the place of the metric 'seconds'.
     """
-    seconds = _SECONDS if _SECONDS in arrays else _OLD_SECONDS
+    seconds = seconds_in(arrays)
     if missing := [metric.name for metric in declared if metric.name not in arrays or metric.name == seconds]:
         raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
     values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mdfl_jax import disk
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import with_links
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
@@ -101,7 +102,7 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
     _check(study, workdir, names, rounds)
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
+    disk.attempt(making, partial(making.mkdir, parents=True))
     checkpoints = Checkpoints(making / CHECKPOINTS)
     done = rounds // study.experiment.eval_every
     waiting: dict[int, tuple[int, Arrays | None]] = {}

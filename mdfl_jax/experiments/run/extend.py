@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax import disk
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.files import plain, write_json
 from mdfl_jax.experiments.results.identity import Comparison, compare
@@ -111,7 +112,7 @@ def _begin(study: Study, workdir: Path, prepare: Callable[[], None]) -> None:
     folder, content = workdir / EXTENSION, plain(wanted(study))
     if not (folder / _PLAN).exists():
         shutil.rmtree(folder, ignore_errors=True)  # nothing is run without a plan
-        folder.mkdir()
+        disk.attempt(folder, folder.mkdir)
         try:
             prepare()
         except UserError:

@@ -1,6 +1,7 @@
 """Runs a study into its workdir (config.json, metrics.jsonl, history.npz, summary.json), and handles signals."""
 
 import contextlib
+import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import jax
 
+from mdfl_jax import disk
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import write_arrays, write_json
@@ -18,6 +20,7 @@ from mdfl_jax.experiments.results.write import write_results
 from mdfl_jax.experiments.run.batch import BatchResult
 from mdfl_jax.experiments.run.callback import Callback, OnEvaluation
 from mdfl_jax.experiments.run.events import Sink
+from mdfl_jax.experiments.run.halving import OutOfMemoryError, halved
 from mdfl_jax.experiments.run.loggers import loggers_of
 from mdfl_jax.experiments.run.manifest import accuracy_is, manifest_of, own_metrics, places
 from mdfl_jax.experiments.run.progress import Progress
@@ -107,10 +110,29 @@ def run_study(
     Raises:
       Interrupted: On SIGINT, SIGTERM or SIGHUP, or if ``on_evaluation`` has returned True. The state is saved.
       Exception: Whatever ``on_evaluation`` raises, unchanged. The state is saved.
-      UserError: If the workdir cannot be written.
+      UserError: If the workdir cannot be written, or if the memory is not enough for one run.
     """
-    workdirs.prepare(workdir, resume)
     set_precision(study.experiment)
+    while True:
+        try:
+            return _run(study, workdir, resume, log, progress, on_evaluation, more_follows, loggers_in)
+        except OutOfMemoryError as error:
+            study, resume = halved(study, error, workdir, log), True
+        gc.collect()  # what the error held is on the devices no more
+
+
+def _run(
+    study: Study,
+    workdir: Path,
+    resume: bool,
+    log: Callable[[str], None],
+    progress: bool,
+    on_evaluation: OnEvaluation | None,
+    more_follows: bool,
+    loggers_in: Path | None,
+) -> dict[str, Any]:
+    """Runs a study, or continues it, with batches of the sizes that it has. The arguments are those of `run_study`."""
+    workdirs.prepare(workdir, resume)
     manifest = manifest_of(study, provenance())
     checkpoints = Checkpoints(workdir / CHECKPOINTS, log)
     sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
@@ -119,18 +141,20 @@ def run_study(
     runner = Runner(study, checkpoints, sinks)
     if on_evaluation:
         sinks.append(Callback(study, on_evaluation, runner.stop))
-    finished = runner.read_back()
-    write_json(workdir / "config.json", manifest)
-    if study.streets is not None:
-        write_arrays(workdir / STREETS, {"streets": study.streets})
-    with _signals(runner, log), contextlib.ExitStack() as stack:
-        for sink in sinks:
-            stack.enter_context(sink)
-        batches = runner.run(finished)
-    records = _records(study, workdir, batches)
-    stored = Stored(manifest, records, in_order(own_metrics(study), records), accuracy_is(study))
-    summary = write_results(workdir, stored, with_lines=False)
-    checkpoints.remove()
+    choice = study.experiment.engine.on_full_disk
+    with disk.on_full_disk(choice, log, lambda: runner.stopping):
+        finished = runner.read_back()
+        write_json(workdir / "config.json", manifest)
+        if study.streets is not None:
+            write_arrays(workdir / STREETS, {"streets": study.streets})
+        with _signals(runner, log), contextlib.ExitStack() as stack:
+            for sink in sinks:
+                stack.enter_context(sink)
+            batches = runner.run(finished)
+        records = _records(study, workdir, batches)
+        stored = Stored(manifest, records, in_order(own_metrics(study), records), accuracy_is(study))
+        summary = write_results(workdir, stored, with_lines=False)
+        checkpoints.remove()
     if more_follows and runner.stopping:
         raise Interrupted
     return summary

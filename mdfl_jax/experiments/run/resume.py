@@ -19,6 +19,7 @@ from mdfl_jax.experiments.results.write import rewrite
 from mdfl_jax.experiments.run.callback import OnEvaluation
 from mdfl_jax.experiments.run.extend import extend as extend_study
 from mdfl_jax.experiments.run.extend import put_together
+from mdfl_jax.experiments.run.halving import adopt
 from mdfl_jax.experiments.run.into_workdir import run_study
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
@@ -62,6 +63,7 @@ def run_or_resume(
     """
     if not overwrite:
         publish(workdir)  # a command was killed while its files took the place of the earlier ones
+        adopt(workdir)
     content = wanted(study)
     held = workdirs.look(workdir, content, overwrite, extend)
 

@@ -1,13 +1,17 @@
 """Runs the batches of a study one after another, tells the sinks what happens, and saves what a later run needs."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from mdfl_jax.disk import DiskError
+from mdfl_jax.errors import out_of_memory
 from mdfl_jax.experiments.results.checkpoint import Checkpoints, number_of
 from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
 from mdfl_jax.experiments.run.compiled import Compiler
 from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated, Event, ModelsKept, Sink
+from mdfl_jax.experiments.run.halving import OutOfMemoryError
 from mdfl_jax.experiments.run.study import Run, Study
 
 
@@ -64,7 +68,8 @@ class Runner:
         Raises:
           Interrupted: If `stop` was called without an error. The state is saved.
           Exception: The error with which `stop` was called. The state is saved.
-          UserError: If the state of a batch under way cannot be read.
+          OutOfMemoryError: If the memory is not enough for a batch. What was finished before is saved.
+          UserError: If the state of a batch under way cannot be read, or if a file cannot be written.
         """
         program: Program | None = None
         compiler = Compiler()
@@ -76,7 +81,7 @@ class Runner:
                 continue
             if program is None or program.group is not batch.group:
                 program = Program(self.study, batch.group, compiler)
-            self._batch(program, batch)
+            self._batch_or_keep(program, batch)
             if len(self.results) < len(self.batches) and self._save_is_due():
                 self._save()
         if self.error:
@@ -99,6 +104,20 @@ class Runner:
         for sink in self.sinks:
             sink.take(event)
 
+    def _batch_or_keep(self, program: Program, batch: Batch) -> None:
+        """Runs a batch. If it fails for lack of room or of memory, saves the batches that are finished."""
+        try:
+            self._batch(program, batch)
+        except DiskError:
+            with contextlib.suppress(DiskError):  # a small file may have room where a large one had none
+                self._save_finished()
+            raise
+        except (RuntimeError, MemoryError) as error:
+            if error is self.error or (asked := out_of_memory(error)) is None:
+                raise
+            self._save_finished()
+            raise OutOfMemoryError(batch.group, asked) from error
+
     def _batch(self, program: Program, batch: Batch) -> None:
         """Runs a batch, from its saved state if it has one."""
         if program.compile_seconds is None:
@@ -113,14 +132,14 @@ class Runner:
             self._emit(Evaluated(batch, step.metrics, step.facts, step.rounds, not step.rounds, earlier))
             if not step.last and (step.rounds or self.stopping) and self._save_is_due():
                 self._save(batch.number, step.state(), step.evaluations)
-        self.unsaved.append(batch.number)
         self._finish(batch, step.result(), step.state)
+        self.unsaved.append(batch.number)
 
     def _finish(self, batch: Batch, result: BatchResult, state: Callable[[], Arrays] | None = None) -> None:
         """Records the result of a batch, all of whose metrics have been emitted."""
         self.results[batch.number] = result
-        self.states.pop(batch.number, None)
         self._emit(Ended(batch, result, state))
+        self.states.pop(batch.number, None)
 
     def _save_is_due(self) -> bool:
         minutes = (time.monotonic() - self.saved_at) / 60
@@ -130,8 +149,15 @@ class Runner:
         """Saves all results and states, with that of the batch under way. If the study must end, raises why."""
         waiting: dict[int, tuple[int, Arrays | None]] = {n: (done, None) for n, done in self.states.items()}
         self._write(waiting if number is None else waiting | {number: (evaluations, state)})
+        if number is not None:
+            self.states[number] = evaluations
         if self.stopping:
             raise self.error or Interrupted
+
+    def _save_finished(self) -> None:
+        """Saves the results that are in no checkpoint yet, beside the states that are saved."""
+        if self.unsaved:
+            self._write({n: (done, None) for n, done in self.states.items()})
 
     def _write(self, states: dict[int, tuple[int, Arrays | None]]) -> None:
         """Writes a checkpoint: the results that are in none yet, and the states of the batches under way."""

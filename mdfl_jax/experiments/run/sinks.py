@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.disk import Appended
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.files import dumps
 from mdfl_jax.experiments.run.batch import unreached
@@ -23,15 +23,14 @@ class MetricsFile:
         self.study, self.path = study, path
 
     def take(self, event: Event) -> None:
-        """Writes the lines of an evaluation in one piece, so that a killed study leaves whole lines."""
+        """Writes the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
         if isinstance(event, Evaluated):
             of_runs = lines_of(self.study, event)
             lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
-            self.file.write("".join(dumps(line) + "\n" for line in lines))
-            self.file.flush()
+            self.file.write("".join(dumps(line) + "\n" for line in lines).encode())
 
     def __enter__(self) -> Self:
-        self.file = self.path.open("w")
+        self.file = Appended(self.path)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -56,10 +55,7 @@ class ModelFiles:
             place = self.places[run.point]
             path = path_of(self.workdir, place, run.seed, kept.round if self.by_round else None)
             header = Header(self.digest, name, point, place, run.seed, kept.round, kept.accuracy)
-            try:
-                write(path, header, kept.tensors)
-            except OSError as error:
-                raise UserError(f"{path}: the models cannot be written: {error.strerror or error}") from error
+            write(path, header, kept.tensors)
 
     def __enter__(self) -> Self:
         return self

@@ -111,11 +111,7 @@ class StateFiles:
             arrays[_LEAF + name] = arrays.pop(f"{_LEAF}{i:04d}")
         for i, run in enumerate(event.batch.runs):
             path = path_of(self.workdir, self.names[run.point], run.seed)
-            try:
-                path.parent.mkdir(exist_ok=True)
-                write_state(path, {name: values[i] for name, values in arrays.items()})
-            except OSError as error:
-                raise UserError(f"{path}: the state cannot be written: {error.strerror or error}") from error
+            write_state(path, {name: values[i] for name, values in arrays.items()})
 
     def __enter__(self) -> Self:
         return self
