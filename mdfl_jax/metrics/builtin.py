@@ -106,6 +106,22 @@ def rounds_done(at: "Evaluation") -> Any:
     return at.rounds_done
 
 
+@metric("divergence_round", still=HOLDS, shape=(), optional=True, summary=False)
+def divergence_round(at: "Evaluation") -> Any:
+    """[] float32, the round in which the run has diverged (`mdfl_jax.diverging`); NaN if it has not."""
+    import jax.numpy as jnp
+
+    return jnp.where(at.divergence.is_there, at.divergence.round.astype(jnp.float32), jnp.nan)
+
+
+@metric("divergence_norm", still=HOLDS, shape=(), optional=True, summary=False)
+def divergence_norm(at: "Evaluation") -> Any:
+    """[] float32, the largest norm of a client's parameters after this round, or infinity; NaN without divergence."""
+    import jax.numpy as jnp
+
+    return jnp.where(at.divergence.is_there, at.divergence.norm, jnp.nan)
+
+
 @metric("consensus_distance", still=HOLDS, shape=(), summary=False)
 def consensus_distance(at: "Evaluation") -> Any:
     """[] float, the root mean square distance of the models from their mean."""
@@ -209,5 +225,8 @@ def links(at: "Evaluation") -> Any:
     """
     return at.by_round("links")
 
+
+DIVERGENCE = (divergence_round.name, divergence_norm.name)
+"""The metrics that tell of divergence. Files of older versions do not have them."""
 
 BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered())
