@@ -36,6 +36,10 @@ class Divergence(NamedTuple):
         """[] bool, whether the run has diverged."""
         return self.round > 0
 
+    def result(self, value: jax.Array) -> jax.Array:
+        """Returns what the models of a run score; NaN once it has diverged, though they still predict some label."""
+        return jnp.where(self.is_there, jnp.nan, value)
+
 
 def no_divergence() -> Divergence:
     """Returns the state before the first round."""

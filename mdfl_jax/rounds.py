@@ -223,12 +223,15 @@ def several(
         rows = round_records.without_round(parts.by_round, parts.network, hparams.network, carry.network, num_clients)
         return (carry._replace(round=carry.round + 1), sums), rows
 
+    has_diverged, mesh = carry.divergence.is_there, parts.task.mesh
+
     def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         stop_state = state[0].stop_state
-        if stop_state is None:
+        if stop_state is None and mesh is None:
             return go(state)
-        with sharding.tracing_over(parts.task.mesh):
-            return sharding.choose(stop_state.stopped, hold, go, state)
+        ended = stop_state.stopped if stop_state is not None else has_diverged
+        with sharding.tracing_over(mesh):
+            return sharding.choose(ended, hold, go, state)
 
     def all_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         start = (carry, no_sums(parts.metrics, parts.network))
@@ -239,7 +242,9 @@ def several(
         carry = after[0]._replace(round=carry.round + schedule.eval_every)
         return (carry, after[1]), jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.eval_every, *x.shape)), rows)
 
-    with sharding.tracing_over(parts.task.mesh):
-        of_run = carry._replace(clients=None)
-        (carry, sums), rows = sharding.choose(carry.divergence.is_there, no_rounds, all_rounds, of_run)
+    of_run = carry._replace(clients=None)
+    if mesh is not None:  # devices talk in the rounds, so there is no condition around them, but a choice in each
+        (carry, sums), rows = all_rounds(of_run)
+    else:
+        (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, of_run)
     return carry._replace(clients=clients), sums, round_records.no_rows(parts.metrics, num_clients) | rows

@@ -90,14 +90,14 @@ def mean_model_loss(at: "Evaluation") -> Any:
 def validation_loss(at: "Evaluation") -> Any:
     """[] float32, the loss of the same model on the validation samples; NaN if there are none."""
     validate = at.task.validate
-    return validate(at.data, at.clients, at.model) if validate else np.float32(np.nan)
+    return at.divergence.result(validate(at.data, at.clients, at.model)) if validate else np.float32(np.nan)
 
 
 @metric("objective", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def objective(at: "Evaluation") -> Any:
     """[] float, the objective of the same model (`Task.objective`); NaN if the task has none."""
     minimised = at.task.objective
-    return minimised(at.data, at.clients, at.model) if minimised else np.float32(np.nan)
+    return at.divergence.result(minimised(at.data, at.clients, at.model)) if minimised else np.float32(np.nan)
 
 
 @metric("rounds_done", still=HOLDS, shape=(), unit="rounds")

@@ -1,6 +1,5 @@
 """An evaluation inside the compiled program: it computes the scores of the models, and then all metrics."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -119,7 +118,7 @@ def measure(
     else:
         score, of_one = scores(parts, data, carry.clients, params, one, alike)
         sample = everyone(parts.task.num_clients) if is_sampled(parts.schedule) else None
-    score, of_one = (jax.tree.map(partial(_known, carry), found) for found in (score, of_one))
+    score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
     at = Evaluation(
         task=parts.task,
         network=parts.network,
@@ -143,11 +142,6 @@ def measure(
     )
     values = {metric.name: _value(metric, at) for metric in parts.metrics}
     return Metrics(parts.metrics, {"round": carry.round} | values)
-
-
-def _known(carry: Carry, value: jax.Array) -> jax.Array:
-    """Returns a score of a run, NaN if it has diverged: its models say nothing, though they predict some label."""
-    return jnp.where(carry.divergence.is_there, jnp.nan, value)
 
 
 def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:

@@ -10,9 +10,10 @@ from scipy import stats
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.results.files import dumps, metric_lines, plain
 from mdfl_jax.experiments.results.records import from_devices
-from mdfl_jax.experiments.results.summary import interval, summarize_point
+from mdfl_jax.experiments.results.summary import summarize_point
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.outcomes import interval
 from mdfl_jax.parts import RunFacts
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
