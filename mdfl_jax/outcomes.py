@@ -81,9 +81,24 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     return {"mean": mean, "std": std, "ci95": half}
 
 
+def interval_of_known(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """Returns the `interval` of values [S] over the seeds that have one. A run that has diverged has none (NaN).
+
+    If seeds are left out, 'seeds' says how many are not. If all are, the mean is NaN.
+
+    >>> interval_of_known([0.5, math.nan, 0.7])["seeds"]
+    2
+    """
+    values = np.asarray(values, np.float64)
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return {"mean": math.nan, "std": None, "ci95": None}
+    return interval(known) | ({"seeds": len(known)} if len(known) < len(values) else {})
+
+
 def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns the `interval` of values [S] over the seeds, and the values themselves as 'per_seed'."""
-    return interval(values) | {"per_seed": [float(v) for v in values]}
+    """Returns the `interval_of_known` of values [S] over the seeds, and the values themselves as 'per_seed'."""
+    return interval_of_known(values) | {"per_seed": [float(v) for v in values]}
 
 
 def number(value: Any) -> float:

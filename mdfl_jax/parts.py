@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mdfl_jax.diverging import NORM, Divergence
 from mdfl_jax.exchange.message_bits import Bits
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.stopping import StopState
@@ -27,6 +28,7 @@ class Schedule(NamedTuple):
       global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
         clients, the evaluation of all their models may take longer than the rounds between evaluations.
       metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
+      diverged_norm: a run has diverged once the norm of a client's parameters is above this (`mdfl_jax.diverging`).
     """
 
     rounds: int
@@ -38,6 +40,7 @@ class Schedule(NamedTuple):
     record_mib: float = 0.0
     eval_clients: int = 0
     eval_samples: int = 0
+    diverged_norm: float = NORM
 
 
 class Carry(NamedTuple):
@@ -51,6 +54,7 @@ class Carry(NamedTuple):
       messages: [N] int32 messages that each client has sent so far.
       bits: [N] counts of the bits of these messages.
       stop_state: the state of the stop rule; None where there is none.
+      divergence: whether the run has diverged. It is the last field, since checkpoints number the leaves.
     """
 
     round: jax.Array
@@ -59,7 +63,8 @@ class Carry(NamedTuple):
     algorithm: Any
     messages: jax.Array
     bits: Bits
-    stop_state: StopState | None = None
+    stop_state: StopState | None
+    divergence: Divergence
 
 
 class RunFacts(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from mdfl_jax import contract, division, sharding
 from mdfl_jax.client_padding import first, held_by, pad_links
+from mdfl_jax.diverging import Divergence, largest_norm, update_divergence
 from mdfl_jax.exchange.message_bits import add_bits
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
@@ -133,10 +134,20 @@ def _told(parts: Parts, hparams: Hparams, carry: Carry, network_state: Any, link
     return network_state
 
 
+def _diverged(parts: Parts, carry: Carry, algorithm_state: Any) -> Divergence:
+    """Looks at the norms of the models after a round, those of the clients and the algorithm's global one."""
+    algorithm = parts.algorithm
+    with jax.named_scope("divergence"):
+        norm = largest_norm(algorithm.params(algorithm_state), parts.task.num_clients)
+        if algorithm.global_model:
+            norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
+        return update_divergence(carry.divergence, norm, parts.schedule.diverged_norm, carry.round + 1)
+
+
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
 ) -> tuple[Carry, Sums, round_records.Rows]:
-    """Computes one round: the links of the network, then the algorithm, then the check of the stop rule.
+    """Computes one round: the links of the network, then the algorithm, then the checks for divergence and for a stop.
 
     Args:
       parts: the parts of the simulation.
@@ -167,6 +178,7 @@ def one_round(
         contract.arrays(parts.algorithm.round, stats.messages, (rows,), int)
     stats = first(stats, task.num_clients)
     network_state = _told(parts, hparams, carry, network_state, links, stats)
+    divergence = _diverged(parts, carry, algorithm_state)
     stop_state = carry.stop_state
     if stop_state is not None and task.objective:
         before, after = (global_model(parts, state) for state in (carry.algorithm, algorithm_state))
@@ -174,12 +186,13 @@ def one_round(
         value = task.objective(data, clients, after)
         moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
         stop_state = update_stop_state(stop_state, value, parts.schedule.stop_std, moved)
+        stop_state = stop_state._replace(stopped=stop_state.stopped | divergence.is_there)
     loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
     view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
     sums = add_round(parts.metrics, sums, view)
     recorded = round_records.of_round(parts.by_round, view, task.num_clients)
     messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
-    carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state)
+    carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
     return settle(parts, carry)._replace(clients=clients), sums, recorded
 
 
@@ -192,7 +205,7 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
 def several(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry
 ) -> tuple[Carry, Sums, round_records.Rows]:
-    """Computes ``eval_every`` rounds, as `advance` without the evaluation.
+    """Computes ``eval_every`` rounds, as `advance` without the evaluation. Those of a diverged run only count.
 
     Returns:
       (state, sums over these rounds, the values of the metrics with one value a round).
@@ -210,13 +223,28 @@ def several(
         rows = round_records.without_round(parts.by_round, parts.network, hparams.network, carry.network, num_clients)
         return (carry._replace(round=carry.round + 1), sums), rows
 
+    has_diverged, mesh = carry.divergence.is_there, parts.task.mesh
+
     def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], round_records.Rows]:
         stop_state = state[0].stop_state
-        if stop_state is None:
+        if stop_state is None and mesh is None:
             return go(state)
-        with sharding.tracing_over(parts.task.mesh):
-            return sharding.choose(stop_state.stopped, hold, go, state)
+        ended = stop_state.stopped if stop_state is not None else has_diverged
+        with sharding.tracing_over(mesh):
+            return sharding.choose(ended, hold, go, state)
 
-    start = (carry._replace(clients=None), no_sums(parts.metrics, parts.network))
-    (carry, sums), rows = jax.lax.scan(body, start, None, length=schedule.eval_every)
+    def all_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], round_records.Rows]:
+        start = (carry, no_sums(parts.metrics, parts.network))
+        return jax.lax.scan(body, start, None, length=schedule.eval_every)
+
+    def no_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], round_records.Rows]:
+        after, rows = hold((carry, no_sums(parts.metrics, parts.network)))
+        carry = after[0]._replace(round=carry.round + schedule.eval_every)
+        return (carry, after[1]), jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.eval_every, *x.shape)), rows)
+
+    of_run = carry._replace(clients=None)
+    if mesh is not None:  # devices talk in the rounds, so there is no condition around them, but a choice in each
+        (carry, sums), rows = all_rounds(of_run)
+    else:
+        (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, of_run)
     return carry._replace(clients=clients), sums, round_records.no_rows(parts.metrics, num_clients) | rows

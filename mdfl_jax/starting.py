@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from mdfl_jax import division, sharding
 from mdfl_jax.client_padding import held_by
+from mdfl_jax.diverging import no_divergence
 from mdfl_jax.exchange.message_bits import no_bits
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import Sums, no_sums
@@ -68,6 +69,7 @@ def begin(parts: Parts, hparams: Hparams, model: Params, network: Any) -> tuple[
         messages=jnp.zeros(num_clients, jnp.int32),
         bits=no_bits(num_clients),
         stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if schedule.stop_std else None,
+        divergence=no_divergence(),
     )
     before = round_records.before_rounds(parts.by_round, parts.network, hparams.network, network, num_clients)
     by_round = round_records.no_rows(parts.metrics, num_clients) | before

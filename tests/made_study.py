@@ -17,6 +17,7 @@ from mdfl_jax.experiments.results.whole import restricted
 from mdfl_jax.experiments.results.write import write_results
 from mdfl_jax.experiments.run.study import runs_per_batch
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import NOTHING
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.parts import RunFacts
@@ -39,7 +40,8 @@ def record_of(point: str, seed: int, rounds: int = 4, every: int = 2) -> Record:
         values[metric.name] = np.float32(drawn)
     values["bits"] = (1000 * values["bits"]).astype(np.uint32)
     values["messages"] = (1000 * values["messages"]).astype(np.int32)
-    values["validation_loss"] = np.full(len(evaluated), np.nan, np.float32)  # was not measured
+    for name in ("validation_loss", *DIVERGENCE):  # was not measured, and has not diverged
+        values[name] = np.full(len(evaluated), np.nan, np.float32)
     facts = RunFacts(rng.integers(0, 9, (CLIENTS, 10)), np.arange(CLIENTS) < 2, np.zeros(CLIENTS, bool))
     metrics = Metrics(BUILT_IN, values)
     lines = plain(list(metric_lines(point, seed, metrics, facts.is_mobile, 64.0)))

@@ -117,7 +117,7 @@ def rate(studies: Studies) -> Outcome:
         study = studies.of(config)
         for lr in RATES:
             lost = sorted(study.point(lr=lr)["diverged"].values())
-            accuracies = ", ".join(f"{100 * value:.1f}" for value in study.per_seed(lr=lr))
+            accuracies = ", ".join("-" if value != value else f"{100 * value:.1f}" for value in study.per_seed(lr=lr))
             rows.append([f"{told}, {config.rounds} rounds", f"{lr:g}", f"{len(lost)} of {config.seeds}"])
             rows[-1] += [", ".join(map(str, lost)) or "-", accuracies]
     header = ["", "learning rate", "diverged", "in rounds", "final accuracy of each seed (%)"]

@@ -51,7 +51,8 @@ def _objective(point: dict[str, Any], m: int) -> str:
 
 
 def _exploded(point: dict[str, Any], m: int) -> bool:
-    return float(point[OBJECTIVE]["mean"]) / m > EXPLODED
+    mean = point[OBJECTIVE]["mean"]
+    return mean is None or float(mean) / m > EXPLODED
 
 
 def _table(study: Study, axis: str, batch: int, key: str, title: str) -> Table:

@@ -131,8 +131,9 @@ def _run(study: "Study", shard: "Shard | None") -> int:
 def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     """Runs the study into a workdir that no other process writes."""
     from mdfl_jax.experiments import plan
+    from mdfl_jax.experiments.run.manifest import wanted
     from mdfl_jax.experiments.run.resume import run_or_resume
-    from mdfl_jax.report import tables
+    from mdfl_jax.report import diverged, tables
 
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study), flush=True)
@@ -144,8 +145,8 @@ def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))
     for point in [] if was_finished else summary["points"]:
-        for seed, round_index in point["diverged"].items():
-            print(f"warning: {point['id']}, seed {seed}: diverged by round {round_index}", file=sys.stderr)
+        if said := diverged.warning(point, diverged.values_of(point, wanted(study)["points"], study.config)):
+            print(f"warning: {said}", file=sys.stderr)
     if _REPORT.value:
         common.write_report(workdir)
     if shard:

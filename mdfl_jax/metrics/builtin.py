@@ -90,20 +90,36 @@ def mean_model_loss(at: "Evaluation") -> Any:
 def validation_loss(at: "Evaluation") -> Any:
     """[] float32, the loss of the same model on the validation samples; NaN if there are none."""
     validate = at.task.validate
-    return validate(at.data, at.clients, at.model) if validate else np.float32(np.nan)
+    return at.divergence.result(validate(at.data, at.clients, at.model)) if validate else np.float32(np.nan)
 
 
 @metric("objective", still=HOLDS, shape=(), optional=True, shown={TABLE})
 def objective(at: "Evaluation") -> Any:
     """[] float, the objective of the same model (`Task.objective`); NaN if the task has none."""
     minimised = at.task.objective
-    return minimised(at.data, at.clients, at.model) if minimised else np.float32(np.nan)
+    return at.divergence.result(minimised(at.data, at.clients, at.model)) if minimised else np.float32(np.nan)
 
 
 @metric("rounds_done", still=HOLDS, shape=(), unit="rounds")
 def rounds_done(at: "Evaluation") -> Any:
     """[] int32, the number of rounds that were run. It is below ``round`` if the stop rule has ended the run."""
     return at.rounds_done
+
+
+@metric("divergence_round", still=HOLDS, shape=(), optional=True, summary=False)
+def divergence_round(at: "Evaluation") -> Any:
+    """[] float32, the round in which the run has diverged (`mdfl_jax.diverging`); NaN if it has not."""
+    import jax.numpy as jnp
+
+    return jnp.where(at.divergence.is_there, at.divergence.round.astype(jnp.float32), jnp.nan)
+
+
+@metric("divergence_norm", still=HOLDS, shape=(), optional=True, summary=False)
+def divergence_norm(at: "Evaluation") -> Any:
+    """[] float32, the largest norm of a client's parameters after this round, or infinity; NaN without divergence."""
+    import jax.numpy as jnp
+
+    return jnp.where(at.divergence.is_there, at.divergence.norm, jnp.nan)
 
 
 @metric("consensus_distance", still=HOLDS, shape=(), summary=False)
@@ -209,5 +225,8 @@ def links(at: "Evaluation") -> Any:
     """
     return at.by_round("links")
 
+
+DIVERGENCE = (divergence_round.name, divergence_norm.name)
+"""The metrics that tell of divergence. Files of older versions do not have them."""
 
 BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered())

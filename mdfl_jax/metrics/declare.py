@@ -81,8 +81,8 @@ class Metric:
         summary.json contain. It is not used if the shape is ().
       more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
       by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
-      optional: if true, NaN before the first round means that the task has no such metric. The metric is then left out
-        of history.npz, and is null in summary.json. With one value a round, NaN in all rounds means this.
+      optional: if true, a metric that is NaN at all evaluations of a run, or in all rounds, is one that the run does
+        not have. It is then left out of history.npz, and is null in summary.json.
       summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
       shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
         for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
@@ -161,7 +161,7 @@ class Metric:
 
     def unknown(self, values: np.ndarray) -> bool:
         """Tell from the values of one run [E, ...] whether an optional metric was not measured (``optional``)."""
-        return bool(np.isnan(values if self.by_round else values[0]).all())
+        return bool(np.isnan(values).all())
 
     def number(self, values: np.ndarray, weights: np.ndarray | None = None) -> Any:
         """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax import own_files
+from mdfl_jax.diverging import Divergence
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
@@ -85,13 +86,15 @@ class Evaluation(NamedTuple):
       clients: the data that each client holds, as the task's ``partition`` returns it.
       models: [N, ...] the models of the clients.
       model: [1, ...] the judged model: the algorithm's global model, or the mean of ``models`` if it has none.
-      score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated, and for
-        clients that are not in ``sample``.
+      score: [N] accuracy and loss of ``models`` on the test samples; NaN if only the global model is evaluated, for
+        clients that are not in ``sample``, and once the run has diverged.
       model_score: [1] accuracy and loss of ``model`` on the test samples.
       network_state: the network's state.
       algorithm_state: the algorithm's state. Its leaves that belong to clients have N rows, without padding clients.
       round: [] int32, the number of rounds since the start.
-      rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule has ended the run.
+      rounds_done: [] int32, the number of these rounds that were run. It is smaller if the stop rule or
+        divergence has ended the run.
+      divergence: whether the run has diverged, and in which round.
       messages: [N] int32, the number of messages sent since the start.
       bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.message_bits.words`).
       sums: sums over the rounds since the last evaluation.
@@ -113,6 +116,7 @@ class Evaluation(NamedTuple):
     algorithm_state: Any
     round: jax.Array
     rounds_done: jax.Array
+    divergence: Divergence
     messages: jax.Array
     bits: jax.Array
     sums: Sums

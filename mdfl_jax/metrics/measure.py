@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from mdfl_jax import own_files, sharding
 from mdfl_jax.client_padding import first
+from mdfl_jax.diverging import rounds_computed
 from mdfl_jax.errors import UserError
 from mdfl_jax.exchange.message_bits import words
 from mdfl_jax.metrics.declare import Metric
@@ -110,12 +111,14 @@ def measure(
       UserError: if the value of a metric does not have the declared shape or a suitable type.
     """
     params, one = client_models(parts, carry.algorithm), global_model(parts, carry.algorithm)
+    computed = rounds_computed(carry.divergence, carry.round, parts.schedule.eval_every)
     sample: Sample | None
     if is_sampled(parts.schedule) and not start:
         score, of_one, sample = _scores_or_sample(parts, data, key, carry, params, one)
     else:
         score, of_one = scores(parts, data, carry.clients, params, one, alike)
         sample = everyone(parts.task.num_clients) if is_sampled(parts.schedule) else None
+    score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
     at = Evaluation(
         task=parts.task,
         network=parts.network,
@@ -129,14 +132,15 @@ def measure(
         network_state=carry.network,
         algorithm_state=_of_clients(parts, carry.algorithm, carry.round >= 0),
         round=carry.round,
-        rounds_done=carry.stop_state.rounds if carry.stop_state else carry.round,
+        rounds_done=carry.stop_state.rounds if carry.stop_state else computed,
+        divergence=carry.divergence,
         messages=carry.messages,
         bits=words(carry.bits),
         sums=sums,
         rows=rows,
         sample=sample,
     )
-    values = {metric.name: _value(metric, at, may_stop=carry.stop_state is not None) for metric in parts.metrics}
+    values = {metric.name: _value(metric, at) for metric in parts.metrics}
     return Metrics(parts.metrics, {"round": carry.round} | values)
 
 
@@ -155,8 +159,8 @@ def _of_clients(parts: Parts, state: Any, ran: jax.Array) -> Any:
     return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
 
 
-def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
-    """Measure a metric, check the value against the declaration, and apply ``still`` if the stop rule ended the run."""
+def _value(metric: Metric, at: Evaluation) -> jax.Array:
+    """Measure a metric, check the value against the declaration, and apply ``still`` if the run has ended."""
     found = metric.measure(at)
     value = found if isinstance(found, jax.Array) else jnp.asarray(found)
     rounds = value.shape[0] if metric.by_round and value.ndim else 0
@@ -169,7 +173,5 @@ def _value(metric: Metric, at: Evaluation, may_stop: bool) -> jax.Array:
     if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
         said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
         raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
-    if not may_stop:
-        return value
     still = (at.sums.rounds == 0) & (at.round > 0)
     return jnp.where(still, jnp.asarray(metric.still, value.dtype), value)

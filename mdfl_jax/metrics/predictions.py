@@ -71,7 +71,7 @@ def class_accuracy(at: "Evaluation") -> Any:
     import jax.numpy as jnp
 
     accuracy, there = accuracy_by_class(at, at.model)
-    return jnp.where(there, accuracy[0], jnp.nan)
+    return at.divergence.result(jnp.where(there, accuracy[0], jnp.nan))
 
 
 @metric(
@@ -94,7 +94,8 @@ def personal_accuracy(at: "Evaluation") -> Any:
     accuracy, there = accuracy_by_class(at, at.models)
     weight = jnp.where(there, at.label_counts, 0).astype(jnp.float32)
     total = jnp.sum(weight, axis=1)
-    return jnp.where(total > 0, jnp.sum(weight * accuracy, axis=1) / jnp.maximum(total, 1), jnp.nan)
+    known = jnp.where(total > 0, jnp.sum(weight * accuracy, axis=1) / jnp.maximum(total, 1), jnp.nan)
+    return at.divergence.result(known)
 
 
 @metric(
@@ -113,7 +114,7 @@ def local_accuracy(at: "Evaluation") -> Any:
     for a client without such test samples.
     """
     assert at.task.local_accuracy is not None
-    return at.task.local_accuracy(at.data, at.clients, at.models)
+    return at.divergence.result(at.task.local_accuracy(at.data, at.clients, at.models))
 
 
 @metric(
@@ -145,7 +146,7 @@ def calibration_error(at: "Evaluation") -> Any:
 
     assert at.task.over_test is not None
     gap, count = at.task.over_test(at.data, at.clients, at.model, tally)
-    return jnp.sum(jnp.abs(gap)) / count
+    return at.divergence.result(jnp.sum(jnp.abs(gap)) / count)
 
 
 ON_REQUEST = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name] not in BUILT_IN)

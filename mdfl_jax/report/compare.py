@@ -176,7 +176,9 @@ def _summary_at(run: Run, at: int | None) -> dict[str, Any]:
     found = partial.summarize({**run.manifest, **said}, run.points, lines, at)
     for p, (entry, point) in enumerate(zip(found["points"], run.points)):
         entry["distance_moved_per_mobile_client"] = _moved(run, p, at)
-        entry["diverged"] = {seed: r for seed, r in (point.get("diverged") or {}).items() if r <= at}
+        until = {seed: r for seed, r in (point.get("diverged") or {}).items() if r <= at}
+        known = point.get("divergence") or {}
+        entry |= {"diverged": until, "divergence": {seed: known[seed] for seed in until if seed in known}}
     return found
 
 

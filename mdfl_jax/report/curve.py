@@ -22,10 +22,20 @@ class Curve:
     """The accuracy and further metrics of one sweep point against the rounds."""
 
     rounds: np.ndarray  # [E] evaluated rounds
-    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value
+    accuracy: np.ndarray  # [S, E] mean over clients; NaN where a seed has no value, as after divergence
     groups: dict[str, np.ndarray]  # [S, E] by GROUP_KEYS; NaN for an empty group; keys may be missing
     measured: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # [S, E] by shown metric
     seeds: tuple[int, ...] = ()  # the S seeds
+
+    @property
+    def of_results(self) -> "Curve":
+        """The curve of the seeds whose runs have not diverged, those of means; the whole curve if all have."""
+        known = ~np.isnan(self.accuracy[:, -1])
+        if known.all() or not known.any():
+            return self
+        groups, measured = ({key: of[known] for key, of in own.items()} for own in (self.groups, self.measured))
+        seeds = tuple(seed for seed, is_known in zip(self.seeds, known) if is_known)
+        return Curve(self.rounds, self.accuracy[known], groups, measured, seeds)
 
     def along(self, x_axis: str) -> np.ndarray:
         """Returns the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.

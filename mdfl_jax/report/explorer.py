@@ -35,7 +35,12 @@ def explorer(run: Run) -> dict[str, Any]:
         "seeds": [int(seed) for seed in found.seeds],
         "quantile": quantile,  # of Student's t, by the number of seeds
         "points": [
-            {"dash": look.plotly_dash, "seeds": np.flatnonzero(known)} for look, known in zip(looks(run), _ran(found))
+            {
+                "dash": look.plotly_dash,
+                "seeds": np.flatnonzero(known),
+                "diverged": [int(s) for s in np.flatnonzero(lost)],
+            }
+            for look, known, lost in zip(looks(run), _ran(found), found.diverged)
         ],
         "values": {key: short(array) for key, array in (found.values | extremes).items()},
         "clients": _clients(run, found),

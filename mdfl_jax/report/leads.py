@@ -32,8 +32,10 @@ class Measure(NamedTuple):
         return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
 
     def told_of(self, point: Point) -> str:
-        """Returns the mean of a sweep point with its interval as text."""
-        return self.told(self.mean(point), (point.get(self.key) or {}).get("ci95"), self.unit)
+        """Returns the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
+        found = point.get(self.key) or {}
+        said = self.told(self.mean(point), found.get("ci95"), self.unit)
+        return said + (f" ({found['seeds']} of {len(found['per_seed'])} seeds)" if "seeds" in found else "")
 
 
 ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
@@ -85,6 +87,10 @@ def lead(best: Point, other: Point, measure: Measure, paired: Paired = every) ->
 
 
 def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
-    """Returns the values of a sweep point by seed; a point that names no seeds has the same ones as the others."""
-    values = [math.nan if value is None else float(value) for value in point[measure.key].get("per_seed") or []]
-    return dict(zip(point.get("seeds") or range(len(values)), values))
+    """Returns the values of a sweep point by seed, without those of runs that have diverged.
+
+    A point that names no seeds has the same ones as the others.
+    """
+    values = point[measure.key].get("per_seed") or []
+    by_seed = zip(point.get("seeds") or range(len(values)), values)
+    return {seed: float(value) for seed, value in by_seed if value is not None and not math.isnan(float(value))}

@@ -75,7 +75,7 @@ def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
         title=str(run.manifest.get("title") or run.manifest.get("name") or run.workdir.name),
         styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
         remarks=run.remarks,
-        verdict=verdict(run.summary, run.config, pairs_of(run)),
+        verdict=verdict(run.summary, run.config, pairs_of(run), run.manifest.get("points", ())),
         setting="" if run.studies else setting(run),
         compared=studies.comparison(run),
         columns=results_table.columns(run),

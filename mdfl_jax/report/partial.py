@@ -13,6 +13,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
 from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.report.statistics import difference, with_seeds
@@ -122,7 +123,7 @@ def summarize(
     for point, other in zip(points, others):
         lines = reached[point["id"]]
         entry = {"id": point["id"], "overrides": point["overrides"], "seeds": list(lines)}
-        entry |= _point(list(lines.values()), judged, config.get("target"), shown) | {"baseline": other}
+        entry |= _point(lines, judged, config.get("target"), shown) | {"baseline": other}
         lead = None
         if other:
             one, two = ({seed: number(of[-1][judged]) for seed, of in reached[p].items()} for p in (point["id"], other))
@@ -134,17 +135,33 @@ def summarize(
     return head | {"points": entries} | said
 
 
-def _point(runs: Sequence[Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]) -> dict[str, Any]:
+def _diverged(by_seed: Mapping[int, Sequence[Line]]) -> dict[str, dict[str, Any]]:
+    """Returns the entries of summary.json about the runs of a sweep point that have diverged, by their key there."""
+    in_round, norm = DIVERGENCE
+    seen = {seed: next((of for of in lines if of.get(in_round) is not None), None) for seed, lines in by_seed.items()}
+    lost = {str(seed): line for seed, line in seen.items() if line}
+    return {
+        "diverged": {seed: line["round"] for seed, line in lost.items()},
+        "divergence": {seed: {"round": int(line[in_round]), "norm": line[norm]} for seed, line in lost.items()},
+    }
+
+
+def _point(
+    by_seed: Mapping[int, Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]
+) -> dict[str, Any]:
     """Returns the results of a sweep point, from the lines of each seed until the round of the results."""
+    runs, lost = list(by_seed.values()), _diverged(by_seed)
+    valid = np.array([str(seed) not in lost["diverged"] for seed in by_seed], bool)
 
     def at_end(key: str) -> dict[str, Any] | None:
-        values = [number(of[-1].get(key)) for of in runs]
-        return with_seeds(values) if values and not np.isnan(values).all() else None
+        values = np.where(valid, [number(of[-1].get(key)) for of in runs], np.nan)
+        return with_seeds(values) if not np.isnan(values).all() else None
 
     def mean(key: str) -> float | None:
         return (at_end(key) or {}).get("mean")
 
     accuracy = np.array([[number(line[judged]) for line in of] for of in runs], float)
+    accuracy = np.where(valid[:, None], accuracy, np.nan) if len(runs) else accuracy
     entry: dict[str, Any] = {
         "final_accuracy": with_seeds(accuracy[:, -1] if len(runs) else ()),
         "best_accuracy": with_seeds(accuracy.max(1) if len(runs) else ()),
@@ -156,15 +173,16 @@ def _point(runs: Sequence[Sequence[Line]], judged: str, target: float | None, sh
     entry |= {f"{name}_to_target": _at_first(runs, accuracy, target, key) for name, key in keys.items()}
     for name, key in (("bits_sent", "bits_sent"), ("double_bits", "double_bits"), ("messages", "messages")):
         entry[f"{name}_per_client"] = mean(key)
-    return entry | {"group_accuracy": {group: at_end(f"accuracy_{group}") or {} for group in GROUPS}, "diverged": {}}
+    return entry | {"group_accuracy": {group: at_end(f"accuracy_{group}") or {} for group in GROUPS}} | lost
 
 
 def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: float | None, key: str) -> Any:
     """Returns a value's mean over the seeds at the first evaluation whose mean accuracy reaches the target, or None."""
-    if not len(runs) or target is None:
+    known = ~np.isnan(accuracy).all(axis=1) if len(runs) else np.zeros(0, bool)
+    if not known.any() or target is None:
         return None
-    values = np.mean([[number(line.get(key)) for line in of] for of in runs], axis=0)
-    found = at_first(values, accuracy.mean(0), target)
+    values = np.array([[number(line.get(key)) for line in of] for of in runs])[known].mean(axis=0)
+    found = at_first(values, accuracy[known].mean(0), target)
     return None if found is None or np.isnan(found) else int(found) if key == "round" else found
 
 

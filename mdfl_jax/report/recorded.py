@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import ROUNDS as BY_ROUND
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.read import Run, declared, kept
 
-_NOT_METRICS = {"schema", "point", "seed", "round"}
+_NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}
 _ACCURACIES = {"accuracy", "mean_model_accuracy"}  # in [0, 1], shown in per cent
 _UNDECLARED = {"double_bits": ("megabits sent by a client, counted in double precision", 1e6)}  # key -> (title, scale)
 _PREFIXES = {1e3: "kilo", 1e6: "mega", 1e9: "giga"}
@@ -56,12 +57,14 @@ class Recorded(NamedTuple):
       rounds: [E] the evaluated rounds of all sweep points.
       seeds: [S] the seeds of all sweep points.
       values: [P, S, E] by key.
+      diverged: [P, S] bool, the runs that have diverged, which are in no mean.
       quantities: what the keys mean. Numbers that are nowhere known, always 0, or the same as others are left out.
     """
 
     rounds: np.ndarray
     seeds: np.ndarray
     values: dict[str, np.ndarray]
+    diverged: np.ndarray
     quantities: list[Quantity]
 
 
@@ -87,12 +90,14 @@ def recorded(run: Run) -> Recorded:
         array = np.full((len(index), len(seeds), len(rounds)), np.nan)
         array[place] = np.where(np.isfinite(column), column, np.nan)
         values[key] = array
+    diverged = np.zeros((len(index), len(seeds)), bool)
+    np.logical_or.at(diverged, place[:2], [row.get(DIVERGENCE[0]) is not None for row in rows])
     metrics = {metric.key: metric for metric in declared(run.summary)}
     telling = _telling(values, rounds, metrics)
     quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
     if run.config.get("judged") == "global":
         quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
-    return Recorded(rounds, seeds, telling, quantities)
+    return Recorded(rounds, seeds, telling, diverged, quantities)
 
 
 def _telling(

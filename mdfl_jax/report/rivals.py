@@ -76,6 +76,8 @@ def measures(run: Run, matrix: Matrix) -> dict[str, np.ndarray]:
     if accuracy is None:
         return {}
     last = [run.end(p) for p in range(len(run.points))]
+    has_result = np.isfinite(np.stack([accuracy[p, :, at] for p, at in enumerate(last)]))  # a diverged run has none
+    accuracy = np.where(has_result[..., None], accuracy, np.nan)
     end = np.stack([accuracy[p, :, at] for p, at in enumerate(last)])
     later = accuracy[..., 1:]  # the first evaluation is before any round
     named = {END: end, "mean over the evaluations": mean_of_known(later)}
@@ -109,7 +111,7 @@ def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -
     for row in matrix.point:
         members = [p for p in row if p >= 0]
         for s in range(accuracy.shape[1]):
-            ran = [p for p in members if total[p, s] > 0]
+            ran = [p for p in members if total[p, s] > 0 and np.isfinite(accuracy[p, s]).any()]
             for p in ran:
                 known = np.isfinite(accuracy[p, s]) & np.isfinite(spent[p, s])
                 made[p, s] = np.interp(min(total[q, s] for q in ran), spent[p, s, known], accuracy[p, s, known])

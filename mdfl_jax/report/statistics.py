@@ -14,12 +14,13 @@ Values = Sequence[float] | np.ndarray
 def interval(values: Values) -> dict[str, Any]:
     """Returns mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
 
-    What is not known is None: all of no values or of values that are not finite, and all but the mean of one value.
+    Seeds without a value (NaN), as those whose runs have diverged, are left out, and 'seeds' then counts the others.
+    What is not known is None: all of no values or of infinite ones, and all but the mean of one value.
 
     >>> interval([0.5])
     {'mean': 0.5, 'std': None, 'ci95': None}
     """
-    found = outcomes.interval(values) if len(values) else dict.fromkeys(("mean", "std", "ci95"))
+    found = outcomes.interval_of_known(values) if len(values) else dict.fromkeys(("mean", "std", "ci95"))
     return {key: None if value is None or not math.isfinite(value) else value for key, value in found.items()}
 
 
@@ -69,13 +70,14 @@ def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = Tr
     """Returns the difference of the means of two sweep points, a - b.
 
     Args:
-      a, b: the value of each seed.
+      a, b: the value of each seed; NaN where the run has diverged, which is left out.
       paired: whether runs of the same seed share data and places. The difference is then that of their common seeds;
         without a common seed it is not paired.
 
     Returns:
       'mean', 'ci95', 'paired', and 'seeds', the number of pairs (None if it is not paired).
     """
+    a, b = ({seed: value for seed, value in of.items() if not math.isnan(value)} for of in (a, b))
     common = [seed for seed in a if seed in b]
     if not paired or not common:
         return welch(list(a.values()), list(b.values())) | {"paired": False, "seeds": None}

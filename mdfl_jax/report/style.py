@@ -182,8 +182,8 @@ def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
 
 
 def seeds_told(run: Run) -> str:
-    """Returns a phrase for captions with the number of seeds of a mean."""
-    counts = {len(run.seeds(p)) for p in range(len(run.points))}
+    """Returns a phrase for captions with the number of seeds of a mean, without those whose runs have diverged."""
+    counts = {point["final_accuracy"].get("seeds") or len(run.seeds(p)) for p, point in enumerate(run.points)}
     if max(counts) == 1:
         return "one seed, hence no interval"
     return f"mean over {max(counts)} seeds" if len(counts) == 1 else f"mean over {min(counts)} to {max(counts)} seeds"

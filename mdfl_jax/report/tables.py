@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from mdfl_jax import disk, power
 from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.outcomes import chosen_words
+from mdfl_jax.report.diverged import seeds_in_words
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
 
@@ -96,7 +97,7 @@ def raw_table(
     header += ["accuracy_mean", "accuracy_ci95", "difference_mean", "difference_ci95", "worst_client_mean"]
     header += ["worst_client_ci95", "rounds_to_target", "megabytes_sent_per_client", "distance_moved_per_mobile_client"]
     extras = extra_columns(summary)
-    header += [column.key for column in extras]
+    header += [column.key for column in extras] + ["seeds", "seeds_diverged"]
     rows = []
     for cells, point in zip(settings, summary["points"]):
         row: list[str | float | None] = [point["id"], *([] if names == ["point"] else cells)]
@@ -105,6 +106,7 @@ def raw_table(
             row += [statistic.get("mean"), statistic.get("ci95")]
         row += [point.get("rounds_to_target"), _megabytes(point), point.get("distance_moved_per_mobile_client")]
         row += [mean_of(point.get(column.key)) for column in extras]
+        row += [known_seeds(point["final_accuracy"]), len(point.get("diverged") or ())]
         rows.append(row)
     return header, rows
 
@@ -138,7 +140,7 @@ def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
     """Returns one line that explains the numbers of the table: seeds, interval, baseline and target."""
-    counts = {len(point["final_accuracy"].get("per_seed") or ()) for point in summary["points"]} - {0}
+    counts = {known_seeds(point["final_accuracy"]) for point in summary["points"]} - {0}
     least, seeds = min(counts, default=0), max(counts, default=0)
     over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
     spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {over}"
@@ -160,9 +162,9 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
             "the evaluations between the first and the last are of a sample, which adds an error of at most "
             f"{100 * most:.2f} points (95 %) to the mean accuracies there"
         )
-    diverged = [point["id"] for point in summary["points"] if point.get("diverged")]
+    diverged = [f"{point['id']} ({seeds_in_words(point)})" for point in summary["points"] if point.get("diverged")]
     if diverged:
-        parts.append(f"models DIVERGED under some seed of: {'; '.join(diverged)}")
+        parts.append(f"models DIVERGED, and are in no mean: {'; '.join(diverged)}")
     if words := chosen_words(config or {}):
         edges = [str(e["id"]) for e in summary.get("selected") or () if e["at_edge"]]
         parts.append(f"of each, the {words}")
@@ -210,12 +212,22 @@ def number(value: float | None) -> str:
 
 
 def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """Formats a mean and its half-width in percent, to two decimals; only the mean if there is no interval."""
-    if not statistic or statistic.get("mean") is None:
+    """Formats a mean and its half-width in percent, to two decimals; only the mean if there is no interval.
+
+    If some seeds have no result, it says on how many the mean stands.
+    """
+    if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
-    half_width = statistic.get("ci95")
-    return mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}"
+    half_width, per_seed = statistic.get("ci95"), statistic.get("per_seed")
+    some = f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
+    return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + some
+
+
+def known_seeds(statistic: Mapping[str, Any]) -> int:
+    """Returns the number of seeds on which a mean stands: those that have a value."""
+    values = statistic.get("per_seed") or ()
+    return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
 
 def mean_of(value: Any) -> float | None:

@@ -1,16 +1,18 @@
 """The verdict of a study in sentences: which sweep point is best, by how much, and whether its seeds can tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdfl_jax import power
 from mdfl_jax.outcomes import chosen_words, selected_fields
+from mdfl_jax.report.diverged import cause, seeds_in_words, values_of
 from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
 from mdfl_jax.report.read import chosen
 from mdfl_jax.report.settings import point_labels, sweep_axes
 from mdfl_jax.report.style import spaced
+from mdfl_jax.report.tables import known_seeds
 
 FEW = 3  # so many sweep points are named one by one; of more, only their number is told
 MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
@@ -19,7 +21,12 @@ MANY = 6  # with more sweep points, some interval may well exclude 0 by chance
 Leads = Sequence[tuple[Point, Lead]]  # the other points, and the lead of the best one over each
 
 
-def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paired = every) -> list[str]:
+def verdict(
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    paired: Paired = every,
+    manifest_points: Sequence[Mapping[str, Any]] = (),
+) -> list[str]:
     """Returns what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
@@ -29,14 +36,16 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paire
       summary: the content of summary.json.
       config: the resolved base configuration.
       paired: tells whether two sweep points are paired by seed (`mdfl_jax.report.pairing.pairs_of`).
+      manifest_points: the sweep points of config.json, whose numbers may explain why runs have diverged.
     """
     points = [{"baseline": summary.get("baseline"), **point} for point in chosen(summary)["points"]]
     by = selected_fields(config.get("select")) if summary.get("selected") else ()
     axes = [axis for axis in sweep_axes(points, config) if axis.path not in by]
     names = {point["id"]: _quoted(spaced(label)) for point, label in zip(points, point_labels(points, axes))}
     measure = next((of for of in MEASURES if any(np.isfinite(of.mean(point)) for point in points)), None)
+    lost = _diverged(points, names, lambda point: cause(values_of(point, manifest_points, config)))
     if measure is None:
-        return ["No sweep point has a finite result at the end.", *_diverged(points, names)]
+        return ["No sweep point has a finite result at the end.", *lost]
     if measure is ACCURACY:
         whose = " of the global model" if config.get("judged") == "global" else ""
         at = summary.get("round")  # of an unfinished study, and of studies that are compared
@@ -56,7 +65,7 @@ def verdict(summary: Mapping[str, Any], config: Mapping[str, Any], paired: Paire
     if measure.key == ACCURACY.key:
         said += [f"{power.told(summary['power'])}."] if summary.get("power") else []
         said += [*_target(points, config.get("target"), names), *_objective(points, names)]
-    return said + _diverged(points, names)
+    return said + lost
 
 
 def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
@@ -92,7 +101,7 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
         common = "common " if any(of.partly for _, of in leads) else ""
         kind, seeds = "paired ", f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(max(counts))
     else:
-        count = len(best[measure.key].get("per_seed") or ())
+        count = known_seeds(best[measure.key])
         common, kind, seeds = "", "", str(count) if count and not counts - {count} else ""
     if seeds == "1":
         return f"one {common}seed cannot tell whether this is chance"
@@ -125,7 +134,7 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
 
 def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) -> str:
     """Returns the sentence about the only sweep point that has a result."""
-    seeds = len(point[measure.key].get("per_seed") or ())
+    seeds = known_seeds(point[measure.key])
     over = "one seed, hence no interval" if seeds == 1 else f"mean over {seeds} seeds with its 95 % interval"
     whose = f"Only {names[point['id']]} has a finite result: its" if count > 1 else "The"
     return f"{whose} {measure.words} is {measure.told_of(point)} ({over})."
@@ -169,15 +178,17 @@ def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     return said + ([f"For {len(lost)}, no {name} kept the models finite."] if lost else [])
 
 
-def _diverged(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
-    """Returns the sentence that names the sweep points whose models diverged."""
-    lost = {names[point["id"]]: len(point["diverged"]) for point in points if point.get("diverged")}
+def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[Point], str]) -> list[str]:
+    """Returns the sentences that name the sweep points whose models diverged, and what may be the cause."""
+    lost = [point for point in points if point.get("diverged")]
     if not lost:
         return []
     if len(lost) > FEW:
-        return [f"Models diverged under some seed in {len(lost)} of {len(points)} points."]
-    seeds = [f"{name} ({count} seed{'s' if count > 1 else ''})" for name, count in lost.items()]
-    return [f"Models diverged in {_listed(seeds, 'and')}."]
+        return [f"Models diverged under some seed in {len(lost)} of {len(points)} points; these runs are in no mean."]
+    told = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
+    causes = [f"{names[point['id']]}: {cause_told}" for point in lost if (cause_told := why(point))]
+    said = [f"Models diverged in {_listed(told, 'and')}; these runs are in no mean."]
+    return said + ([f"What may be the cause: {'; '.join(causes)}."] if causes else [])
 
 
 def _quoted(name: str) -> str:

@@ -84,10 +84,12 @@ class Plots:
         results, run = self._results, self._results.as_run()
         key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
         for point, look in zip(run.points, looks(run)):
-            values = tables.per_run(results, point["id"], key) / self._scale(key)
+            of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
+            ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
+            values = tables.per_run(results, point["id"], key)[ran] / self._scale(key)
             places = results.arrays["rounds"]
             if along is not None:
-                places = tables.per_run(results, point["id"], along).mean(axis=0) / self._scale(along)
+                places = tables.per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
             if not np.isnan(values).all():
                 draw_mean(axes, places, values, look.colour, look.dashes).set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))

@@ -286,6 +286,20 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(tiny, tmp_path, cach
     assert not (stopped / "checkpoints").exists()
 
 
+@pytest.mark.long
+def test_a_study_of_which_a_point_diverges_ends_with_a_warning_and_status_0(tiny, tmp_path, cache):
+    args = f"--config={tiny}", f"--workdir={tmp_path / 'run'}", f"--cache={cache}", "--noreport"
+    steps = "--config.sweep=algorithm.lr=0.1,1e30", "--config.baseline=", "--config.algorithm.weight_decay=0.01"
+    status, out, err = ended(launch("sweep", *args, *steps))
+    assert status == 0
+    (line,) = err.splitlines()
+    assert line.startswith("warning: lr=1e+30: diverged: seed 0 in round 1 with norm ")
+    assert "; seed 1 in round 1 with norm " in line
+    assert line.endswith(" (algorithm.lr is 1e+30; a smaller one may help)")
+    assert "models DIVERGED, and are in no mean: lr=1e+30 (seeds 0 and 1)" in " ".join(out.split())
+    assert ended(launch("sweep", *args, *steps))[::2] == (0, "")  # a finished study is not warned of again
+
+
 def test_info_says_versions_and_devices():
     status, out, err = ended(launch("info"))
     assert (status, err) == (0, "")

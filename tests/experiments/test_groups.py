@@ -7,7 +7,7 @@ import pytest
 
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.results.mobile_static import group_mean
-from mdfl_jax.experiments.results.summary import interval
+from mdfl_jax.outcomes import interval
 from mdfl_jax.report.panels import groups
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES

@@ -142,6 +142,18 @@ def test_a_task_without_an_accuracy_shows_what_it_has(study, tally, objective, e
     assert tally.values() == expected.format(study.points[batch.runs[0].point].id)
 
 
+def test_runs_that_have_diverged_are_in_no_mean_and_a_point_of_such_runs_is_said_to_have_diverged(study, tally):
+    first, second, *_ = batches_of(study)
+    tally.take(evaluated(first, [0], 0.1, first=True))
+    halfway = evaluated(second, [2], 0.2)
+    np.asarray(halfway.metrics.accuracy)[1] = np.nan
+    tally.take(halfway)
+    tally.take(evaluated(first, [2], np.nan))
+    names = [study.points[batch.runs[0].point].id for batch in (first, second)]
+    assert set(tally.values().removeprefix("accuracy (%): ").split(", ")) >= {f"{names[1]} 20.0"}
+    assert f"{names[0]} diverged" in tally.values()
+
+
 def test_plain_lines_are_rare_and_complete(study, clock, monkeypatch):
     monkeypatch.setattr(progress, "TICK", 1000)
     said = []

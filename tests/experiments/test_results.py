@@ -10,9 +10,10 @@ from scipy import stats
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.results.files import dumps, metric_lines, plain
 from mdfl_jax.experiments.results.records import from_devices
-from mdfl_jax.experiments.results.summary import interval, summarize_point
+from mdfl_jax.experiments.results.summary import summarize_point
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.outcomes import interval
 from mdfl_jax.parts import RunFacts
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
@@ -126,7 +127,8 @@ def test_the_summary_has_the_promised_keys(summary):
         for key in ("final_accuracy", "best_accuracy"):
             assert point[key].keys() == {"mean", "std", "ci95", "per_seed"}
             assert len(point[key]["per_seed"]) == 3
-        assert point["difference_to_baseline"].keys() == {"mean", "ci95"}
+        gap = point["difference_to_baseline"]
+        assert gap is None if point["diverged"] else gap.keys() == {"mean", "ci95"}
     assert summary["points"][2]["overrides"] == {"network.mobility": "random_movement", "algorithm.lr": 0.1}
     assert sum(point["compile_seconds"] > 0 for point in summary["points"]) == 1  # one program
 
@@ -145,6 +147,12 @@ def test_the_three_files_agree(summary, lines, history):
     for p, point in enumerate(summary["points"]):
         accuracy = history[f"{p}/accuracy"].astype(np.float64)
         assert accuracy.shape == (3, 3, 6)
+        if point["diverged"]:
+            assert {line["accuracy"] for line in lines if line["point"] == point["id"] and line["round"]} == {None}
+            assert np.isnan(accuracy[:, 1:]).all()
+            assert point["final_accuracy"]["per_seed"] == point["rounds_to_target_per_seed"] == [None] * 3
+            assert point["bits_sent_per_client"] is point["distance_moved_per_mobile_client"] is None
+            continue
         for s in range(3):
             for e, at in enumerate((0, 2, 4)):
                 line = by_key[point["id"], s, at]
@@ -174,13 +182,18 @@ def test_what_is_sent_and_moved_is_counted_from_the_places(history, summary):
         np.testing.assert_allclose(history[f"{p}/distance_moved"][:, -1], step.sum(1), rtol=1e-6)
         near = ((place[:, :-1, :, None] - place[:, :-1, None]) ** 2).sum(-1) <= 3.0**2
         heard = near.sum(-1) - 1  # links of a round are those of the places before its movement
-        np.testing.assert_array_equal(history[f"{p}/bits_sent"][:, -1], heard.sum(1) * bits)
+        until = 2 if p % 2 else 4  # the points with odd indices diverge at once, and end at the first evaluation
+        assert (place[:, until:] == place[:, until : until + 1]).all()
+        np.testing.assert_array_equal(history[f"{p}/bits_sent"][:, -1], heard[:, :until].sum(1) * bits)
     assert summary["points"][0]["distance_moved_per_mobile_client"] == 0
 
 
 def test_statistics_are_those_worked_out_by_hand(summary):
     for point, base in zip(summary["points"], [0, 1, 0, 1]):
         assert point["baseline"] == IDS[base]
+        if point["diverged"]:
+            assert point["final_accuracy"] == {"mean": None, "std": None, "ci95": None, "per_seed": [None] * 3}
+            continue
         values = point["final_accuracy"]["per_seed"]
         std = math.sqrt(sum((v - sum(values) / 3) ** 2 for v in values) / 2)
         assert point["final_accuracy"]["mean"] == pytest.approx(sum(values) / 3)
@@ -197,6 +210,7 @@ def test_statistics_are_those_worked_out_by_hand(summary):
 def test_a_point_that_diverges_is_reported_and_leaves_the_others_alone(summary, lines, history, tiny, tmp_path):
     for point in summary["points"]:
         assert point["diverged"] == ({} if "lr=0.1" in point["id"] else {"0": 2, "1": 2, "2": 2})
+        assert [of["round"] for of in point["divergence"].values()] == [1] * len(point["diverged"])
     broken = [line for line in lines if line["point"] == IDS[1] and line["round"] == 4]
     assert [line["loss"] for line in broken] == [None] * 3  # JSON has no NaN
     assert all(line["loss"] > 0 for line in lines if line["point"] == IDS[0])

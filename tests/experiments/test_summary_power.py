@@ -9,6 +9,7 @@ from made_study import made
 from mdfl_jax import power
 from mdfl_jax.experiments.results.records import read
 from mdfl_jax.experiments.results.summary import _power, summarize
+from mdfl_jax.outcomes import with_seeds
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.verdict import verdict
@@ -16,9 +17,9 @@ from mdfl_jax.report.verdict import verdict
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
 
 
-def point(name, values, diverged=()):
-    accuracy = {"mean": np.mean(values), "per_seed": values}
-    return {"id": name, "diverged": dict.fromkeys(diverged, 1), "final_accuracy": accuracy}
+def point(name, values):
+    """A sweep point; a seed whose run has diverged has no value (NaN)."""
+    return {"id": name, "final_accuracy": with_seeds(values)}
 
 
 def test_the_differences_are_those_to_the_baseline_of_each_point(tmp_path):
@@ -47,10 +48,13 @@ def test_only_common_seeds_are_paired():
     assert found == power.of_differences({"b": [0.8 - 0.9, 0.2 - 0.5]})
 
 
-def test_points_that_diverged_or_were_not_chosen_are_left_out():
-    entries = [point("base", [0.5, 0.6]), point("b", [0.8, 0.2], diverged=["1"]), point("c", [0.1, 0.3])]
-    assert _power(entries, [0, 0, 0], [[0, 1]] * 3, None) == power.of_differences({"c": [-0.4, -0.3]})
-    assert _power(entries, [1, 1, 1], [[0, 1]] * 3, None) is None  # a baseline that diverged
+def test_runs_that_diverged_and_points_that_were_not_chosen_are_left_out():
+    lost = float("nan")
+    entries = [point("base", [0.5, 0.6, 0.4]), point("b", [0.8, lost, 0.2]), point("c", [lost] * 3)]
+    found = _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, None)
+    assert found == power.of_differences({"b": [0.8 - 0.5, 0.2 - 0.4]})
+    assert found["points"][0]["seeds"] == 2
+    assert _power(entries, [2, 2, 2], [[0, 1, 2]] * 3, None) is None  # a baseline that diverged under all seeds
     chosen = [{"id": "base"}, {"id": None}]
     assert _power(entries, [None] * 3, [[0, 1]] * 3, chosen) is None
     assert _power([point("a", [np.nan, 0.5]), point("b", [np.nan, 0.2])], [None] * 2, [[0, 1]] * 2, None) is None

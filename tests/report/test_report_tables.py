@@ -65,7 +65,7 @@ def test_missing_values_are_dashes_and_empty_cells(summary: dict[str, Any]) -> N
         bare[key] = None
     del bare["distance_moved_per_mobile_client"]
     assert tables.table(summary)[1][1] == ["dcm", "70.00 ± 2.50", "-", "-", "-", "-", "-"]
-    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10]
+    assert tables.raw_table(summary)[1][1] == ["dcm", "dcm", 0.7, 0.025, *[None] * 10, 3, 0]
 
 
 def test_one_seed_has_a_mean_and_no_interval(summary: dict[str, Any]) -> None:

@@ -44,7 +44,8 @@ def test_the_band_of_a_curve_is_the_interval_of_each_of_its_values(rows):
 
 def test_what_is_not_known_is_none():
     assert with_seeds([]) == {"mean": None, "std": None, "ci95": None, "per_seed": []}
-    assert interval([0.5, np.nan])["mean"] is None  # a diverged run: its mean is not that of the others
+    assert interval([0.5, np.nan, 0.7]) == interval([0.5, 0.7]) | {"seeds": 2}  # a diverged run has no result
+    assert interval([np.nan, np.nan]) == {"mean": None, "std": None, "ci95": None}
     assert welch([1.0], [0.5, 0.7]) == {"mean": pytest.approx(0.4), "ci95": None}
     assert welch([], [1.0]) == {"mean": None, "ci95": None}
 

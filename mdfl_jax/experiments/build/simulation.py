@@ -85,6 +85,7 @@ def build_simulation(
         engine.record_mib,
         experiment.eval_clients,
         experiment.eval_samples,
+        experiment.diverged_norm,
     )
     work = work_in(experiment, task, algorithm) if is_counted(experiment) else Work()
     slow = link_filter(work, experiment.cost.short_contact, has_deadline(experiment))

@@ -23,6 +23,7 @@ STUDY_WIDE = (
     *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
     "title",
     *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
+    "diverged_norm",
 )
 
 

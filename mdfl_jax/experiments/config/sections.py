@@ -13,6 +13,7 @@ from mdfl_jax.batch_statistics import KEPT
 from mdfl_jax.data.normalize import MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.disk import CHOICES
+from mdfl_jax.diverging import NORM
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.experiments.config.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.experiments.config.field import field
@@ -203,6 +204,11 @@ class Experiment:
         "for tasks with an objective: a run ends when its deviation over three rounds is below this; 0: never",
         at_least=0,
         finite=True,
+    )
+    diverged_norm: float = field(
+        NORM,
+        "a run has diverged, and ends, once the norm of a client's parameters is above this; inf: not finite",
+        above=0,
     )
     select: str = field(
         "", "swept fields, separated by commas, whose best values are reported: 'algorithm.lr'", in_runs=False

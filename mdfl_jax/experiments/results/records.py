@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.outcomes import by_run, seeds_of
@@ -157,7 +158,8 @@ def joined(earlier: Record, later: Record) -> Record:
         of ``earlier``.
 
     Returns:
-      The whole run. A metric that only one of them has is left out: a record of the rounds whose size is bounded.
+      The whole run. A metric that only one of them has is left out: a record of the rounds whose size is bounded. But
+      a run that diverges in the further rounds has no divergence before.
 
     Raises:
       UserError: If the further rounds do not begin where the earlier ones end.
@@ -167,11 +169,15 @@ def joined(earlier: Record, later: Record) -> Record:
             f"the further rounds of seed {earlier.seed} begin at round {later.rounds[0]}, and the earlier ones end at "
             f"round {earlier.rounds[-1]}; they cannot be joined"
         )
-    both = [key for key in earlier.arrays if key in later.arrays]
+
+    def part(record: Record, key: str) -> np.ndarray:
+        return record.arrays[key] if key in record.arrays else np.full(len(record.rounds), np.nan, np.float32)
+
+    kept = [key for key in later.arrays if key in earlier.arrays or key in DIVERGENCE]
     return Record(
         earlier.seed,
         np.concatenate([earlier.rounds, later.rounds[1:]]),
-        {key: np.concatenate([earlier.arrays[key], later.arrays[key][1:]]) for key in both},
+        {key: np.concatenate([part(earlier, key), part(later, key)[1:]]) for key in kept},
         earlier.facts,
         earlier.lines + later.lines[1:],
         earlier.compile_seconds + later.compile_seconds,

@@ -1,10 +1,12 @@
 """Makes the content of summary.json and history.npz from the records of a study.
 
 Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model,
-except for what the sweep itself changes, such as the partition.
+except for what the sweep itself changes, such as the partition. A run that has diverged has no result: its seed is left
+out of all means and differences of its point.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from mdfl_jax.experiments.results.mobile_static import group_summary
 from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
-from mdfl_jax.outcomes import VALIDATION_LOSS, baselines, interval, number, seeds_of, with_seeds
+from mdfl_jax.outcomes import VALIDATION_LOSS, baselines, interval_of_known, number, seeds_of, with_seeds
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
@@ -51,23 +54,41 @@ def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]
     return arrays
 
 
-def _at_end(records: Sequence[Record], arrays: Mapping[str, np.ndarray], shown: Sequence[Shown]) -> dict[str, Any]:
+def _at_end(
+    records: Sequence[Record],
+    arrays: Mapping[str, np.ndarray],
+    shown: Sequence[Shown],
+    over: Callable[[np.ndarray], dict[str, Any]],
+) -> dict[str, Any]:
     """Returns what summary.json says of the metrics themselves: their values at the end, over the seeds."""
     entries: dict[str, Any] = {}
     for metric in shown:
         if metric.summary and metric.key in records[0].lines[-1]:
-            last = [number(record.lines[-1][metric.key]) for record in records]
-            entries[metric.key] = with_seeds(last) if metric.key in arrays else None
+            last = np.array([number(record.lines[-1][metric.key]) for record in records])
+            entries[metric.key] = over(last) if metric.key in arrays else None
     return entries
 
 
 def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Returns the first evaluated round at which the models were not finite, for each seed that diverged."""
+    """Returns the first evaluated round at which the divergence was seen, for each seed that diverged."""
     broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
     if "objective" in arrays:
         broken |= ~np.isfinite(arrays["objective"])
     found = zip(records, broken)
     return {str(record.seed): int(record.rounds[np.argmax(row)]) for record, row in found if row.any()}
+
+
+def _divergence(records: Sequence[Record], diverged: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
+    """Returns the round in which each seed diverged and the norm then; an older version knew the evaluation alone."""
+    found: dict[str, dict[str, float | None]] = {}
+    for record in records:
+        if (seed := str(record.seed)) in diverged:
+            in_round, norm = (number(record.lines[-1].get(key)) for key in DIVERGENCE)
+            is_known = not math.isnan(in_round)
+            found[seed] = (
+                {"round": int(in_round), "norm": norm} if is_known else {"round": diverged[seed], "norm": None}
+            )
+    return found
 
 
 def summarize_point(
@@ -82,10 +103,13 @@ def summarize_point(
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
-    accuracy = accuracy_of(arrays, judged)  # [S, E]
-    messages = arrays["messages"].astype(np.float64)
+    diverged = _diverged(records, arrays)
+    valid = np.array([str(record.seed) not in diverged for record in records])  # [S]
+    over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
+    mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731
+    accuracy = np.where(valid[:, None], accuracy_of(arrays, judged), np.nan)  # [S, E]
     worst, mobile = arrays["accuracy"].min(axis=2), arrays["is_mobile"]
-    moved = arrays["distance_moved"][:, -1][mobile]
+    moved = arrays["distance_moved"][valid, -1][mobile[valid]]
     in_double = [record.lines[-1].get("double_bits") for record in records]
     known = {
         metric.key: np.array([[number(line[metric.key]) for line in record.lines] for record in records])
@@ -93,18 +117,19 @@ def summarize_point(
         if TARGET in metric.where and metric.key in records[0].lines[-1]
     }
     return {
-        "final_accuracy": with_seeds(accuracy[:, -1]),
-        "best_accuracy": with_seeds(accuracy.max(axis=1)),
-        "worst_client_accuracy": None if unmeasured(worst) else with_seeds(worst[:, -1]),
-        **_at_end(records, arrays, shown),
+        "final_accuracy": over(accuracy[:, -1]),
+        "best_accuracy": over(accuracy.max(axis=1)),
+        "worst_client_accuracy": None if unmeasured(worst) else over(worst[:, -1]),
+        **_at_end(records, arrays, shown, over),
         **to_target(records[0].rounds, accuracy, arrays["bits_sent"], known, target),
-        "bits_sent_per_client": float(arrays["bits_sent"][:, -1].mean()),
-        "double_bits_per_client": None if None in in_double else float(np.mean([number(v) for v in in_double])),
-        "messages_per_client": float(messages[:, -1].mean()),
-        "distance_moved_per_mobile_client": float(moved.mean()) if moved.size else 0.0,
-        **group_summary(arrays, mobile, with_seeds),
-        **samples.summary(records),
-        "diverged": _diverged(records, arrays),
+        "bits_sent_per_client": mean(arrays["bits_sent"][:, -1]),
+        "double_bits_per_client": None if None in in_double else mean(np.array([number(v) for v in in_double])),
+        "messages_per_client": mean(arrays["messages"][:, -1]),
+        "distance_moved_per_mobile_client": (float(moved.mean()) if moved.size else 0.0) if valid.any() else None,
+        **group_summary(arrays, mobile, over),
+        **samples.summary([record for record, ok in zip(records, valid) if ok] or records),
+        "diverged": diverged,
+        "divergence": _divergence(records, diverged),
         "compile_seconds": sum(record.compile_seconds for record in records),
         "run_seconds": sum(record.run_seconds for record in records),
     }
@@ -118,11 +143,14 @@ def _paired(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any
 
 
 def _difference(differences: np.ndarray) -> dict[str, Any] | None:
-    """Returns the difference of two points from those of the seeds; None if they have no seed in common."""
-    if not len(differences):
+    """Returns the difference of two points from those of the seeds; None if no seed has one.
+
+    Seeds under which one of the two diverged are left out (NaN), and 'seeds' is then the number of the others.
+    """
+    if np.isnan(differences).all():
         return None
-    found = interval(differences)
-    return {"mean": found["mean"], "ci95": found["ci95"]}
+    found = interval_of_known(differences)
+    return {key: found[key] for key in ("mean", "ci95", "seeds") if key in found}
 
 
 def _power(
@@ -133,12 +161,12 @@ def _power(
 ) -> dict[str, Any] | None:
     """Returns the power of the study, from the paired differences of its points.
 
-    A point is compared with its baseline, and in a study without baselines with the most accurate point. Points that
-    diverged under some seed are left out, since their accuracy is that of no model, and so are those that `select` did
-    not choose.
+    A point is compared with its baseline, and in a study without baselines with the most accurate point. Seeds under
+    which one of the two diverged are left out, and so are points that diverged under all seeds or that `select` did not
+    choose.
     """
     ids = {entry["id"] for entry in (entries if selected is None else selected)}
-    told = [p for p, entry in enumerate(entries) if entry["id"] in ids and not entry["diverged"]]
+    told = [p for p, entry in enumerate(entries) if entry["id"] in ids]
     told = [p for p in told if np.isfinite(entries[p]["final_accuracy"]["mean"])]
     if set(others) == {None} and told:
         best = max(told, key=lambda p: entries[p]["final_accuracy"]["mean"])

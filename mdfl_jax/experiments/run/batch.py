@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from mdfl_jax.diverging import Divergence
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.links import check_lists
 from mdfl_jax.experiments.config.save import parse_save
@@ -15,6 +16,7 @@ from mdfl_jax.experiments.results.state_file import Arrays
 from mdfl_jax.experiments.run.compiled import Compiler, Programs
 from mdfl_jax.experiments.run.keeping import Keeper, Kept
 from mdfl_jax.experiments.run.study import Group, Run, Study
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import Metric
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.montecarlo import MonteCarlo, Runs, monte_carlo, to_host
@@ -89,7 +91,7 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
     """Makes a result from the arrays of `to_arrays`, of this version or an older one.
 
     Args:
-      arrays: The named arrays [runs, ...].
+      arrays: The named arrays [runs, ...]. An older version did not look for divergence, so it saw none.
       declared: The metrics of the study.
 
     Raises:
@@ -97,6 +99,7 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
         version saved its own seconds in the place of the metric 'seconds'.
     """
     seconds = seconds_in(arrays)
+    arrays = dict.fromkeys(DIVERGENCE, np.full(arrays["round"].shape, np.nan, np.float32)) | arrays
     if missing := [metric.name for metric in declared if metric.name not in arrays or metric.name == seconds]:
         raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
     values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
@@ -195,7 +198,9 @@ class Program:
         """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = self._state(start, num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
-        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template)]
+        last = len(template) - len(Divergence._fields)  # a checkpoint of an older version ends here: it saw none
+        known = len(template) if f"carry/{last:04d}" in arrays else last
+        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template[:known])] + template[known:]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
         parts = self._split(self.monte_carlo.place(state))
         return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]

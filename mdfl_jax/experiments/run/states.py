@@ -28,6 +28,7 @@ _SECONDS, _LEAF = "wall/seconds", "carry/"
 _ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.parts.Carry`)
 _UNREADABLE = "the last state of the run cannot be read, so that no rounds can be added to it"
 _AT, _RULE = ".round", ".rules["  # in the names of leaves: the round itself, and those of a mobility rule
+_DIVERGENCE = ".divergence."  # so begin the names of the leaves about divergence
 MIB = 2**20
 
 
@@ -123,13 +124,15 @@ class StateFiles:
 def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule: str) -> str:
     """Names the first leaf of a state that does not fit a program, or returns '' if all fit.
 
-    Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone.
+    Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone, and
+    those about divergence in the program, since an older version did not look for it.
     """
     stored = {name.removeprefix(_LEAF): leaf for name, leaf in found.items() if name.startswith(_LEAF)}
     for name in dict.fromkeys([*leaves, *stored]):
         here, there = leaves.get(name), stored.get(name)
         if here is None or there is None:
-            if _RULE not in name or f"{_RULE}{own_rule}]" in name:
+            is_new = there is None and name.startswith(_DIVERGENCE)
+            if not is_new and (_RULE not in name or f"{_RULE}{own_rule}]" in name):
                 return name
         elif (here.shape, here.dtype) != (there.shape, there.dtype):
             return name

@@ -70,9 +70,11 @@ class Tally:
         self.round = int(event.metrics.round[0, -1])
         self._done[event.batch.number] = self.round * len(runs)
         name, values = _shown(event, self.study.experiment.judged)
+        if np.isnan(values).all() and self._latest:  # all of these runs have diverged
+            name = next(iter(self._latest.values()))[0]
         for point in dict.fromkeys(run.point for run in runs):
-            of_point = [value for run, value in zip(runs, values) if run.point == point]
-            self._latest[point] = name, float(np.mean(of_point))
+            of_point = [value for run, value in zip(runs, values) if run.point == point and not np.isnan(value)]
+            self._latest[point] = name, float(np.mean(of_point)) if of_point else math.nan
 
     @property
     def done(self) -> int:
@@ -135,6 +137,7 @@ class Tally:
 
     def _value(self, point: int, name: str, value: float) -> str:
         text = f"{100 * value:.1f}" if name == "accuracy" else f"{value:.4g}"
+        text = "diverged" if math.isnan(value) else text
         return f"{self.study.points[point].id} {text}"
 
 

@@ -58,8 +58,9 @@
   };
 
   // The mean over the picked seeds with its interval, and the lowest and the highest client.
-  const meanLines = ({ of, p, metric, scale, told, style, width, seeds }) => {
+  const meanLines = ({ of, p, metric, scale, told, style, width, seeds: picked }) => {
     const { numbers, state, data } = of;
+    const seeds = numbers.counted(p, picked);
     const drawn = { band: [], ends: [], mean: [] };
     if (!seeds.length) return drawn;
     const x = along(of, state.x, p, seeds);
@@ -166,7 +167,7 @@
     const { numbers, state, study, data } = of;
     const metric = numbers.byKey[state.metric];
     const means = of.shown().flatMap((p) => {
-      const seeds = numbers.seedsOf(p, state.ofseeds);
+      const seeds = numbers.counted(p, numbers.seedsOf(p, state.ofseeds));
       return seeds.length ? [{ label: study.points[p].label, ...numbers.mean(metric.key, p, seeds) }] : [];
     });
     const known = means.filter(({ mean }) => mean.some(Number.isFinite));

@@ -46,6 +46,11 @@
     numClients(key) {
       return Math.max(0, ...(this.clients.of[key]?.points ?? []).map((point) => point?.clients ?? 0));
     }
+    // Of seeds, those whose runs have not diverged, which a mean is over; all if every one has.
+    counted(p, seeds) {
+      const kept = seeds.filter((s) => !this.points[p].diverged.includes(s));
+      return kept.length ? kept : seeds;
+    }
     // The sweep point's seeds among the picked ones.
     seedsOf(p, picked) {
       return Array.from(this.points[p].seeds.values).filter((s) => picked.has(s));

@@ -41,8 +41,9 @@ def consensus(run: Run) -> Figure:
     thin = len(run.points) > MANY
     named = naming(run, thin)
     handles: dict[str, Any] = {}
-    for values, look, label, dashes in zip(found.values[KEY], looks(run), named.labels, named.dashes):
-        ran = np.isfinite(values).any(1)
+    of_points = zip(found.values[KEY], found.diverged, looks(run), named.labels, named.dashes)
+    for values, diverged, look, label, dashes in of_points:
+        ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
         known = (values[ran] > EQUAL * np.nanmax(found.values[KEY])).all(0)
         if ran.any() and known.any():
             rounds, runs = found.rounds[known], values[ran][:, known]

@@ -58,7 +58,7 @@ def accuracy(run: Run) -> Figure:
     handles: dict[str, Any] = {}
     for axes, (title, members) in zip(panels, facets.items()):
         for p in members:
-            curve = run.curves[run.points[p]["id"]]
+            curve = run.curves[run.points[p]["id"]].of_results
             x, dashes = curve.along(run.x_axis) / run.x_scale, named.dashes[p] if single else "-"
             thin = _is_crowded(run)
             line = draw_mean(axes, x, 100 * curve.accuracy, styles[p].colour, dashes, (0, 100), thin)

@@ -100,7 +100,7 @@ def _chart(run: Run) -> Chart:
     met: list[dict[str, Any]] = []
     styles = looks(run)
     for p in shown_points(run):
-        curve, colour = run.curves[run.points[p]["id"]], styles[p].colour
+        curve, colour = run.curves[run.points[p]["id"]].of_results, styles[p].colour
         label = for_plotly(styles[p].label)
         of_point = {"type": "scatter", "mode": "lines", "legendgroup": label, "x": curve.rounds}
         for name, who, dash in (("mobile", "mobile clients", "solid"), ("other", "other clients", "dash")):
@@ -156,7 +156,7 @@ def groups(run: Run) -> Figure:
     lead.axhline(0, color=INK, linewidth=0.9)
     handles: list[Any] = []
     for p in shown:
-        look, curve = styles[p], run.curves[run.points[p]["id"]]
+        look, curve = styles[p], run.curves[run.points[p]["id"]].of_results
         for name, dashes in (("mobile", "-"), ("other", OTHERS_DASHES)):
             style: dict[str, Any] = {"color": look.colour, "linestyle": dashes, "linewidth": 1.4}
             accuracy.plot(curve.rounds, 100 * curve.groups[f"accuracy_{name}"].mean(0), **style)

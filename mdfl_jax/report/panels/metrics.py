@@ -41,7 +41,7 @@ def metrics(run: Run) -> Figure:
     handles: dict[str, Any] = {}
     for axes, metric in zip(panels, shown):
         for point, look, label, dashes in zip(run.points, styles, named.labels, named.dashes):
-            curve = run.curves[point["id"]]
+            curve = run.curves[point["id"]].of_results
             if metric.name in curve.measured:
                 values, x = curve.measured[metric.name] / metric.scale, curve.along(run.x_axis) / run.x_scale
                 limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0

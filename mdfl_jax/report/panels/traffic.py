@@ -45,7 +45,9 @@ def _by_kind(run: Run) -> list[Block]:
     """Returns the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
     found, made = recorded(run), []
     counted = found.rounds <= run.summary.get("round", np.inf)
-    ends = {key: _ends(array[..., counted]) for key, array in found.values.items()}  # [P, S]
+    ends = {  # [P, S], without the runs that have diverged
+        key: np.where(found.diverged, np.nan, _ends(array[..., counted])) for key, array in found.values.items()
+    }
     for key, (title, unit) in _TOTALS.items():
         own = [m for m in declared(run.summary) if m.unit == unit and m.key not in _TOTALS and m.key in ends]
         total = ends.get(key)
@@ -70,6 +72,8 @@ def _by_group(run: Run) -> list[Block]:
             rows: list[Any] = (
                 [] if sent is None or mobile is None else [*zip(sent[:, run.end(p)], np.asarray(mobile) == chosen)]
             )
+            lost = run.points[p].get("divergence") or {}
+            rows = [row for row, seed in zip(rows, run.seeds(p)) if str(seed) not in lost]
             found = interval([row[of].mean() / 1e6 for row, of in rows if of.any()])
             bars[name].append(np.nan if found["mean"] is None else found["mean"])
             halves[name].append(found["ci95"] or 0.0)
