@@ -5,9 +5,11 @@ import functools
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,14 +18,22 @@ from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax import stages
 from mdfl_jax.commands import shipped, streams, words
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import UserError, check_path, unknown_name
 from mdfl_jax.own_files import import_file, place
+from mdfl_jax.own_files import words as words_of
 from mdfl_jax.presets import SCALES
+
+LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
+
+
+class _CtrlC(KeyboardInterrupt):
+    """Raised by Ctrl-C, and by nothing in a user's file."""
 
 
 def fail(error: Exception | str) -> NoReturn:
     """Prints a user's mistake as one line on standard error and exits with status 2."""
-    line = " ".join(str(error).split())
+    words = str(error).split()
+    line = " ".join(word if len(word) <= LONGEST else f"{word[:100]}...{word[-100:]}" for word in words)
     print(f"error: {line}", file=sys.stderr)
     sys.exit(2)
 
@@ -85,7 +95,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     """
     given, keys = "", []
     for i, arg in enumerate(argv):
-        if file := re.fullmatch(r"--?config(?:=(.*))?", arg):
+        if file := re.fullmatch(r"--?config(?:=(.*))?", arg, re.DOTALL):
             given = file.group(1) if file.group(1) is not None else "".join(argv[i + 1 : i + 2])
             path = given.split(":")[0]
             if not os.path.isfile(path):
@@ -103,8 +113,27 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     return given, keys
 
 
+@contextlib.contextmanager
+def _with_ctrl_c() -> Iterator[None]:
+    """Lets Ctrl-C raise `_CtrlC`, so that it is told from a KeyboardInterrupt that a user's file raises."""
+
+    def interrupt(*_: Any) -> NoReturn:
+        raise _CtrlC
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@_with_ctrl_c()
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses the command line; every mistake becomes one line and exit status 2."""
+    """Parses the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     given, keys = "", list[str]()
     try:
@@ -128,6 +157,11 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         fail(_explain(error, given, keys))
     except Exception as error:  # a config file may raise anything, and an unknown key does
         fail(_explain(error, given, keys))
+    except BaseException as error:  # so may it raise KeyboardInterrupt
+        if isinstance(error, _CtrlC) or not place(error):
+            print("stopped", file=sys.stderr)
+            sys.exit(130)
+        fail(f"{place(error)}: {words_of(error)}")
 
 
 def _check_loaded(given: str, config: Any) -> None:
@@ -152,7 +186,7 @@ def _explain(error: BaseException, given: str, keys: list[str]) -> str:
     for link in chain:
         trace = traceback.extract_tb(link.__traceback__)
         if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
-            return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
+            return f"{path}:{lines[-1]}: {type(link).__name__}: {link}".rstrip(": ")
     if keys:
         from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every command needs
 
@@ -224,12 +258,13 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
       only_cpu: whether to use only the CPU, also where there are accelerators.
 
     Raises:
-      UserError: if the cache exists and is not a directory.
+      UserError: if the cache exists and is not a directory, or can be no path.
     """
     import jax
 
     from mdfl_jax import target
 
+    check_path("--cache", cache)
     if os.path.exists(cache) and not os.path.isdir(cache):
         raise UserError(f"--cache={cache}: it is not a directory")
     target.use_all_cores()

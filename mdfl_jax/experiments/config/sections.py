@@ -172,7 +172,7 @@ class Experiment:
         traced=True,
     )
     held_seed: int = field(0, "seed of the streams that vary does not name", at_least=0, at_most=2**32 - 1, traced=True)
-    rounds: int = field(400, "number of rounds R", at_least=1)
+    rounds: int = field(400, "number of rounds R", at_least=1, at_most=100_000_000)
     eval_every: int = field(20, "rounds between evaluations", at_least=1)
     eval_clients: int = field(
         0, "clients that are evaluated between the first and the last evaluation, a sample; 0: all", at_least=0
