@@ -38,7 +38,7 @@ class DataConfig:
         "digits, python_topics, the name of an .npz, .csv or folder of IDX files in dir, tfds:<name>, hf:<folder>, or "
         "a task that draws its data, as synthetic:linear",
     )
-    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR")
+    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
     limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
     partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
