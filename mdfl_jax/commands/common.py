@@ -5,11 +5,8 @@ import functools
 import logging
 import os
 import re
-import signal
 import sys
-import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,17 +14,14 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax import stages
-from mdfl_jax.commands import shipped, streams, words
+from mdfl_jax.commands import ctrl_c, shipped, streams, words
+from mdfl_jax.commands.explain import explain
 from mdfl_jax.errors import UserError, check_path, unknown_name
 from mdfl_jax.own_files import import_file, place
 from mdfl_jax.own_files import words as words_of
 from mdfl_jax.presets import SCALES
 
 LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
-
-
-class _CtrlC(KeyboardInterrupt):
-    """Raised by Ctrl-C, and by nothing in a user's file."""
 
 
 def fail(error: Exception | str) -> NoReturn:
@@ -113,25 +107,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     return given, keys
 
 
-@contextlib.contextmanager
-def _with_ctrl_c() -> Iterator[None]:
-    """Lets Ctrl-C raise `_CtrlC`, so that it is told from a KeyboardInterrupt that a user's file raises."""
-
-    def interrupt(*_: Any) -> NoReturn:
-        raise _CtrlC
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@_with_ctrl_c()
+@ctrl_c.told_apart()
 def parse_flags(argv: Sequence[str]) -> list[str]:
     """Parses the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
@@ -154,11 +130,11 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     except SystemExit as error:  # --help ends so too
         if not place(error):
             raise
-        fail(_explain(error, given, keys))
+        fail(explain(error, given, keys))
     except Exception as error:  # a config file may raise anything, and an unknown key does
-        fail(_explain(error, given, keys))
+        fail(explain(error, given, keys))
     except BaseException as error:  # so may it raise KeyboardInterrupt
-        if isinstance(error, _CtrlC) or not place(error):
+        if isinstance(error, ctrl_c.CtrlC) or not place(error):
             print("stopped", file=sys.stderr)
             sys.exit(130)
         fail(f"{place(error)}: {words_of(error)}")
@@ -170,37 +146,6 @@ def _check_loaded(given: str, config: Any) -> None:
     with contextlib.suppress(TypeError):
         config["name"]  # ml_collections stores an OSError of the config file and raises it when the config is used
     raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
-
-
-def _explain(error: BaseException, given: str, keys: list[str]) -> str:
-    """Returns one line for a parsing error, which names the line of the config file or the flag that caused it."""
-    path = given.split(":")[0]
-    chain = [error]
-    while follow := chain[-1].__cause__ or chain[-1].__context__:
-        chain.append(follow)
-    if ",scale=" in given and "get_config() takes 0 positional arguments" in str(chain[-1]):  # the scale is its first
-        return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
-    for link in reversed(chain):  # ml_collections and absl wrap what a config file raises, in an error of its own type
-        if isinstance(link, UserError):
-            return f"--config={given}: {link}"
-    for link in chain:
-        trace = traceback.extract_tb(link.__traceback__)
-        if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
-            return f"{path}:{lines[-1]}: {type(link).__name__}: {link}".rstrip(": ")
-    if keys:
-        from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every command needs
-
-        try:
-            [check_key(key) for key in keys]
-        except UserError as unknown:
-            return str(unknown)
-    if value := re.match(r"flag --config\.([\w.]+)=(.*?): ", str(error), re.DOTALL):
-        from mdfl_jax.experiments.config.resolve import check_key, in_words
-
-        return f"{value.group(1)} is {value.group(2)!r}; it must be {in_words(check_key(value.group(1)).type)}"
-    if not isinstance(error, flags.Error) or str(error).startswith("flag --config="):
-        return f"--config={given}: {type(chain[-1]).__name__}: {chain[-1]}"
-    return re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "it must be true or false", str(error))
 
 
 def call(main: Callable[[], int]) -> int:

@@ -40,20 +40,7 @@ def contact_table(
     Raises:
       UserError: for a number out of range, or a contact of a client that does not exist.
     """
-    if num_clients < 1:
-        raise UserError(f"num_clients is {num_clients}; it must be at least 1")
-    if not (np.isfinite(dt) and dt > 0):
-        raise UserError(f"dt is {dt}; it must be above 0")
-    if rounds < 0:
-        raise UserError(f"rounds is {rounds}; it must be at least 0")
-    if contacts.pair.max() >= num_clients:
-        row = int(np.argmax(contacts.pair.max(axis=1)))
-        named = contacts.pair[row].tolist()
-        unit = "in round" if contacts.in_rounds else "at time"
-        raise UserError(
-            f"trace {contacts.source!r}: the contact {named[0]},{named[1]} {unit} {contacts.start[row]:g} names client"
-            f" {max(named)}; there are {num_clients} clients, 0 to {num_clients - 1}"
-        )
+    _check(contacts, num_clients, rounds, dt)
     begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
     with np.errstate(over="ignore"):
         first = _rounds((contacts.start - begin) / dt + 1e-9, np.floor)
@@ -81,3 +68,20 @@ def contact_table(
     at, pair = np.divmod(code, num_clients**2)
     edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
     return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)
+
+
+def _check(contacts: Contacts, num_clients: int, rounds: int, dt: float) -> None:
+    if num_clients < 1:
+        raise UserError(f"num_clients is {num_clients}; it must be at least 1")
+    if not (np.isfinite(dt) and dt > 0):
+        raise UserError(f"dt is {dt}; it must be above 0")
+    if rounds < 0:
+        raise UserError(f"rounds is {rounds}; it must be at least 0")
+    if contacts.pair.max() >= num_clients:
+        row = int(np.argmax(contacts.pair.max(axis=1)))
+        named = contacts.pair[row].tolist()
+        unit = "in round" if contacts.in_rounds else "at time"
+        raise UserError(
+            f"trace {contacts.source!r}: the contact {named[0]},{named[1]} {unit} {contacts.start[row]:g} names client"
+            f" {max(named)}; there are {num_clients} clients, 0 to {num_clients - 1}"
+        )

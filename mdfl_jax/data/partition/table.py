@@ -57,7 +57,10 @@ def _refuse(where: str, found: str) -> NoReturn:
 
 
 def _read_npz(path: str, where: str) -> np.ndarray:
-    check_npz(path)
+    try:
+        check_npz(path)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
         keys = [key for key in ("owner", "counts") if key in arrays.files]
         if len(keys) != 1:

@@ -4,15 +4,14 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.network import is_partial
 from mdfl_jax.experiments.config import costs
 from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
-from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.config.vary import varies_all
 from mdfl_jax.mobility import MOBILITIES
@@ -146,23 +145,6 @@ def name_of(overrides: dict[str, Any]) -> str:
         for path, value in overrides.items()
     ]
     return ", ".join(parts) or "all"
-
-
-def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
-    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
-    return replace_all(experiment, {path: value})
-
-
-def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
-    """Returns a copy of the configuration with other values in some fields, which are given by path."""
-    changed: dict[str, Any] = {}
-    of_sections = defaultdict[str, dict[str, Any]](dict)
-    for path, value in values.items():
-        head, _, rest = path.partition(".")
-        (of_sections[head] if rest else changed)[rest or head] = value
-    for head, fields in of_sections.items():
-        changed[head] = dataclasses.replace(getattr(experiment, head), **fields)
-    return dataclasses.replace(experiment, **changed)
 
 
 def points(experiment: Experiment) -> list[Point]:

@@ -8,6 +8,7 @@ An error message names the field, its value and what is allowed.
 import contextlib
 import dataclasses
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -144,3 +145,20 @@ def resolve(config: ConfigDict) -> Experiment:
     experiment: Experiment = section(schema(), config, "")
     check_together(experiment)
     return experiment
+
+
+def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
+    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
+    return replace_all(experiment, {path: value})
+
+
+def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
+    """Returns a copy of the configuration with other values in some fields, which are given by path."""
+    changed: dict[str, Any] = {}
+    of_sections = defaultdict[str, dict[str, Any]](dict)
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        (of_sections[head] if rest else changed)[rest or head] = value
+    for head, fields in of_sections.items():
+        changed[head] = dataclasses.replace(getattr(experiment, head), **fields)
+    return dataclasses.replace(experiment, **changed)
