@@ -1,8 +1,11 @@
 """The exception for mistakes of the user, and the error line for an unknown name."""
 
 import difflib
+import errno
+import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 MOST = 24  # names in a line
 SHRINK = (
@@ -59,3 +62,25 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     likeness = {known: difflib.SequenceMatcher(None, name, known).ratio() for known in names}
     alike = sorted(sorted(names, key=likeness.__getitem__)[-MOST // 2 :])
     return f"unknown {kind} {name!r}{hint}; among the {len(names)} known: {', '.join(alike)}"
+
+
+def check_path(what: str, path: str | Path) -> None:
+    """Checks that a file system can hold a path. Nothing need be there.
+
+    Args:
+      what: what the path is given as, for example "--workdir".
+      path: the path.
+
+    Raises:
+      UserError: if the path, or the name of a folder in it, is too long, or if it has a NUL character.
+    """
+    why = ""
+    if "\0" in str(path):
+        why = "it has a NUL character"
+    else:
+        try:
+            os.lstat(path)
+        except OSError as error:
+            why = "it is longer than a path may be" if error.errno == errno.ENAMETOOLONG else ""
+    if why:
+        raise UserError(f"{what} is {str(path)!r}: {why}")

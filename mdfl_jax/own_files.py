@@ -115,6 +115,7 @@ def words(error: BaseException) -> str:
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     first = message.strip().split("\n")[0]
     line = f"{type(error).__name__}: {' '.join((message if first.endswith(':') else first).split())}"
+    line = line if message.strip() else type(error).__name__
     return line if len(line) <= _LONGEST else line[: _LONGEST - 4] + " ..."
 
 

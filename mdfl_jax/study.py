@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.errors import UserError, check_path
 from mdfl_jax.results import Results
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def run(
     target.use_all_cores()
     study = _made(as_config(config), data)
     if workdir is not None:
+        check_path("workdir", workdir)
         left = f"the same call, without overwrite, goes on where {workdir} was left"
         return _run_in(Path(workdir), left, progress, study, overwrite, on_evaluation, extend)
     _check_writes_nothing(study)

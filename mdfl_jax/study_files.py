@@ -12,6 +12,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
+from mdfl_jax.unpacked import check_npz
 from mdfl_jax.workdir_names import STREETS
 
 
@@ -86,6 +87,7 @@ class History(Mapping[str, np.ndarray]):
             raise UserError(f"{path}: no such file; is the run finished?")
         self.path = path
         with self._told():
+            check_npz(path, together=False)
             self._file = np.load(path)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -106,8 +108,6 @@ class History(Mapping[str, np.ndarray]):
         try:
             yield
         except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            if isinstance(error, UserError):
-                raise
             raise UserError(f"{self.path}: cannot be read: {error}") from None
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,15 +14,20 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax import disk, stages
-from mdfl_jax.commands import shipped, streams, words
-from mdfl_jax.errors import SHRINK, UserError, out_of_memory, unknown_name
+from mdfl_jax.commands import ctrl_c, shipped, streams, words
+from mdfl_jax.commands.explain import explain
+from mdfl_jax.errors import SHRINK, UserError, check_path, out_of_memory, unknown_name
 from mdfl_jax.own_files import import_file, place
+from mdfl_jax.own_files import words as words_of
 from mdfl_jax.presets import SCALES
+
+LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
 
 
 def fail(error: Exception | str) -> NoReturn:
     """Prints a user's mistake as one line on standard error and exits with status 2."""
-    line = " ".join(str(error).split())
+    words = str(error).split()
+    line = " ".join(word if len(word) <= LONGEST else f"{word[:100]}...{word[-100:]}" for word in words)
     print(f"error: {line}", file=sys.stderr)
     sys.exit(2)
 
@@ -85,7 +89,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     """
     given, keys = "", []
     for i, arg in enumerate(argv):
-        if file := re.fullmatch(r"--?config(?:=(.*))?", arg):
+        if file := re.fullmatch(r"--?config(?:=(.*))?", arg, re.DOTALL):
             given = file.group(1) if file.group(1) is not None else "".join(argv[i + 1 : i + 2])
             path = given.split(":")[0]
             if not os.path.isfile(path):
@@ -103,8 +107,9 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
     return given, keys
 
 
+@ctrl_c.told_apart()
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses the command line; every mistake becomes one line and exit status 2."""
+    """Parses the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     given, keys = "", list[str]()
     try:
@@ -125,9 +130,14 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     except SystemExit as error:  # --help ends so too
         if not place(error):
             raise
-        fail(_explain(error, given, keys))
+        fail(explain(error, given, keys))
     except Exception as error:  # a config file may raise anything, and an unknown key does
-        fail(_explain(error, given, keys))
+        fail(explain(error, given, keys))
+    except BaseException as error:  # so may it raise KeyboardInterrupt
+        if isinstance(error, ctrl_c.CtrlC) or not place(error):
+            print("stopped", file=sys.stderr)
+            sys.exit(130)
+        fail(f"{place(error)}: {words_of(error)}")
 
 
 def _check_loaded(given: str, config: Any) -> None:
@@ -136,37 +146,6 @@ def _check_loaded(given: str, config: Any) -> None:
     with contextlib.suppress(TypeError):
         config["name"]  # ml_collections stores an OSError of the config file and raises it when the config is used
     raise UserError(f"--config={given}: get_config() returned {config!r}; it must return a ConfigDict")
-
-
-def _explain(error: BaseException, given: str, keys: list[str]) -> str:
-    """Returns one line for a parsing error, which names the line of the config file or the flag that caused it."""
-    path = given.split(":")[0]
-    chain = [error]
-    while follow := chain[-1].__cause__ or chain[-1].__context__:
-        chain.append(follow)
-    if ",scale=" in given and "get_config() takes 0 positional arguments" in str(chain[-1]):  # the scale is its first
-        return f"--scale={given.partition(',scale=')[2]}: {path} has no presets"
-    for link in reversed(chain):  # ml_collections and absl wrap what a config file raises, in an error of its own type
-        if isinstance(link, UserError):
-            return f"--config={given}: {link}"
-    for link in chain:
-        trace = traceback.extract_tb(link.__traceback__)
-        if lines := [frame.lineno for frame in trace if os.path.abspath(frame.filename) == os.path.abspath(path)]:
-            return f"{path}:{lines[-1]}: {type(link).__name__}: {link}"
-    if keys:
-        from mdfl_jax.experiments.config.resolve import check_key  # imports JAX, which not every command needs
-
-        try:
-            [check_key(key) for key in keys]
-        except UserError as unknown:
-            return str(unknown)
-    if value := re.match(r"flag --config\.([\w.]+)=(.*?): ", str(error), re.DOTALL):
-        from mdfl_jax.experiments.config.resolve import check_key, in_words
-
-        return f"{value.group(1)} is {value.group(2)!r}; it must be {in_words(check_key(value.group(1)).type)}"
-    if not isinstance(error, flags.Error) or str(error).startswith("flag --config="):
-        return f"--config={given}: {type(chain[-1]).__name__}: {chain[-1]}"
-    return re.sub(r"\('Non-boolean argument to boolean flag', .*\)", "it must be true or false", str(error))
 
 
 def call(main: Callable[[], int]) -> int:
@@ -227,12 +206,13 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
       only_cpu: whether to use only the CPU, also where there are accelerators.
 
     Raises:
-      UserError: if the cache exists and is not a directory.
+      UserError: if the cache exists and is not a directory, or can be no path.
     """
     import jax
 
     from mdfl_jax import target
 
+    check_path("--cache", cache)
     if os.path.exists(cache) and not os.path.isdir(cache):
         raise UserError(f"--cache={cache}: it is not a directory")
     target.use_all_cores()

@@ -12,7 +12,7 @@ from absl import flags
 
 from mdfl_jax.commands import common
 from mdfl_jax.commands.words import Each
-from mdfl_jax.errors import UserError
+from mdfl_jax.errors import UserError, check_path
 
 _PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
@@ -36,6 +36,8 @@ def main() -> int:
     from mdfl_jax.study_files import read_json
 
     out = Path(_WORKDIR.value)
+    for given in (*_PART.value, out):
+        check_path("the workdir", str(given))
     with alone(out):
         summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
         print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))

@@ -17,7 +17,7 @@ from absl import flags
 from markupsafe import escape
 
 from mdfl_jax.commands import common, words
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import UserError, check_path, unknown_name
 from mdfl_jax.report import page, paper, studies
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.missing import extension_lines
@@ -77,6 +77,8 @@ def main() -> int:
     dirs = [Path(name) for name in _DIRS.value]
     if not dirs:
         raise UserError("the folder of a study is missing: mdfl report DIR; several folders are compared")
+    for name in (*dirs, _OUT.value or "", _TO.value or ""):
+        check_path("the path", str(name))
     _check_together()
     if _FIGURE.value is not None:
         return _save_figure(_read(dirs, None))

@@ -17,6 +17,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from mdfl_jax.commands import ahead, common, shards, shipped
+from mdfl_jax.errors import check_path
 
 if TYPE_CHECKING:
     from mdfl_jax.experiments.run.shards import Shard
@@ -114,6 +115,7 @@ def _wanted() -> "Wanted | None":
 def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
     """Returns the folder for the results. That of a shard is inside of that of the study."""
     folder = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
+    check_path("--workdir", folder)
     return folder / shard.folder if shard else folder
 
 

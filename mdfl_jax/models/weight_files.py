@@ -1,11 +1,9 @@
 """Reads files of named tensors: .safetensors, .npz, and PyTorch's files if it is installed. No code in them is run."""
 
-import importlib.util
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
@@ -13,9 +11,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from mdfl_jax.errors import UserError
-
-STATE_DICTS = ("state_dict", "model_state_dict", "model")
-"""Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""
+from mdfl_jax.models.pytorch_files import read_pytorch
+from mdfl_jax.unpacked import check_npz
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """Prefixes that data parallelism, torch.compile and Lightning add to all names."""
@@ -25,7 +22,7 @@ def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
     """Reads the tensors of a weights file.
 
     A prefix of `PREFIXES` is removed if all names have it. A PyTorch file may hold the tensors themselves, or a
-    dictionary that has them under one of the keys `STATE_DICTS`.
+    dictionary that has them under one of the keys `mdfl_jax.models.pytorch_files.STATE_DICTS`.
 
     Args:
       path: a file that ends in .safetensors, .npz, .pth or .pt.
@@ -82,6 +79,8 @@ def _npz(path: str | Path) -> dict[str, np.ndarray]:
         if file.read(4) not in (b"PK\x03\x04", b"\x93NUM", b""):
             raise UserError("it is not an .npz file")
     try:
+        if zipfile.is_zipfile(path):
+            check_npz(path)
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             raise UserError("it holds one array without a name; an .npz holds arrays by name")
@@ -97,45 +96,9 @@ def _npz(path: str | Path) -> dict[str, np.ndarray]:
         raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
 
 
-def _pytorch(path: str | Path) -> dict[str, np.ndarray]:
-    if importlib.util.find_spec("torch") is None:
-        raise UserError("PyTorch is needed to read it, and is not installed; save it as .safetensors or .npz")
-    import torch
-
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle may raise any type
-        if "Weights only load failed" in str(error) and "nsupported" in str(error):
-            reason = "it holds a pickle that needs code to be read; only tensors are taken"
-            raise UserError(f"{reason} ({_refused(str(error))})") from None
-        raise UserError(f"it is not a whole PyTorch file ({_short(error)})") from None
-    for key in STATE_DICTS:
-        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
-            loaded = loaded[key]
-    if not isinstance(loaded, Mapping):
-        raise UserError(f"it holds a {type(loaded).__name__}, not tensors by name")
-    return {str(name): _from_torch(str(name), tensor) for name, tensor in loaded.items()}
-
-
-def _refused(message: str) -> str:
-    """Returns PyTorch's line about the object that it refused to load."""
-    return next((_short(ValueError(line)) for line in message.splitlines() if "nsupported" in line), "")
-
-
-def _from_torch(name: str, tensor: Any) -> np.ndarray:
-    import torch
-
-    if not isinstance(tensor, torch.Tensor):
-        raise UserError(
-            f"{name} is a {type(tensor).__name__}, not a tensor; known keys of checkpoints: {', '.join(STATE_DICTS)}"
-        )
-    dense = tensor.detach()
-    return (dense.float() if dense.dtype == torch.bfloat16 else dense).numpy()
-
-
 READERS: dict[str, Callable[[str | Path], dict[str, np.ndarray]]] = {
     ".safetensors": _safetensors,
     ".npz": _npz,
-    ".pth": _pytorch,
-    ".pt": _pytorch,
+    ".pth": read_pytorch,
+    ".pt": read_pytorch,
 }

@@ -7,6 +7,7 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.networks.fixed import check_matrices
+from mdfl_jax.unpacked import check_npz
 
 
 def read_matrices(
@@ -62,6 +63,8 @@ def _check_links(heard: np.ndarray, directed: bool, allow_disconnected: bool) ->
 
 def _array(path: str | Path) -> np.ndarray:
     try:
+        if zipfile.is_zipfile(path):
+            check_npz(path)
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded

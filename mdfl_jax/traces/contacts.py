@@ -1,10 +1,19 @@
 """Makes the links of each round from a contact list."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.traces.resample import MAX_ROUNDS
 from mdfl_jax.traces.types import Contacts, ContactTable
+
+MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the table is made
+
+
+def _rounds(number: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Returns the rounds of numbers as int64, which has no number for those that are far beyond any study."""
+    return rounded(number.clip(-(2.0**60), 2.0**60)).astype(np.int64)
 
 
 def contact_table(
@@ -31,6 +40,37 @@ def contact_table(
     Raises:
       UserError: for a number out of range, or a contact of a client that does not exist.
     """
+    _check(contacts, num_clients, rounds, dt)
+    begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
+    with np.errstate(over="ignore"):
+        first = _rounds((contacts.start - begin) / dt + 1e-9, np.floor)
+        # A contact lasts until just before its end, but at least for an instant.
+        last = np.maximum(_rounds((contacts.end - begin) / dt - 1e-9, np.ceil) - 1, first)
+    rounds = rounds or max(int(last.max()) + 1, 1)
+    if rounds > MAX_ROUNDS:
+        raise UserError(f"the contacts span {rounds:,} rounds of dt {dt:g}; at most {MAX_ROUNDS:,} are allowed")
+    if rounds * num_clients**2 >= 2**63:  # the pairs of all rounds are numbered below
+        raise UserError(f"num_clients is {num_clients:,}; that is too many for {rounds:,} rounds of a contact list")
+    first, last = first.clip(0), last.clip(-1, rounds - 1)
+    count = (last - first + 1).clip(0)
+    if (links := int(count.sum(dtype=float))) > MOST_LINKS:
+        raise UserError(
+            f"dt is {dt:g}, which makes {links:,} links of the contacts; at most {MOST_LINKS:,} are allowed"
+        )
+    line = np.repeat(np.arange(len(count)), count)
+    at = first[line] + np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
+    i, j = contacts.pair[line].T.astype(np.int64)
+    code = (at * num_clients + i) * num_clients + j
+    if not directed:
+        code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
+    code.sort()
+    code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
+    at, pair = np.divmod(code, num_clients**2)
+    edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
+    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)
+
+
+def _check(contacts: Contacts, num_clients: int, rounds: int, dt: float) -> None:
     if num_clients < 1:
         raise UserError(f"num_clients is {num_clients}; it must be at least 1")
     if not (np.isfinite(dt) and dt > 0):
@@ -45,23 +85,3 @@ def contact_table(
             f"trace {contacts.source!r}: the contact {named[0]},{named[1]} {unit} {contacts.start[row]:g} names client"
             f" {max(named)}; there are {num_clients} clients, 0 to {num_clients - 1}"
         )
-    begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
-    first = np.floor((contacts.start - begin) / dt + 1e-9).astype(np.int64)
-    # A contact lasts until just before its end, but at least for an instant.
-    last = np.maximum(np.ceil((contacts.end - begin) / dt - 1e-9).astype(np.int64) - 1, first)
-    rounds = rounds or max(int(last.max()) + 1, 1)
-    if rounds > MAX_ROUNDS:
-        raise UserError(f"the contacts span {rounds:,} rounds of dt {dt:g}; at most {MAX_ROUNDS:,} are allowed")
-    first, last = first.clip(0), last.clip(-1, rounds - 1)
-    count = (last - first + 1).clip(0)
-    line = np.repeat(np.arange(len(count)), count)
-    at = first[line] + np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
-    i, j = contacts.pair[line].T.astype(np.int64)
-    code = (at * num_clients + i) * num_clients + j
-    if not directed:
-        code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
-    code.sort()
-    code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
-    at, pair = np.divmod(code, num_clients**2)
-    edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
-    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)

@@ -10,10 +10,12 @@ from scipy.spatial import cKDTree
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.traces.contacts import contact_table
-from mdfl_jax.traces.resample import longest_gap, places_at, round_times
+from mdfl_jax.traces.resample import MAX_ROUNDS, longest_gap, places_at, round_times
 from mdfl_jax.traces.types import Contacts, Trace
 from mdfl_jax.traces.vehicles import chunks, presence, spacing
 
+YEAR = 365 * 86_400.0
+SHORTEST = 1e-3  # seconds between samples below which a trace is probably in another unit
 INSTANTS = 100  # contacts are counted in this many evenly spaced rounds
 _BINS_PER_MS = 100
 _TOP_SPEED = 1000  # m/s; for the median, all higher speeds share one bin
@@ -135,7 +137,10 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
         ("still", f"{still:,} ids never move"),
         ("presence", "always, by waypoints" if trace.waypoints else f"median {np.median(last - first):g} s an id"),
     ]
+    lines += [("warning", text) for text in _warnings(begin, end, between, len(trace.ids))]
     dt = dt or between
+    if end - begin > dt * MAX_ROUNDS > 0:
+        return [*lines, ("rounds", f"none: more than {MAX_ROUNDS:,} of {dt:g} s, which no study may have")]
     if end - begin < dt or not dt:
         return [*lines, ("rounds", f"none: the trace is shorter than a round of {dt:g} s" if dt else "none")]
     when = round_times(trace, dt)
@@ -150,12 +155,25 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
     return [*lines, ("rounds", rounds), *_of_links(stats)]
 
 
+def _warnings(begin: float, end: float, between: float, num_ids: int) -> list[str]:
+    """Returns a line for each fact of a trace that is allowed and probably a mistake."""
+    found = []
+    if not between:
+        found.append(f"{'the id has' if num_ids == 1 else 'no id has more than'} one sample, so nobody is seen to move")
+    elif between < SHORTEST:
+        found.append(f"a sample of an id every {between:g} s; are the times in seconds?")
+    if end - begin > YEAR:
+        found.append(f"it lasts {(end - begin) / YEAR:,.1f} years; are the times in seconds?")
+    return found
+
+
 def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
     begin, end = float(contacts.start.min()), float(contacts.end.max())
     num_clients = int(contacts.pair.max()) + 1
     unit = "rounds" if contacts.in_rounds else "s"
     last = end - 1 if contacts.in_rounds else end
     dt = dt or (1.0 if contacts.in_rounds else (end - begin) / 100 or 1.0)
+    warnings = [] if contacts.in_rounds else _warnings(begin, end, np.inf, num_clients)
     table = contact_table(contacts, num_clients, dt=dt)
     picked = np.unique(np.linspace(0, len(table.offsets) - 2, INSTANTS).astype(int))
     stats = []
@@ -168,6 +186,7 @@ def _of_contacts(contacts: Contacts, dt: float) -> list[tuple[str, str]]:
         ("ids", f"{len(np.unique(contacts.pair)):,}, from {contacts.pair.min()} to {contacts.pair.max()}"),
         ("samples", f"{len(contacts.pair):,} contacts"),
         ("time", f"{begin:g} to {last:g} {unit}"),
+        *(("warning", text) for text in warnings),
         ("rounds", rounds),
         *_of_links(stats),
     ]

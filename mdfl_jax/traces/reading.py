@@ -21,6 +21,11 @@ EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 FAR = 65_536.0
 
 
+# Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
+MOST_SAMPLES = 500_000_000
+LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
+
+
 def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
     """Raises a `UserError` about a trace file. The error names the line where it is known (``line`` above 0)."""
     raise UserError(f"trace {str(path)!r}{f', line {line}' if line else ''}: {text}")
@@ -56,9 +61,29 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
         wrong(path, f"it cannot be read ({error.strerror or error})")
 
 
-def text_of(stream: IO[bytes]) -> io.TextIOWrapper:
-    """Returns the stream as UTF-8 text, without a byte order mark."""
-    return io.TextIOWrapper(stream, encoding="utf-8-sig")
+def lines_of(path: str | Path, stream: IO[bytes]) -> Iterator[str]:
+    """Yields the lines of a stream of UTF-8 text, without a byte order mark.
+
+    Raises:
+      UserError: for a line that is longer than `LONGEST_LINE`, or more than `MOST_SAMPLES` lines.
+    """
+    text, line = io.TextIOWrapper(stream, encoding="utf-8-sig"), 0
+    while found := text.readline(LONGEST_LINE):
+        line += 1
+        if len(found) == LONGEST_LINE and not found.endswith("\n"):
+            wrong(path, f"it has more than {LONGEST_LINE:,} characters, which is no line of a trace", line)
+        check_count(path, line, line, "lines")
+        yield found
+
+
+def check_count(path: str | Path, count: int, line: int, what: str = "samples") -> None:
+    """Checks that a file has not more samples than a trace may have.
+
+    Raises:
+      UserError: if it has.
+    """
+    if count > MOST_SAMPLES:
+        wrong(path, f"more than {MOST_SAMPLES:,} {what}, which is the most that a trace may have", line)
 
 
 def number(path: str | Path, line: int, name: str, text: str) -> float:
@@ -124,6 +149,7 @@ class Columns:
                 wrong(self.path, f"id {name!r} has a second sample at time {time:g}", line)
             wrong(self.path, f"id {name!r} goes back from time {self.last[node]:g} to {time:g}; times must grow", line)
         self.last[node] = time
+        check_count(self.path, len(self.time), line)
         self.time.append(time)
         self.node.append(node)
         self.x.append(x - self.origin[0])

@@ -13,6 +13,7 @@ from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
 
 GAPS = ("hold", "absent")
 MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
+MOST_PLACES = 500_000_000  # of all clients in all rounds; each takes about 20 bytes while the table is made
 
 
 def resample(
@@ -54,6 +55,9 @@ def resample(
     when = round_times(trace, dt, rounds, start)
     _check(gaps, max_gap, num_clients)
     num_clients = num_clients or len(trace.ids)
+    if len(when) * num_clients > MOST_PLACES:
+        places = f"{len(when) - 1:,} rounds of {num_clients:,} clients are {len(when) * num_clients:,} places"
+        raise UserError(f"dt is {dt:g}; {places}; at most {MOST_PLACES:,} are allowed")
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
     position, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
     told = known | held if trace.waypoints else known
@@ -85,7 +89,7 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
     begin = first if start is None else float(start)
     if not first <= begin <= last:
         raise UserError(f"start is {begin:g}; the trace is from {first:g} to {last:g} s")
-    fit = int(np.floor((last - begin) / dt + 1e-6))
+    fit = int(min(np.floor((last - begin) / dt + 1e-6), 2.0**62))
     wanted = rounds or max(fit, 1)
     # A waypoint trace has no end: its nodes stay at their last waypoint, for as many rounds as are asked for.
     if wanted > fit and not (trace.waypoints and rounds):

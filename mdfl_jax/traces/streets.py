@@ -21,6 +21,9 @@ class _Reader(SumoReader):
         super().__init__(path)
         self.streets, self.wanted = list[np.ndarray](), False
 
+    def held(self) -> int:
+        return len(self.streets)
+
     def element(self, tag: str, attributes: list[str]) -> None:
         given = dict(zip(attributes[::2], attributes[1::2]))
         if tag == "edge":

@@ -58,6 +58,9 @@ class _Reader(SumoReader):
         self.x.append(x - self.origin[0])
         self.y.append(y - self.origin[1])
 
+    def held(self) -> int:
+        return len(self.node) + len(self.times)
+
     def timestep(self, attributes: list[str]) -> None:
         given = dict(zip(attributes[::2], attributes[1::2]))
         if "time" not in given:

@@ -4,7 +4,7 @@ import abc
 from pathlib import Path
 from xml.parsers import expat
 
-from mdfl_jax.traces.reading import opened, wrong
+from mdfl_jax.traces.reading import LONGEST_LINE, check_count, opened, wrong
 
 CHUNK = 1 << 18
 
@@ -45,6 +45,10 @@ class SumoReader(abc.ABC):
     def element(self, tag: str, attributes: list[str]) -> None:
         """Takes an element; its attributes are names and values in turn."""
 
+    def held(self) -> int:
+        """Returns how many things the reader keeps so far, which has a bound."""
+        return 0
+
     def read(self) -> None:
         """Reads the whole file, plain or gzip.
 
@@ -54,8 +58,13 @@ class SumoReader(abc.ABC):
         final = False
         try:
             with opened(self.path) as stream:
+                fed = 0
                 while chunk := stream.read(CHUNK):
                     self.parser.Parse(chunk, False)
+                    fed += len(chunk)
+                    if fed - self.parser.CurrentByteIndex > LONGEST_LINE:  # which the parser keeps in memory
+                        wrong(self.path, f"an element has more than {LONGEST_LINE:,} bytes", self.line)
+                    check_count(self.path, self.held(), self.line)
             final = True
             self.parser.Parse(b"", True)
         except expat.ExpatError as error:

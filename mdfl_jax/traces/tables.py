@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import Columns, number, opened, text_of, wrong
+from mdfl_jax.traces.reading import Columns, check_count, lines_of, number, opened, wrong
 from mdfl_jax.traces.types import Contacts, Trace
 
 PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
 BY_ROUND = ("round", "i", "j")
 BY_TIME = ("start", "end", "i", "j")
+MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
 
 
 def is_header(row: Sequence[str]) -> bool:
@@ -36,7 +37,7 @@ def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tupl
     layout: tuple[str, ...] = ()
     width, take = 0, list[int]()
     with opened(path) as stream:
-        rows = csv.reader(text_of(stream), skipinitialspace=True)
+        rows = csv.reader(lines_of(path, stream), skipinitialspace=True)
         try:
             for row in rows:
                 if not row or row[0].startswith("#"):
@@ -96,18 +97,19 @@ def read_contacts(path: str | Path) -> Contacts:
 
     Raises:
       UserError: for other columns, a file without contacts, a round or client that is not a whole number from 0, a
-        contact of a client with itself, or a contact that ends before it starts.
+        client that is not below `MOST_CLIENTS`, a contact of a client with itself, or one that ends before it starts.
     """
     start, end, pair = array("d"), array("d"), array("i")
     in_rounds = False
     for line, layout, fields in _rows(path, (BY_ROUND, BY_TIME)):
         in_rounds = layout is BY_ROUND
-        i, j = (_whole(path, line, name, text) for name, text in zip(layout[-2:], fields[-2:]))
+        i, j = (_whole(path, line, name, text, MOST_CLIENTS) for name, text in zip(layout[-2:], fields[-2:]))
         if in_rounds:
             first = float(_whole(path, line, "round", fields[0]))
             last = first + 1
         else:
             first, last = (number(path, line, name, text) for name, text in zip(layout, fields[:2]))
+        check_count(path, len(start), line, "contacts")
         if last < first:
             wrong(path, f"the contact starts at {first:g} and ends at {last:g}, before that", line)
         if i == j:
@@ -121,11 +123,11 @@ def read_contacts(path: str | Path) -> Contacts:
     return Contacts(np.frombuffer(start), np.frombuffer(end), pairs, in_rounds, str(path))
 
 
-def _whole(path: str | Path, line: int, name: str, text: str) -> int:
+def _whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31) -> int:
     try:
         value = int(text)
     except ValueError:
         wrong(path, f"{name} is {text!r}; it must be a whole number", line)
-    if not 0 <= value < 2**31:
-        wrong(path, f"{name} is {value}; it must be from 0 to {2**31 - 1}", line)
+    if not 0 <= value < below:
+        wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
     return value

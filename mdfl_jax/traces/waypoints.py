@@ -4,7 +4,7 @@ import math
 import re
 from pathlib import Path
 
-from mdfl_jax.traces.reading import Columns, number, opened, text_of, wrong
+from mdfl_jax.traces.reading import Columns, lines_of, number, opened, wrong
 from mdfl_jax.traces.types import Trace
 
 
@@ -21,7 +21,7 @@ def read_bonnmotion(path: str | Path) -> Trace:
     columns = Columns(path)
     node = 0
     with opened(path) as stream:
-        for line, text in enumerate(text_of(stream), 1):
+        for line, text in enumerate(lines_of(path, stream), 1):
             words = text.split()
             if not words or words[0].startswith("#"):
                 continue
@@ -58,7 +58,7 @@ def read_ns2(path: str | Path) -> Trace:
     legs: dict[str, list[_Leg]] = {}
     seen: dict[str, int] = {}
     with opened(path) as stream:
-        for line, text in enumerate(text_of(stream), 1):
+        for line, text in enumerate(lines_of(path, stream), 1):
             _read_line(path, line, text.strip(), places, legs, seen)
     columns = Columns(path)
     for name, line in seen.items():

@@ -34,7 +34,7 @@ WRONG = [
     ("seeds", 10**10, "at most"),
     ("first_seed", -1, "first_seed is -1; it must be at least 0"),
     ("rounds", 0, "at least 1"),
-    ("rounds", 2**31, "rounds is 2147483648; it must be at most 2147483647"),
+    ("rounds", 2**31, "rounds is 2147483648; it must be at least 1 and at most 100000000"),
     ("rounds", 5, "rounds is 5; it must be a multiple of eval_every, which is 2"),
     ("eval_every", 0, "at least 1"),
     ("eval_every", 8, "rounds is 4; it must be a multiple of eval_every, which is 8"),

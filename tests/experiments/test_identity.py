@@ -1,13 +1,16 @@
-"""Whether a study is the one that is there, where an older version made it."""
+"""Whether a study is the one that is there: which fields tell, and where an older version made it."""
 
 import copy
 import json
 
 import pytest
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.results.files import plain
-from mdfl_jax.experiments.results.identity import compare, state_names
+from mdfl_jax.experiments.config.resolve import all_fields
+from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.files import plain, write_json
+from mdfl_jax.experiments.results.identity import GROWS, compare, state_names
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.resume import run_or_resume
 
@@ -49,3 +52,90 @@ def test_a_study_of_a_version_that_knew_fewer_fields_grows(tiny, tmp_path, more)
     assert found == [f"{name}-{seed}.npz" for seed in range(more.get("seeds", 1))]
     go(tmp_path / "at_once", **more)
     assert (folder / "history.npz").read_bytes() == (tmp_path / "at_once" / "history.npz").read_bytes()
+
+
+NO_NUMBER = {
+    *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
+    *(f"engine.{name}" for name in ("runs_per_batch", "memory_mib", "checkpoint_minutes", "states_mib")),
+}
+"""The fields that change no number of a run: a study that is there goes on, or is written anew, with other values."""
+
+
+@pytest.fixture(scope="module")
+def manifest(tiny):
+    return plain(wanted(make_study(tiny())))
+
+
+def with_other(manifest, path):
+    """The manifest of a study with another value in one field; returns it with the values (there, here)."""
+    here, kind = copy.deepcopy(manifest), all_fields()[path].type
+    *sections, name = path.split(".")
+    section = here["config"][sections[0]] if sections else here["config"]
+    before = section[name]
+    number = 0 if before is None else before
+    section[name] = {bool: not before, int: 7 if number != 7 else 8, float: 0.125, str: "other.py"}.get(kind, [1, 2])
+    for point in here["points"]:
+        if path in point["numbers"]:
+            point["numbers"][path] = section[name]
+    first = here["config"]["first_seed"]
+    here["seeds"] = list(range(first, first + here["config"]["seeds"]))
+    return here, (before, section[name])
+
+
+def held(folder, manifest, status):
+    """A workdir with a finished or an unfinished study."""
+    (folder / "checkpoints").mkdir(parents=True)
+    write_json(folder / "config.json", {**manifest, "name": "tiny", "status": status})
+    return folder
+
+
+@pytest.fixture(scope="module", params=["running", "finished"])
+def there(request, manifest, tmp_path_factory):
+    return held(tmp_path_factory.mktemp("run"), manifest, request.param), request.param
+
+
+@pytest.mark.parametrize("path", sorted(set(all_fields()) - {"sweep"}))  # it is told by its points
+def test_every_field_tells_studies_apart_or_changes_no_number(manifest, there, path):
+    """Also where the study is not finished; and the field is named with both values."""
+    (folder, status), (here, (there_is, here_is)) = there, with_other(manifest, path)
+    said = f"{path} is {there_is!r} there and {here_is!r} here"
+    if path in NO_NUMBER:
+        found = workdirs.look(folder, here)
+        assert (found.goes_on, found.is_finished) == (status == "running", status == "finished")
+        assert [str(field) for field in found.compared.others] == [said]
+        return
+    with pytest.raises(UserError) as error:
+        workdirs.look(folder, here)
+    assert f"it holds another study (tiny): {said}; " in str(error.value)
+    assert ("add --extend" in str(error.value)) == (path in ("seeds", "rounds"))
+
+
+def test_the_fields_that_change_no_number_are_declared_so():
+    assert {path for path, field in all_fields().items() if not field.metadata.get("in_runs", True)} == NO_NUMBER
+    assert not NO_NUMBER.intersection(GROWS)
+
+
+def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(manifest, tmp_path):
+    here = copy.deepcopy(manifest)
+    for path in ("title", "algorithm.batch_size", "network.radius", "engine.memory_mib"):
+        here, _ = with_other(here, path)
+    with pytest.raises(UserError) as error:
+        workdirs.look(held(tmp_path / "run", manifest, "running"), here)
+    line = str(error.value)
+    assert "algorithm.batch_size is 0 there and 7 here" in line
+    assert "network.radius is 3.0 there and 0.125 here" in line
+    assert "title" not in line
+    assert "memory_mib" not in line
+
+
+def test_another_data_directory_is_another_study_of_a_version_that_wrote_no_digests(manifest):
+    there, (here, _) = copy.deepcopy(manifest), with_other(manifest, "data.dir")
+    assert compare(there, here).is_same
+    there["config"].pop("inputs")
+    assert str(compare(there, here)) == "data.dir is '' there and 'other.py' here"
+
+
+def test_the_names_of_last_states_stay_those_of_earlier_versions(manifest):
+    """They have data.dir in them, which then told studies apart."""
+    assert state_names(manifest) != state_names(with_other(manifest, "data.dir")[0])
+    assert state_names(manifest) == state_names(with_other(manifest, "title")[0])

@@ -7,11 +7,13 @@ the data set has the name mnist or fashion_mnist, as the user chooses, since the
 import gzip
 import math
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from mdfl_jax.data.formats.format import Format, unreadable
 from mdfl_jax.errors import UserError
+from mdfl_jax.unpacked import check_size
 
 FILES = {
     "x_train": "train-images-idx3-ubyte",
@@ -21,6 +23,7 @@ FILES = {
 }
 WITHOUT_FOLDER = ("mnist", "fashion_mnist")
 BYTES = 0x08  # the code of uint8 in an IDX header
+MORE = 2**20  # bytes beyond the size in the header that are read, to say how many there are
 
 
 def _file(folder: Path, key: str) -> Path:
@@ -60,19 +63,30 @@ def read_idx(path: Path, where: str) -> np.ndarray:
         raise UserError(f"{where}: a file is missing in {str(path.parent)!r}; allowed: {plain} or {plain}.gz")
     where = f"{where}, file {str(path)!r}"
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            shape = _shape(stream, where)
+            size = math.prod(shape)
+            check_size(size)
+            content = stream.read(size + MORE)
+    except UserError as error:
+        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
     except Exception as error:  # gzip raises EOFError, OSError, zlib.error and others for damaged files
         raise unreadable(where, error, "an undamaged IDX file") from error
-    header = 4 + 4 * content[3] if len(content) >= 4 else 4
-    if content[:3] != bytes([0, 0, BYTES]) or len(content) < header:
-        raise UserError(f"{where}: it begins with {content[:4].hex(' ') or 'nothing'}; allowed: IDX of uint8, 00 00 08")
-    shape = tuple(int(size) for size in np.frombuffer(content[4:header], ">u4"))
-    if len(content) - header != math.prod(shape):
+    if len(content) != size:
         raise UserError(
-            f"{where}: it holds {len(content) - header:,} bytes behind its header, which says {list(shape)}; allowed: "
-            f"{math.prod(shape):,} bytes"
+            f"{where}: it holds {'at least ' * (len(content) == size + MORE)}{len(content):,} bytes behind its header, "
+            f"which says {list(shape)}; allowed: {size:,} bytes"
         )
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _shape(stream: "gzip.GzipFile | IO[bytes]", where: str) -> tuple[int, ...]:
+    """Reads the header of an IDX file and returns the shape that it says."""
+    begin = stream.read(4)
+    axes = stream.read(4 * begin[3]) if len(begin) == 4 else b""
+    if begin[:3] != bytes([0, 0, BYTES]) or len(begin) < 4 or len(axes) < 4 * begin[3]:
+        raise UserError(f"{where}: it begins with {begin.hex(' ') or 'nothing'}; allowed: IDX of uint8, 00 00 08")
+    return tuple(int(size) for size in np.frombuffer(axes, ">u4"))
 
 
 def read(paths: list[Path], where: str) -> dict[str, np.ndarray]:

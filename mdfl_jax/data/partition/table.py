@@ -14,6 +14,7 @@ from mdfl_jax.data.partition.deal import deal_by_counts
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
 from mdfl_jax.errors import UserError
 from mdfl_jax.numbers import Setting, number
+from mdfl_jax.unpacked import check_npz
 
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 
@@ -56,6 +57,10 @@ def _refuse(where: str, found: str) -> NoReturn:
 
 
 def _read_npz(path: str, where: str) -> np.ndarray:
+    try:
+        check_npz(path)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
         keys = [key for key in ("owner", "counts") if key in arrays.files]
         if len(keys) != 1:

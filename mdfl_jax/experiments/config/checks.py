@@ -23,6 +23,7 @@ from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.tasks import TASKS
 
 UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
+MOST_EVALUATIONS = 1_000_000  # of a run
 WHY = {
     "compressor": "sends nothing compressed; it must be empty",
     "local_steps": "takes one gradient step a round; it must be 1",
@@ -218,6 +219,11 @@ def check_together(experiment: Experiment) -> None:
     if experiment.rounds % experiment.eval_every:
         raise UserError(
             f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
+        )
+    if experiment.rounds // experiment.eval_every > MOST_EVALUATIONS:
+        raise UserError(
+            f"rounds is {experiment.rounds} and eval_every is {experiment.eval_every}, which makes "
+            f"{experiment.rounds // experiment.eval_every:,} evaluations; at most {MOST_EVALUATIONS:,} are allowed"
         )
     check_vary(experiment)
     parse_save(experiment.save, experiment.rounds, experiment.eval_every)

@@ -11,7 +11,7 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.build.network import is_partial
 from mdfl_jax.experiments.config import costs
 from mdfl_jax.experiments.config.families import has_momentum, schema, task_of
-from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value
+from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
 from mdfl_jax.experiments.config.sections import Experiment
 from mdfl_jax.experiments.config.vary import varies_all
 from mdfl_jax.mobility import MOBILITIES
@@ -25,6 +25,10 @@ STUDY_WIDE = (
     *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
     "diverged_norm",
 )
+
+
+MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
+MOST_RUNS = 1_000_000  # of a study: points x seeds
 
 
 class Point(NamedTuple):
@@ -96,8 +100,12 @@ def parse_axes(sweep: str) -> Axes:
       {(field, ...): [(value, ...), ...]}. Each tuple has one element, unless fields are tied.
 
     Raises:
-      UserError: If the text is not of that form, a field is unknown, or a field does not take a value.
+      UserError: If the text is not of that form, a field is unknown, a field does not take a value, or there are more
+        than `MOST_POINTS` combinations, which are counted before the values are read.
     """
+    num_points = math.prod(axis.count(",") + 1 for axis in sweep.split(";"))
+    if num_points > MOST_POINTS:
+        raise UserError(f"sweep has {num_points:,} points; at most {MOST_POINTS:,} are allowed")
     axes: Axes = {}
     for part in filter(None, (part.strip() for part in sweep.split(";"))):
         path, equals, values = (item.strip() for item in part.partition("="))
@@ -140,28 +148,24 @@ def name_of(overrides: dict[str, Any]) -> str:
     return ", ".join(parts) or "all"
 
 
-def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
-    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
-    head, _, rest = path.partition(".")
-    if not rest:
-        return dataclasses.replace(experiment, **{head: value})
-    section = dataclasses.replace(getattr(experiment, head), **{rest: value})
-    return dataclasses.replace(experiment, **{head: section})
-
-
 def points(experiment: Experiment) -> list[Point]:
     """Returns a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
 
     Raises:
-      UserError: As `parse_axes`, or if the values of a combination contradict each other.
+      UserError: As `parse_axes`, or if the values of a combination contradict each other, or if the study has more than
+        `MOST_RUNS` runs.
     """
     axes = parse_axes(experiment.sweep)
+    num_points = math.prod(map(len, axes.values()))
+    if (num_runs := num_points * experiment.seeds) > MOST_RUNS:
+        raise UserError(
+            f"seeds is {experiment.seeds:,}, which makes {num_runs:,} runs of the {num_points:,} points of the sweep; "
+            f"at most {MOST_RUNS:,} are allowed"
+        )
     found = []
     for values in itertools.product(*axes.values()):
         overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
-        changed = experiment
-        for path, value in overrides.items():
-            changed = replace(changed, path, value)
+        changed = replace_all(experiment, overrides)
         with _errors_of(f"sweep, point {name_of(overrides)!r}"):
             check_together(changed)
         found.append(Point(name_of(overrides), overrides, changed))
@@ -209,10 +213,12 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
 
 def static_key(experiment: Experiment) -> Experiment:
     """Returns the configuration without its traced values. Points with equal keys share one compiled program."""
-    key = experiment
-    for path, field in all_fields().items():
-        if field.metadata.get("traced") and "read" not in field.metadata:  # arrays differ in shape
-            key = replace(key, path, field.default)
+    traced = {
+        path: field.default
+        for path, field in all_fields().items()
+        if field.metadata.get("traced") and "read" not in field.metadata  # arrays differ in shape
+    }
+    key = replace_all(experiment, traced)
     # A program without momentum leaves out its memory and arithmetic, so it is another program.
     if has_momentum(experiment):
         key = replace(key, "algorithm.momentum", 0.5)
@@ -225,8 +231,7 @@ def static_key(experiment: Experiment) -> Experiment:
     # If the network is not thinned, the program leaves out the thinning.
     if is_partial(experiment):
         key = replace(key, "algorithm.participation", 0.5)
-    for path, value in costs.of_program(experiment).items():
-        key = replace(key, path, value)
+    key = replace_all(key, costs.of_program(experiment))
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")

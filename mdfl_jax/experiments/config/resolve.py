@@ -7,13 +7,15 @@ An error message names the field, its value and what is allowed.
 
 import contextlib
 import dataclasses
+import functools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.errors import UserError, check_path, unknown_name
 from mdfl_jax.experiments.config.checks import check_together
 from mdfl_jax.experiments.config.families import check_own, schema
 from mdfl_jax.experiments.config.sections import Experiment
@@ -38,10 +40,15 @@ def default_config() -> ConfigDict:
 
 def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
     """Returns the fields of a configuration by path: {'network.radius': field, ...}."""
+    return dict(_fields(kind or schema(), prefix))
+
+
+@functools.cache  # a sweep asks for them at each of its values
+def _fields(kind: type, prefix: str) -> dict[str, dataclasses.Field]:
     found: dict[str, dataclasses.Field] = {}
-    for field in dataclasses.fields(kind or schema()):
+    for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(field.type):
-            found |= all_fields(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+            found |= _fields(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
         else:
             found[prefix + field.name] = field
     return found
@@ -74,6 +81,8 @@ def check_value(path: str, value: Any) -> Any:
     if value is None and "own" in rules:
         return None
     value = _typed(path, field.type, value)
+    if field.type is str and (rules.get("file") or "\0" in value):
+        check_path(path, value)
     if "own" in rules:
         check_own(path, value, rules)
         return value
@@ -136,3 +145,20 @@ def resolve(config: ConfigDict) -> Experiment:
     experiment: Experiment = section(schema(), config, "")
     check_together(experiment)
     return experiment
+
+
+def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
+    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
+    return replace_all(experiment, {path: value})
+
+
+def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
+    """Returns a copy of the configuration with other values in some fields, which are given by path."""
+    changed: dict[str, Any] = {}
+    of_sections = defaultdict[str, dict[str, Any]](dict)
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        (of_sections[head] if rest else changed)[rest or head] = value
+    for head, fields in of_sections.items():
+        changed[head] = dataclasses.replace(getattr(experiment, head), **fields)
+    return dataclasses.replace(experiment, **changed)

@@ -40,7 +40,7 @@ class DataConfig:
         "digits, python_topics, the name of an .npz, .csv or folder of IDX files in dir, tfds:<name>, hf:<folder>, or "
         "a task that draws its data, as synthetic:linear",
     )
-    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR")
+    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
     limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
     limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
     partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
@@ -180,7 +180,7 @@ class Experiment:
         traced=True,
     )
     held_seed: int = field(0, "seed of the streams that vary does not name", at_least=0, at_most=2**32 - 1, traced=True)
-    rounds: int = field(400, "number of rounds R", at_least=1)
+    rounds: int = field(400, "number of rounds R", at_least=1, at_most=100_000_000)
     eval_every: int = field(20, "rounds between evaluations", at_least=1)
     eval_clients: int = field(
         0, "clients that are evaluated between the first and the last evaluation, a sample; 0: all", at_least=0

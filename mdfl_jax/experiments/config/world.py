@@ -86,7 +86,7 @@ class TraceConfig:
     """A trace file, and how the mobility rules trace, static_trace and contacts use it."""
 
     file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
-    made_by: str = field("", "command that makes the file, named if the file is not there", traced=True)
+    made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
     format: str = field("auto", "file format; auto: by file ending or content", names=("auto", *FORMATS), traced=True)
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True

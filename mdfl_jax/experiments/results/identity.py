@@ -21,6 +21,8 @@ from mdfl_jax.outcomes import seeds_of
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs")  # entries of the configuration in config.json that are no fields
+NAMED_BY = frozenset({"data.dir", "trace.made_by"})
+"""The fields on which no run depends, and that are in the names of last states: earlier versions counted them."""
 MOST_NAMED = 6  # the differences that one line for the user names
 
 
@@ -126,8 +128,8 @@ def state_names(manifest: Mapping[str, Any]) -> list[str]:
     """
     base = _written(manifest["config"])
     points = manifest.get("points") or [{}]
-    own = [plain(point.get("overrides", {})) | plain(point.get("numbers", {})) for point in points]
-    return [digest(of_runs(base | fields)) for fields in own]
+    own = [base | plain(point.get("overrides", {})) | plain(point.get("numbers", {})) for point in points]
+    return [digest(of_runs(fields) | {path: fields[path] for path in NAMED_BY & fields.keys()}) for fields in own]
 
 
 def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
@@ -222,9 +224,13 @@ def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tup
 def _files(there: Mapping[str, Any], here: Mapping[str, Any], grows: bool) -> str:
     """Says in words which of the files that runs depend on has changed.
 
-    An older version wrote no digests of inputs. Code without a file, of a notebook, has no digest and is left out.
+    An older version wrote no digests of inputs, so the data directory has to be the same. Code without a file, of a
+    notebook, has no digest and is left out.
     """
     now, then = here.get("inputs") or {}, there.get("inputs") or {}
+    folders = [flat(of).get("data.dir", "") for of in (there, here)]
+    if "inputs" not in there and folders[0] != folders[1]:
+        return str(Field("data.dir", *folders))
     for name in now if "inputs" in there else ():
         if now[name] != then.get(name) and not (grows and name not in then):
             return f"{name} has changed since the study there has begun"

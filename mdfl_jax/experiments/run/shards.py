@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments.config.points import MOST_RUNS
 from mdfl_jax.experiments.run.study import Run, Study
 
 
@@ -45,12 +46,12 @@ def parse(text: str) -> Shard:
     >>> parse("3/16")
     Shard(number=3, of=16)
     """
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+    found = re.fullmatch(r"(\d{1,20})/(\d{1,20})", text, re.ASCII)
     if not found:
         raise UserError(f"--shard={text}: it must be K/N, such as 3/16 for the third of sixteen shards, or auto")
     shard = Shard(int(found[1]), int(found[2]))
-    if not 1 <= shard.number <= shard.of:
-        raise UserError(f"--shard={text}: K in K/N must be from 1 to N, and N at least 1")
+    if not 1 <= shard.number <= shard.of <= MOST_RUNS:
+        raise UserError(f"--shard={text}: K in K/N must be from 1 to N, and N from 1 to {MOST_RUNS:,}")
     return shard
 
 

@@ -1,0 +1,156 @@
+"""Weights that somebody made to do harm or that hold no dense tensors: one line, and nothing in them is run.
+
+The files of PyTorch are made by hand, so that neither making nor refusing them needs PyTorch.
+"""
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from mdfl_jax import model_files, unpacked
+from mdfl_jax.errors import UserError
+from mdfl_jax.models.weight_files import read_tensors
+
+DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."
+
+
+class Code:
+    """Pickled, it makes a folder where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def archive(path, **entries):
+    """A file of PyTorch's format: a zip of one folder, whose entries have __ for / and _dot_ for a dot."""
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in entries.items():
+            made.writestr(f"w/{name.replace('__', '/').replace('_dot_', '.')}", content)
+    return path
+
+
+def lines(path):
+    with pytest.raises(UserError) as error:
+        read_tensors(path)
+    line = str(error.value)
+    assert "\n" not in line
+    assert line.startswith(repr(str(path)))
+    return line
+
+
+PICKLES = {
+    "sparse": (b"ctorch._utils\n_rebuild_sparse_tensor\n.", "it holds a sparse tensor; only dense ones are taken"),
+    "csr": (b"ctorch._utils\n_rebuild_sparse_csr_tensor\n.", "it holds a sparse tensor; only dense ones are taken"),
+    "system": (
+        b"cos\nsystem\n(S'touch ran'\ntR.",
+        "a pickle that needs code to be read; only tensors are taken (os.syst",
+    ),
+    "builtins": (b"c__builtin__\neval\n(S'1'\ntR.", "only tensors are taken (__builtin__.eval)"),
+    "by the stack": (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "only tensors are taken (STACK_GLOBAL)"),
+    "a class": (b"(ios\nsystem\n.", "only tensors are taken (os.system)"),
+    "no pickle": (b"these are words", "it is not a whole PyTorch file"),
+    "cut": (b"\x80\x02}q\x00(X\x05\x00", "it is not a whole PyTorch file"),
+}
+
+
+@pytest.mark.parametrize("name", PICKLES)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_of_something_else_is_told_and_not_carried_out(tmp_path, monkeypatch, name, zipped):
+    content, expected = PICKLES[name]
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "w.pt"
+    if zipped:
+        archive(path, data_dot_pkl=content, data__0=b"\0" * 8)
+    else:
+        path.write_bytes(pickle.dumps(3, protocol=2) + content)
+    assert expected in lines(path)
+    assert os.listdir() == ["w.pt"]
+
+
+@pytest.mark.parametrize("protocol", range(5))
+def test_no_code_of_a_pickle_is_run(tmp_path, protocol):
+    path, made = tmp_path / "w.pth", tmp_path / "made"
+    path.write_bytes(pickle.dumps({"a": Code(made)}, protocol))
+    assert "a pickle that needs code to be read" in lines(path)
+    archive(path, data_dot_pkl=pickle.dumps({"a": Code(made)}, protocol))
+    assert "a pickle that needs code to be read" in lines(path)
+    assert not made.exists()
+
+
+def test_a_torchscript_archive_is_told(tmp_path):
+    path = archive(tmp_path / "w.pt", data_dot_pkl=DENSE, constants_dot_pkl=b".", code____torch___dot_py=b"def f(): 1")
+    assert "it is a TorchScript archive, which is a program; save the model's state_dict()" in lines(path)
+
+
+def test_an_archive_without_tensors_or_cut_off_is_told(tmp_path):
+    path = archive(tmp_path / "w.pt", version=b"3")
+    assert "it is not a whole PyTorch file (it holds 0 data.pkl)" in lines(path)
+    path.write_bytes(archive(path, data_dot_pkl=DENSE, data__0=b"\0" * 999).read_bytes()[:-40])
+    assert "it is not a whole PyTorch file" in lines(path)
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    """A gigabyte of zeros in a megabyte, on a machine of 256 MiB."""
+    monkeypatch.setattr(unpacked, "memory", lambda: 2**28)
+    for name, entry in (("w.npz", "a.npy"), ("w.pt", "w/data/0")):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as made:
+            made.writestr("w/data.pkl", DENSE) if name == "w.pt" else None
+            with made.open(entry, "w") as file:
+                np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (2**26,)})
+                for _ in range(2**4):
+                    file.write(bytes(2**24))
+        assert (tmp_path / name).stat().st_size < 2**20
+        assert "it unpacks to 0.3 GiB; this machine has 0.2 GiB of memory" in lines(tmp_path / name)
+
+
+def test_an_array_whose_header_claims_terabytes_is_told(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**40,)})
+    with zipfile.ZipFile(tmp_path / "w.npz", "w") as made:
+        made.writestr("a.npy", header.getvalue() + bytes(16))
+    line = lines(tmp_path / "w.npz")
+    assert (
+        "the header of a.npy says [1099511627776] float32, 4,398,046,511,232 bytes with the header; the archive" in line
+    )
+
+
+def safetensors(header, data=bytes(64)):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(start, end, shape=(4,)):
+    return {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+
+
+SAFETENSORS = {
+    "terabytes": safetensors({"a": tensor(0, 2**42, (2**40,))}),
+    "a header of terabytes": struct.pack("<Q", 2**42) + b"{}",
+    "overlapping": safetensors({"a": tensor(0, 16), "b": tensor(8, 24)}, bytes(24)),
+    "with a hole": safetensors({"a": tensor(0, 16), "b": tensor(32, 48)}, bytes(48)),
+    "longer than it says": safetensors({"a": tensor(0, 16)}, bytes(64)),
+    "of a shape that does not fit": safetensors({"a": tensor(0, 16, (5,))}, bytes(16)),
+    "with a negative shape": safetensors({"a": tensor(0, 16, (-4,))}, bytes(16)),
+    "deeply nested": safetensors(b"[" * 10_000),
+    "no text": safetensors(b"\xff" * 20),
+}
+
+
+@pytest.mark.parametrize("name", SAFETENSORS)
+def test_a_lying_header_of_safetensors_is_told(tmp_path, name):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(SAFETENSORS[name])
+    assert "it is not a whole safetensors file" in lines(path)
+    with pytest.raises(UserError) as error:  # as a kept model
+        model_files.read(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)

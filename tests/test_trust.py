@@ -1,0 +1,111 @@
+"""docs/security.md: what the package never does, and the tests that the page names."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(path for folder in ("mdfl_jax", "launch") for path in (ROOT / folder).rglob("*.py"))
+NETWORK = {
+    "socket",
+    "socketserver",
+    "http",
+    "asyncio",
+    "ssl",
+    "xmlrpc",
+    "ftplib",
+    "smtplib",
+    "multiprocessing",
+    "select",
+}
+CODE = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "yaml", "code"}
+CALLS = {"eval", "exec", "system", "popen", "compile_command"}
+
+
+def imported(tree):
+    """The modules that a file imports, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def modules_that_import(names):
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        for module in imported(ast.parse(path.read_text()))
+        if module.partition(".")[0] in names or module.startswith("jax.distributed")
+    }
+
+
+def test_only_the_server_of_the_page_listens():
+    assert modules_that_import(NETWORK) == {"mdfl_jax/report/serve.py"}
+    source = (ROOT / "mdfl_jax" / "report" / "serve.py").read_text()
+    assert 'ADDRESS = "127.0.0.1"' in source
+    assert source.count("super().__init__((ADDRESS, port)") == 1
+
+
+def test_nothing_is_unpickled():
+    assert modules_that_import(CODE) == set()
+    loads = [
+        (path.name, ast.unparse(node))
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load", "torch.load")
+    ]
+    assert len(loads) > 3
+    for name, call in loads:
+        assert "allow_pickle=True" not in call, name
+        assert "torch" not in call or "weights_only=True" in call, name
+
+
+def test_no_text_is_run():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                assert name not in CALLS, f"{path}:{node.lineno}"
+                assert all(keyword.arg != "shell" for keyword in node.keywords), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("module", ["report", "results", "commands/report.py", "experiments/run/merge.py"])
+def test_what_reads_a_workdir_imports_no_files_that_it_names(module):
+    """Those of a user are imported by three modules, and what reads workdirs does not call them."""
+    path = ROOT / "mdfl_jax" / module
+    for file in path.rglob("*.py") if path.is_dir() else [path]:
+        assert not re.search(r"import_used|import_file|with_files|make_study", file.read_text()), file
+
+
+def test_every_test_that_the_page_names_is_there():
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "security.md").read_text())
+    assert len(set(named)) > 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_bounds_of_the_page_are_those_of_the_code():
+    from mdfl_jax.experiments.config import checks, points
+    from mdfl_jax.experiments.config.resolve import all_fields
+    from mdfl_jax.models import pytorch_files
+    from mdfl_jax.traces import contacts, reading, tables
+    from mdfl_jax.traces.resample import MAX_ROUNDS, MOST_PLACES
+
+    text, fields = (ROOT / "docs" / "security.md").read_text(), all_fields()
+    assert points.MOST_RUNS == checks.MOST_EVALUATIONS == tables.MOST_CLIENTS == 1_000_000
+    assert fields["network.num_clients"].metadata["at_most"] == 1_000_000
+    for number, what in (
+        (points.MOST_POINTS, "sweep points"),
+        (points.MOST_RUNS, "runs, clients, and evaluations of a run"),
+        (fields["rounds"].metadata["at_most"], "rounds; a grid"),
+        (reading.MOST_SAMPLES, "samples or lines"),
+        (MAX_ROUNDS, "rounds"),
+        (MOST_PLACES, "places"),
+        (contacts.MOST_LINKS, "links"),
+        (tables.MOST_CLIENTS, "clients"),
+        (fields["network.grid_size"].metadata["at_most"], "x 46,340"),
+    ):
+        assert f"{number:,} {what}" in text
+    assert reading.LONGEST_LINE == pytorch_files.MOST_PICKLED == 64 * 2**20 == 2**26
