@@ -1,4 +1,4 @@
-"""Commands as processes that can be killed at any moment, started by the hundred, and which of their files are compared.
+"""Commands as processes that can be killed at any moment, started by the hundred, and what of their files is compared.
 
 A server process imports everything once and is forked for each command: the fork begins where a command has ended its
 imports, with no backend of JAX started. It is a process of its own in all else. SIGKILL ends it as it would any other.
