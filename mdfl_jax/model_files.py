@@ -8,8 +8,8 @@ model, as in ``clients/params/Dense_0/kernel``:
 - ``global/...``: the global model of an algorithm that has one (the server's), without the axis of the clients.
 
 Each path begins with the collection of flax, ``params`` or ``batch_stats``. In a key of the tree, "~" is written as
-"~0" and "/" as "~1" (RFC 6901). The metadata of the file has one key, "mdfl_jax", a JSON text with "format", "checksum" and the
-fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
+"~0" and "/" as "~1" (RFC 6901). The metadata of the file has one key, "mdfl_jax", a JSON text with "format", "checksum"
+and the fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
 """
 
 import hashlib

@@ -11,6 +11,12 @@ import pytest
 from tests.faults.harness import STUDY, Started, results
 
 _KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
+GOOD = {
+    "equal": "went on to equal results",
+    "read": "what was read is equal",
+    "refused": "one line and status 2",
+    "unnoticed": "a text without a checksum says something else",
+}
 _counts: Counter[tuple[str, str]] = Counter()
 _begun = time.time()
 
@@ -23,8 +29,8 @@ class Tally:
         self.wrong: list[str] = []
 
     def add(self, kind: str, verdict: str, which: object = "") -> None:
-        """Counts a fault. A verdict other than "equal", "read" and "refused" is a failure, told with which it was."""
-        good = verdict in ("equal", "read", "refused")
+        """Counts a fault. A verdict that is not one of `GOOD` is a failure, told with which it was."""
+        good = verdict in GOOD
         self.counts[kind, verdict if good else "failed"] += 1
         if not good:
             self.wrong.append(f"{kind}, {which}: {verdict}")
@@ -94,7 +100,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
         rows = []
         for kind in sorted({kind for kind, _ in _counts}):
-            numbers = {verdict: _counts[kind, verdict] for verdict in ("equal", "read", "refused", "failed")}
+            numbers = {verdict: _counts[kind, verdict] for verdict in (*GOOD, "failed")}
             rows.append({"kind": kind, "tried": sum(numbers.values()), **numbers})
         about = {"suite": "faults", "seed": session.config.getoption("--faults-seed"), "exit_status": int(exitstatus)}
         about |= {"seconds": round(time.time() - _begun), "commit": commit(), "versions": versions()}

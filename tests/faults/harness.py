@@ -209,8 +209,9 @@ def verdict(ended: Ended, folder: Path, reference: dict[str, Any]) -> str:
     said = ended.said()
     if "Traceback" in ended.err:
         return f"a traceback: {ended.err}"
-    if ended.status == 2:
-        return "refused" if said.startswith("error: ") and said.count("\n") == 1 else f"not one line: {said!r}"
+    if ended.status == 2:  # what a study has told of its way before is not counted
+        errors = [line.startswith("error: ") for line in said.splitlines()]
+        return "refused" if errors[-1:] == [True] and sum(errors) == 1 else f"not one line: {said!r}"
     if ended.status:
         return f"status {ended.status}: {said!r}"
     found = results(folder)
