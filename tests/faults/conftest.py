@@ -13,6 +13,7 @@ from tests.faults.harness import STUDY, Started, results
 _KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
 GOOD = {
     "equal": "went on to equal results",
+    "ran": "two rounds were run",
     "read": "what was read is equal",
     "refused": "one line and status 2",
     "unnoticed": "a text without a checksum says something else",
