@@ -14,7 +14,7 @@ from mdfl_jax.workdir_names import STREETS
 
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "points": (list,), "seeds": (list,), "status": _TEXT, "baseline": _TEXT, "metrics": (list,),
+    "config": (dict,), "points": (list,), "seeds": (list,), "status": _TEXT, "baseline": (str, type(None)), "metrics": (list,),
     "id": _TEXT, "overrides": (dict,), "final_accuracy": (dict,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
     "whole": (dict,), "runs_per_batch": (list,), "accuracy_is": _TEXT, "point": _TEXT, "seed": (int,), "round": (int,),
 }  # fmt: skip
