@@ -1,5 +1,6 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.
 # make test: the tests that take seconds.  make test-long: lint, types and all tests, as CI runs them.  make lint.
+# make faults: kills, damaged files and drawn configurations by the hundred, with a report; a quarter of an hour.
 # make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/,
 # with the quickstart notebook executed.
@@ -11,17 +12,21 @@ BIN := $(VENV)/bin
 APT := $(shell test "$$(id -u)" = 0 && echo apt-get || echo sudo -n apt-get)
 BROWSER = command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
 
-.PHONY: browser demo test test-long mutants accelerators docs lint format clean
+.PHONY: browser demo test test-long faults mutants accelerators docs lint format clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m launch.sweep --config=configs/digits.py
 
 test: $(VENV)/tested browser
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long"
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long and not faults"
 
 test-long: lint browser
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile -m "not faults"
+
+faults: $(VENV)/tested
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/faults \
+	  --faults-report=benchmarks/results/faults.json
 
 mutants: $(VENV)/tested
 	$(BIN)/python -m tests.mutants

@@ -8,10 +8,11 @@ model, as in ``clients/params/Dense_0/kernel``:
 - ``global/...``: the global model of an algorithm that has one (the server's), without the axis of the clients.
 
 Each path begins with the collection of flax, ``params`` or ``batch_stats``. In a key of the tree, "~" is written as
-"~0" and "/" as "~1" (RFC 6901). The metadata of the file has one key, "mdfl_jax", a JSON text with "format" and the
-fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
+"~0" and "/" as "~1" (RFC 6901). The metadata of the file has one key, "mdfl_jax", a JSON text with "format", "checksum"
+and the fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from mdfl_jax import disk
 from mdfl_jax.errors import UserError
 
 KEY, FORMAT = "mdfl_jax", "models 1"
+_CHECKSUM = "checksum"
 FOLDER = "models"  # in the workdir of a study
 CLIENTS, GLOBAL = "clients/", "global/"
 
@@ -110,6 +112,16 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
+    """Returns a checksum of the header, and of the names, the types, the shapes and the bytes of the tensors."""
+    found = hashlib.blake2b(json.dumps(header).encode(), digest_size=16)
+    for name in sorted(tensors):
+        tensor = np.ascontiguousarray(tensors[name])
+        found.update(f"{name} {np.dtype(tensor.dtype).name} {tensors[name].shape}".encode())
+        found.update(tensor.reshape(-1).view(np.uint8))
+    return found.hexdigest()
+
+
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a file as `mdfl_jax.disk.write` does.
 
@@ -121,7 +133,8 @@ def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None
     Raises:
       DiskError: if it cannot be written.
     """
-    text = json.dumps({"format": FORMAT} | header._asdict())  # NaN is written as Python reads it
+    about = {"format": FORMAT, _CHECKSUM: _checksum(header, tensors)} | header._asdict()
+    text = json.dumps(about)  # NaN is written as Python reads it
     content = save({name: np.require(x, requirements="C") for name, x in tensors.items()}, {KEY: text})
     disk.write_bytes(path, content)
 
@@ -158,22 +171,28 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
         raise UserError(f"{str(path)!r}: there is no such file") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it is not a whole safetensors file ({' '.join(str(error).split())})") from None
+    found.pop(_CHECKSUM, None)  # of all tensors: `read` looks at it
     if found.keys() != set(Header._fields):
         raise UserError(f"{str(path)!r}: it holds no models of a study")
     return Header(**found), shapes
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Reads all tensors of a file, by name.
+    """Reads all tensors of a file, by name. A file of an older version has no checksum.
 
     Raises:
-      UserError: as `read_header`.
+      UserError: as `read_header`, or if the checksum is wrong.
     """
-    read_header(path)
+    header, _ = read_header(path)
     try:
-        return load_file(path)
+        with safe_open(path, framework="numpy") as file:
+            checksum = _metadata(file).get(_CHECKSUM)
+        tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it cannot be read ({' '.join(str(error).split())})") from None
+    if checksum not in (None, _checksum(header, tensors)):
+        raise UserError(f"{str(path)!r}: it is damaged: the checksum of its models is wrong")
+    return tensors
 
 
 def points_of(workdir: Path) -> list[dict[str, Any]]:

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,14 @@ from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.unpacked import check_npz
 from mdfl_jax.workdir_names import STREETS
+
+_TEXT, _NUMBER = (str,), (int, float)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "config": (dict,), "points": (list,), "seeds": (list,), "status": _TEXT,
+    "baseline": (str, type(None)), "metrics": (list,), "id": _TEXT, "overrides": (dict,), "final_accuracy": (dict,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
+    "whole": (dict,), "runs_per_batch": (list,), "accuracy_is": _TEXT, "point": _TEXT, "seed": (int,), "round": (int,),
+}  # fmt: skip
+"""The kinds of the entries of the JSON files by which all else is found, at any depth that `_check_kinds` looks at."""
 
 
 def _read_text(path: Path) -> str:
@@ -34,7 +40,26 @@ def _parse(text: str, where: str) -> dict[str, Any]:
         raise UserError(f"{where}: not a JSON object")
     if content.get("schema") != SCHEMA:
         raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
+    _check_kinds(content, where)
     return content
+
+
+def _check_kinds(content: dict[str, Any], where: str) -> None:
+    """Refuses an entry of another kind than a study writes, in an object and in each of its points."""
+    for key in _KINDS.keys() & content.keys():
+        if not isinstance(content[key], _KINDS[key]) or isinstance(content[key], bool):
+            raise UserError(f"{where}: {key} is {_short(content[key])}; no study writes such a value")
+    if wrong := [seed for seed in content.get("seeds", ()) if type(seed) is not int]:
+        raise UserError(f"{where}: one of seeds is {_short(wrong[0])}; a seed is a whole number")
+    for point in content.get("points", ()):
+        if not isinstance(point, dict) or "id" not in point:
+            raise UserError(f"{where}: one of points is {_short(point)}; a point has an id")
+        _check_kinds(point, where)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."
 
 
 def require(content: Any, keys: Sequence[str], path: Path) -> None:
@@ -72,7 +97,13 @@ def read_lines(path: Path, torn: bool = False) -> list[dict[str, Any]]:
     text = _read_text(path)
     if torn:
         text = text[: text.rfind("\n") + 1]
-    return [_parse(line, f"{path}:{n}") for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = [(n, _parse(line, f"{path}:{n}")) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    for n, line in lines:
+        require(line, ("point", "seed", "round"), Path(f"{path}:{n}"))
+        for key, value in line.items():
+            if isinstance(value, dict | list) or (isinstance(value, str) and key != "point" and value[-3:] != "inf"):
+                raise UserError(f"{path}:{n}: {key} is {_short(value)}; it must be a number or null")
+    return [line for _, line in lines]
 
 
 class History(Mapping[str, np.ndarray]):
@@ -107,7 +138,9 @@ class History(Mapping[str, np.ndarray]):
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except (KeyError, UserError):  # there is no such array
+            raise
+        except Exception as error:  # whatever the readers make of damaged bytes
             raise UserError(f"{self.path}: cannot be read: {error}") from None
 
 

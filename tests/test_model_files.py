@@ -94,3 +94,18 @@ def test_other_files_are_refused_in_one_line(tmp_path):
         with pytest.raises(UserError, match=r"it is not a whole safetensors file \(") as caught:
             read(path)
         assert "\n" not in str(caught.value)
+
+
+def test_a_flipped_bit_is_told(tmp_path):
+    path, tensors = path_of(tmp_path, 0, 0), {"clients/params/w": np.ones((2, 3), np.float32), "global/b": np.ones(())}
+    write(path, HEADER, tensors)
+    content = path.read_bytes()
+    for place in range(0, len(content), 5):
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
+        try:
+            found = read(path)
+        except UserError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - a flip may also be one of white space
+            continue
+        assert found.keys() == tensors.keys()
+        assert all((found[name] == tensor).all() for name, tensor in tensors.items())

@@ -88,7 +88,13 @@ def _npz(path: str | Path) -> dict[str, np.ndarray]:
             return {name: loaded[name] for name in loaded.files}
     except UserError:
         raise
-    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # of damaged headers too
         raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
     except ValueError as error:
         if "pickle" in str(error):

@@ -75,11 +75,9 @@ def _array(path: str | Path) -> np.ndarray:
             return loaded[loaded.files[0]]
     except FileNotFoundError:
         raise UserError("there is no such file") from None
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"it cannot be read ({error})") from None
     except UserError:
         raise
-    except ValueError as error:
+    except Exception as error:  # whatever the readers make of damaged bytes
         raise UserError(f"it cannot be read ({' '.join(str(error).split())[:80]})") from None
 
 

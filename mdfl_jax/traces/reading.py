@@ -27,8 +27,12 @@ LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
 def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
-    """Raises a `UserError` about a trace file. The error names the line where it is known (``line`` above 0)."""
-    raise UserError(f"trace {str(path)!r}{f', line {line}' if line else ''}: {text}")
+    """Raises a `UserError` about a trace file. The error names the line where it is known (``line`` above 0).
+
+    A cell that the text quotes may hold line breaks, which become spaces.
+    """
+    said = " ".join(text.splitlines())
+    raise UserError(f"trace {str(path)!r}{f', line {line}' if line else ''}: {said}")
 
 
 @contextmanager

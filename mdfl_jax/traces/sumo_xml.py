@@ -4,6 +4,7 @@ import abc
 from pathlib import Path
 from xml.parsers import expat
 
+from mdfl_jax.errors import UserError
 from mdfl_jax.traces.reading import LONGEST_LINE, check_count, opened, wrong
 
 CHUNK = 1 << 18
@@ -71,3 +72,7 @@ class SumoReader(abc.ABC):
             if final:
                 wrong(self.path, "the file is cut off: it ends within an element", error.lineno)
             wrong(self.path, f"it is not XML ({expat.ErrorString(error.code)})", error.lineno)
+        except (LookupError, ValueError) as error:  # of the encoding that the file names
+            if isinstance(error, UserError):
+                raise
+            wrong(self.path, f"it is not XML ({error})")

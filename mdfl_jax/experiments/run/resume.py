@@ -1,6 +1,5 @@
 """Runs a study into a workdir, which may already hold a finished or unfinished run of it, or less of the same study."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from mdfl_jax.experiments.run.into_workdir import run_study
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
 from mdfl_jax.outcomes import seeds_of
+from mdfl_jax.study_files import read_json
 
 
 def to_stderr(line: str) -> None:
@@ -123,7 +123,7 @@ def _as_wanted(
     changed = [*held.compared.others, *held.compared.grown]
     in_order = _is_in_order(content, held)
     if not changed and in_order:
-        return json.loads((workdir / "summary.json").read_text())
+        return read_json(workdir / "summary.json", ("points", "baseline"))
     log(f"{workdir}: {in_words(changed)}; the results are written anew, and nothing is run")
     source = Source(workdir, read(workdir))
     if not in_order:

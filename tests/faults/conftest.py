@@ -1,0 +1,109 @@
+"""Counts of what the commands made of the faults, for the tests here, and their report: `make faults` writes it."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import STUDY, Started, results
+
+_KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
+GOOD = {
+    "equal": "went on to equal results",
+    "ran": "two rounds were run",
+    "read": "what was read is equal",
+    "refused": "one line and status 2",
+    "unnoticed": "a text without a checksum says something else",
+}
+_counts: Counter[tuple[str, str]] = Counter()
+_begun = time.time()
+
+
+class Tally:
+    """The verdicts of a test, by kind of fault."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.wrong: list[str] = []
+
+    def add(self, kind: str, verdict: str, which: object = "") -> None:
+        """Counts a fault. A verdict that is not one of `GOOD` is a failure, told with which it was."""
+        good = verdict in GOOD
+        self.counts[kind, verdict if good else "failed"] += 1
+        if not good:
+            self.wrong.append(f"{kind}, {which}: {verdict}")
+
+    def check(self, least: int = 1) -> None:
+        """Fails if a verdict was a failure, or if fewer faults were tried than should have been."""
+        assert not self.wrong, "\n\n".join(self.wrong)
+        assert sum(self.counts.values()) >= least
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+    """The verdicts of this test, which enter the report."""
+    made = Tally()
+    yield made
+    request.node.user_properties.append((_KEY, [[*kind, n] for kind, n in made.counts.items()]))
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """The seed of all that is drawn here."""
+    return int(pytestconfig.getoption("--faults-seed", 0))
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    """The config file of the study that is disturbed."""
+    path = tmp_path_factory.mktemp("study") / "study.py"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture(scope="session")
+def undisturbed(study, tmp_path_factory):
+    """A function that runs the study with flags, once for each set of them, and returns its workdir and `results`."""
+    known, base = {}, tmp_path_factory.mktemp("undisturbed")
+
+    def run(*flags: str):
+        if flags not in known:
+            folder = base / f"run-{len(known)}"
+            ended = Started(base / "log", "sweep", f"--config={study}", f"--workdir={folder}", "--noreport", *flags)
+            assert ended.ended().status == 0, ended.ended().err
+            known[flags] = folder, results(folder)
+        return known[flags]
+
+    return run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options of `make faults`."""
+    parser.addoption("--faults-report", help="File for the counts by kind of fault.")
+    parser.addoption("--faults-seed", default=0, type=int, help="Seed of all that is drawn.")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Takes the counts of a test from its last report."""
+    if report.when == "teardown":
+        for kind, verdict, number in dict(report.user_properties).get(_KEY, []):
+            _counts[kind, verdict] += number
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Writes the report, in the process that has all counts."""
+    path = session.config.getoption("--faults-report", None)
+    if path and not hasattr(session.config, "workerinput"):
+        from mdfl_jax.experiments.results.provenance import commit, versions  # not before the environment is set
+
+        rows = []
+        for kind in sorted({kind for kind, _ in _counts}):
+            numbers = {verdict: _counts[kind, verdict] for verdict in (*GOOD, "failed")}
+            rows.append({"kind": kind, "tried": sum(numbers.values()), **numbers})
+        about = {"suite": "faults", "seed": session.config.getoption("--faults-seed"), "exit_status": int(exitstatus)}
+        about |= {"seconds": round(time.time() - _begun), "commit": commit(), "versions": versions()}
+        about |= {"date": time.strftime("%Y-%m-%d")}
+        Path(path).write_text(json.dumps({**about, "rows": rows}, indent=2) + "\n")

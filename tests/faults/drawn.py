@@ -1,0 +1,79 @@
+"""Draws configurations from the registry of fields: their types, bounds and names are those that the code declares."""
+
+import math
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+
+from mdfl_jax.experiments.config.families import FAMILIES
+from mdfl_jax.experiments.config.resolve import all_fields
+
+Changes = dict[str, Any]
+HELD = (
+    *("rounds", "eval_every", "seeds", "sweep", "baseline", "use", "loggers", "data.dir", "data.limit_train"),
+    *("data.limit_test", "model.name"),
+)
+"""Fields that stay as they are: a study of two rounds, whose model is linear."""
+SPAN = 5  # drawn whole numbers are at most so far above their lower bound: all else is a question of memory
+JUNK = ["", "x", "é\n", "-1", "../..", "a=1", "final,", "every:0", "nan", "1e9"]
+BAD = [None, "three", -1, 2**31, 10**400, 1.5, math.nan, math.inf, -math.inf, 1e300, True, (1, -1), [], {"a": 1}, b"x"]
+
+
+@st.composite
+def _value(draw: Any, path: str, field: Any) -> Any:
+    """Draws a value that the rules of a field allow, those at its bounds more often than others."""
+    rules = draw(st.sampled_from(field.metadata["declared"])) if "own" in field.metadata else field.metadata
+    names = rules.get("names") or ()
+    if known := list(names() if callable(names) else names):
+        return draw(st.sampled_from(known))
+    if field.type is bool:
+        return draw(st.booleans())
+    if field.type is str:
+        return draw(st.sampled_from([field.default or ""] * 20 + JUNK))
+    if field.type is int or field.type == tuple[int, ...]:
+        low = int(max(rules.get("at_least", -SPAN), rules.get("above", -math.inf) + 1))
+        high = int(min(low + SPAN, rules.get("at_most", math.inf), rules.get("below", math.inf) - 1))
+        whole = st.integers(low, high).map(lambda n: n + (not n % 2 if rules.get("odd") else 0))
+        return draw(whole if field.type is int else st.lists(whole, min_size=1, max_size=2).map(tuple))
+    low, high = (rules.get("at_least", rules.get("above", -10.0)), rules.get("at_most", rules.get("below", 10.0)))
+    inner = st.floats(low, max(low, high), exclude_min="above" in rules and high > low,
+                      exclude_max="below" in rules and high > low, width=32)  # fmt: skip
+    default = field.default if isinstance(field.default, float) else low
+    return draw(st.one_of(st.sampled_from([low, high, default]), inner))
+
+
+@st.composite
+def changes(draw: Any) -> Changes:
+    """Draws some members, some of their numbers and some other fields; in a fifth of the cases a wrong value."""
+    fields = {path: field for path, field in all_fields().items() if path not in HELD}
+    found: Changes = {}
+    members: dict[str, set[str]] = {}
+    for family in draw(st.lists(st.sampled_from(FAMILIES), max_size=3, unique_by=lambda family: family.field)):
+        if family.field not in HELD:
+            found[family.field] = draw(st.sampled_from(sorted(family.registry)))
+            members.setdefault(family.section, set()).add(found[family.field])
+    own = [p for p, f in fields.items() if members.get(p.split(".")[0], set()) & set(f.metadata.get("own", ()))]
+    other = [path for path, field in fields.items() if "own" not in field.metadata and path not in found]
+    some = lambda paths, most: st.lists(st.sampled_from(paths), max_size=most, unique=True) if paths else st.just([])  # noqa: E731
+    for path in [*draw(some(own, 3)), *draw(some(other, 3))]:
+        found[path] = draw(_value(path, fields[path]))
+    if draw(st.integers(0, 4)) == 0:
+        found[draw(st.sampled_from(sorted(fields)))] = draw(st.sampled_from(BAD))
+    return found
+
+
+def drawn(number: int, seed: object) -> list[Changes]:
+    """Returns a number of drawn changes of a configuration."""
+    found: list[Changes] = []
+
+    @seeded(seed)
+    @settings(max_examples=number, deadline=None, database=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(changes())
+    def collect(each: Changes) -> None:
+        found.append(each)
+
+    collect()
+    return found[:number]

@@ -1,0 +1,67 @@
+"""The histories of small studies, kept in the repository: what a change of the code must not change unnoticed.
+
+Command:   python -m tests.golden          makes tests/golden.npz anew, after a change that is meant
+
+The studies have every algorithm and every family of movement. Whole numbers (bits, messages, links, places on a grid)
+must be equal on every machine and with every version of JAX. Floats are compared within `TOLERANCE`: compilers and
+versions sum in another order, and an accuracy may move by a test sample.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FILE = Path(__file__).with_name("golden.npz")
+TOLERANCE = {"rtol": 1e-2, "atol": 0.02}
+GRID = "static,random_movement,waypoint,dam,dcm"
+PLANE = "random_walk,random_waypoint,gauss_markov,levy_walk,group,patrol,manhattan,random_direction"
+FULL = {"network.graph": "complete", "network.num_mobile": 0, "algorithm.lr": 0.05}
+SHORT = {"seeds": 1, "rounds": 2, "eval_every": 1, "algorithm.batch_size": 4}
+WITH_A_SERVER = {"server.pattern": "exponential"}
+STUDIES: dict[str, dict[str, Any]] = {
+    "grid": {"sweep": f"network.mobility={GRID}"},
+    "met": {"sweep": "network.mobility=dam_met,dcm_met"},
+    "strategies": {"sweep": "network.mobility=age_aware,cover_tour,coordinated,spectral"},
+    "plane": {"sweep": f"network.mobility={PLANE}", "network.radius": 150.0, "network.link_failure": 0.1},
+}
+
+
+def studies() -> dict[str, dict[str, Any]]:
+    """Returns the changes of the tiny configuration of every study: those of movement, and one for each algorithm."""
+    from mdfl_jax.algorithms import ALGORITHMS
+
+    serves = lambda name: name.startswith(("fedmobile", "virtual", "async_fl", "server_"))  # noqa: E731
+    of_algorithms = {name: {"algorithm.name": name, **(WITH_A_SERVER if serves(name) else FULL)} for name in ALGORITHMS}
+    return STUDIES | of_algorithms
+
+
+def history(name: str, folder: Path) -> dict[str, np.ndarray]:
+    """Runs a study into a folder, and returns the arrays of its history.npz."""
+    from mdfl_jax.experiments import make_study, run_study
+    from tests.tiny import tiny_config
+
+    config = tiny_config(**{"network.mobility": "static"} | SHORT | studies()[name])
+    run_study(make_study(config), folder, log=lambda line: None, progress=False)
+    with np.load(folder / "history.npz") as found:
+        return {key: found[key] for key in found.files}
+
+
+def main() -> int:
+    """Makes the file anew."""
+    arrays = {}
+    for name in studies():
+        with tempfile.TemporaryDirectory() as folder:
+            arrays |= {f"{name}/{key}": array for key, array in history(name, Path(folder)).items()}
+        print(name, flush=True)
+    np.savez_compressed(FILE, **arrays)
+    print(f"{FILE}: {len(arrays)} arrays, {FILE.stat().st_size / 1024:.0f} KiB")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    sys.exit(main())

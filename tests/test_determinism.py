@@ -1,0 +1,66 @@
+"""What repeats to the bit: equal seeds in one process or several, in batches of any size, whatever the cache holds."""
+
+import functools
+
+import jax
+import pytest
+from tiny import tiny_config
+
+from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.experiments.run.merge import merge
+from mdfl_jax.experiments.run.shards import Shard, part_of
+from tests.faults.harness import STUDY, Started
+
+SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static", "seeds": 6}
+
+
+def go(folder, shard=None, **changes):
+    study = make_study(tiny_config(**SWEEP | changes))
+    run_study(part_of(study, shard) if shard else study, folder, log=lambda line: None, progress=False)
+    return files(folder)
+
+
+def files(folder):
+    """The arrays as bytes, and the lines of metrics.jsonl, which are in the order of the batches."""
+    return (folder / "history.npz").read_bytes(), sorted((folder / "metrics.jsonl").read_text().splitlines())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_devices():
+    """Several runs for a device, as where a study has more runs than cores: a single one is rounded in another way."""
+    with pytest.MonkeyPatch.context() as patch:
+        devices = jax.local_devices()[:2]
+        patch.setattr(jax, "local_devices", lambda *_, **__: devices)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return functools.cache(lambda: go(tmp_path_factory.mktemp("whole") / "run"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [3, 4, 6, 12])
+def test_batches_of_any_size(tmp_path, whole, size):
+    assert go(tmp_path / "run", **{"engine.runs_per_batch": size}) == whole()
+
+
+@pytest.mark.long
+def test_shards_that_are_merged(tmp_path, whole):
+    parts = [tmp_path / str(index) for index in (1, 2, 3)]
+    for index, part in enumerate(parts, 1):
+        go(part, Shard(index, 3))
+    merge(parts, tmp_path / "run")
+    assert files(tmp_path / "run") == whole()
+
+
+@pytest.mark.long
+def test_a_cold_cache_and_a_warm_one(tmp_path):
+    config, found = tmp_path / "study.py", []
+    config.write_text(STUDY)
+    for state in ("cold", "warm"):
+        words = ("sweep", f"--config={config}", f"--workdir={tmp_path / state}", "--noreport")
+        assert Started(tmp_path / "log", *words, f"--cache={tmp_path / 'cache'}").ended().status == 0
+        found.append(files(tmp_path / state))
+    assert found[0] == found[1]
+    assert any((tmp_path / "cache").iterdir())

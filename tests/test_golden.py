@@ -1,0 +1,49 @@
+"""Every algorithm and every family of movement gives the history that is kept in the repository."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.golden import FILE, TOLERANCE, history, studies
+
+SHORT = "dpsgd"  # the others take longer
+
+
+def differences(found, wanted):
+    """The arrays that are not as they were, each with what is the matter."""
+    told = [f"{key} is {'gone' if key in wanted else 'new'}" for key in found.keys() ^ wanted.keys()]
+    for key in found.keys() & wanted.keys():
+        a, b = found[key], wanted[key]
+        if a.dtype != b.dtype or a.shape != b.shape:
+            told.append(f"{key} is {a.dtype} {a.shape}, and was {b.dtype} {b.shape}")
+        elif a.dtype.kind == "f":
+            if not np.allclose(a, b, **TOLERANCE, equal_nan=True):
+                told.append(f"{key} differs by up to {np.nanmax(np.abs(a - b)):.1e}")
+        elif not np.array_equal(a, b):
+            told.append(f"{key} differs in {np.sum(a != b)} of {a.size} numbers")
+    return told
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == SHORT else pytest.param(name, marks=pytest.mark.long) for name in studies()]
+)
+def test_the_history_is_the_golden_one(tmp_path, name):
+    with np.load(FILE) as kept:
+        wanted = {key.partition("/")[2]: kept[key] for key in kept.files if key.startswith(f"{name}/")}
+    assert wanted, f"python -m tests.golden writes {name}, a new algorithm"
+    assert not differences(history(name, tmp_path), wanted)
+
+
+def test_the_file_has_no_study_that_is_gone_and_is_small():
+    with np.load(FILE) as kept:
+        assert {re.match(r"[^/]+", key).group() for key in kept.files} == studies().keys()
+    assert FILE.stat().st_size < 200 * 1024
+
+
+def test_a_count_a_shape_and_a_float_that_changed_are_told():
+    kept = {"a": np.array([1, 2]), "b": np.ones(2, np.float32), "c": np.ones(2, np.float32)}
+    same = {"a": np.array([1, 2]), "b": np.float32([1, 1.001]), "c": np.ones(2, np.float32)}
+    assert not differences(same, kept)
+    other = {"a": np.array([1, 3]), "b": np.float32([1, 1.1]), "c": np.ones(3, np.float32), "d": kept["a"]}
+    assert [line.split()[0] for line in sorted(differences(other, kept))] == ["a", "b", "c", "d"]
