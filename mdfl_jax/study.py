@@ -124,9 +124,10 @@ def _run_in(
     from mdfl_jax import disk
     from mdfl_jax.experiments import Interrupted
     from mdfl_jax.experiments.run.alone import alone
-    from mdfl_jax.experiments.run.resume import run_or_resume, to_stderr
+    from mdfl_jax.experiments.run.resume import check, run_or_resume, to_stderr
 
     log = to_stderr if progress else _no_log
+    check(study, workdir, overwrite, extend)
     try:
         with disk.on_full_disk(study.experiment.engine.on_full_disk, log), alone(workdir, log):
             run_or_resume(study, workdir, overwrite, log, _no_plan, progress, on_evaluation, extend)

@@ -123,9 +123,10 @@ def _run(study: "Study", shard: "Shard | None") -> int:
     """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
     from mdfl_jax import disk
     from mdfl_jax.experiments.run.alone import alone
-    from mdfl_jax.experiments.run.resume import to_stderr
+    from mdfl_jax.experiments.run.resume import check, to_stderr
 
     workdir = _workdir(study, shard)
+    check(study, workdir, _OVERWRITE.value, _EXTEND.value)
     with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
         return _run_alone(study, shard, workdir)
 

@@ -24,11 +24,22 @@ from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
 from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.study_files import read_json
+from mdfl_jax.workdir_names import PUBLISHING
 
 
 def to_stderr(line: str) -> None:
     """Prints a line for the user on stderr."""
     print(line, file=sys.stderr, flush=True)
+
+
+def check(study: Study, workdir: Path, overwrite: bool, extend: bool) -> None:
+    """Checks what a workdir holds before it is reserved, so that nothing is written to one that is refused.
+
+    Raises:
+      UserError: As `run_or_resume`.
+    """
+    if not (workdir / PUBLISHING).exists():  # the files there are those of a study
+        workdirs.look(workdir, wanted(study), overwrite, extend)
 
 
 def run_or_resume(
