@@ -220,7 +220,7 @@ def test_only_what_is_above_the_bound_has_diverged(norm, bound, found):
     after = update_divergence(no_divergence(), jnp.float32(norm), bound, jnp.int32(7))
     assert int(after.round) == found
     later = update_divergence(after, jnp.float32(np.inf), bound, jnp.int32(8))
-    assert int(later.round) == found or 8  # what was seen first stays
+    assert int(later.round) == (found or 8)  # what was seen first stays
     assert int(update_divergence(later, jnp.float32(1.0), bound, jnp.int32(9)).round) == int(later.round)
     assert float(later.norm) == pytest.approx(norm) if found else float(later.norm) == np.inf
 
