@@ -1,0 +1,73 @@
+"""`--dry_run` of every shipped study: what it prints is made of the programs, which are compiled and not run.
+
+In this process, one program of each study, without optimisations and with a linear model on data sets: what is asked is
+whether the programs of every task, network and algorithm can be described, not how large they are. Then one whole
+command in a process of its own, of a study whose data are drawn by the seeds.
+"""
+
+import importlib
+
+import numpy as np
+import pytest
+from shell import ended, start
+
+from mdfl_jax.commands import shipped
+from mdfl_jax.experiments import make_study, plan
+from mdfl_jax.experiments.ahead import memory
+
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unregistered")]
+SHORT = {  # arguments: those whose study needs no trace that SUMO makes; those of drawn data beside
+    "arena": ["digits"],
+    "city": ["small"],
+    "cifar_resnet": ["small"],
+    "dadfl": ["f2,scale=smoke"],
+    "fedmobile": ["f3_rho,scale=smoke", "f10,scale=smoke"],
+    "fedmobile_roadside": ["manhattan"],
+    "madfl": ["t2,scale=smoke"],
+    "pame": ["f2,scale=smoke", "f8,scale=smoke"],
+    "thesis": ["t1,scale=smoke"],
+    "thesis_digits": ["p_iid"],
+}
+CASES = [(name, argument) for name in shipped.names() for argument in SHORT.get(name, [""])]
+IMAGES = {"mnist": (28, 28), "fashion_mnist": (28, 28), "cifar10": (32, 32, 3)}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder, rng, labels = tmp_path_factory.mktemp("images"), np.random.default_rng(0), np.arange(1500) % 10
+    for name, shape in IMAGES.items():
+        train, test = rng.integers(0, 256, (1500, *shape), np.uint8), rng.integers(0, 256, (20, *shape), np.uint8)
+        np.savez(folder / f"{name}.npz", x_train=train, y_train=labels, x_test=test, y_test=labels[:20])
+    return str(folder)
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_a_dry_run_describes_the_study(name, argument, images):
+    module = importlib.import_module(f"configs.{name}")
+    config = module.get_config(argument) if argument else module.get_config()
+    if config.data.name in IMAGES:
+        config.data.dir = images
+        if config.data.samples_per_client:
+            config.data.samples_per_client = 8
+    if not config.data.name.startswith("synthetic:") and config.data.name != "python_topics":
+        config.model.name = "linear"
+        config.model.norm = None
+    config.engine.memory_mib = 1  # whether a second run would fit is then not asked, which compiles each program twice
+    study = make_study(config)
+    assert plan(study).startswith(f"{config.name}: {len(study.points)} point")
+    part = study.part(study.groups[0].runs(study.seeds[:1]))
+    told = memory.describe(part)
+    assert " of 1\n" in told
+    assert told.count("parameters a client") == told.count("GFLOP a round") == 1
+    assert int(told.split("parameters a client")[1].split()[0].replace(",", "")) > 0
+
+
+@pytest.mark.parametrize("config", ["pame.py:f2,scale=smoke"])
+def test_the_command_of_a_study_whose_data_are_drawn_by_seeds(config, tmp_path):
+    sweep = "algorithm.participation=0.5"
+    arguments = [f"--config=configs/{config}", f"--config.sweep={sweep}", "--config.baseline=", "--dry_run", "--cache="]
+    process = start("sweep", *arguments, f"--workdir={tmp_path / 'run'}", JAX_DISABLE_MOST_OPTIMIZATIONS="1")
+    status, out, err = ended(process)
+    assert (status, err) == (0, "")
+    assert "parameters a client" in out
+    assert list(tmp_path.iterdir()) == []
