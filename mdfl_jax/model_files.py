@@ -118,7 +118,7 @@ def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
     for name in sorted(tensors):
         tensor = np.ascontiguousarray(tensors[name])
         found.update(f"{name} {np.dtype(tensor.dtype).name} {tensors[name].shape}".encode())
-        found.update(tensor.reshape(-1).view(np.uint8))
+        found.update(tensor.reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 
