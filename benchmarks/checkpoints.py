@@ -2,7 +2,8 @@
 
 Two numbers of the demo. The share of its time that it takes to save at the default interval: the seconds of a save,
 over the seconds between two saves, or of the whole demo if that is shorter. And the seconds from the start of the
-command that resumes a stopped demo to its first round, with a warm compilation cache.
+command that resumes a stopped demo to its first round, with a warm compilation cache. A save is that of the host's
+arrays to the disk: what it takes to fetch them from a device is not in it, which on a CPU is a copy.
 """
 
 import json

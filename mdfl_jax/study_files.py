@@ -15,10 +15,10 @@ from mdfl_jax.workdir_names import STREETS
 
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "points": (list,), "seeds": (list,), "status": _TEXT, "baseline": (str, type(None)),
-    "metrics": (list,), "id": _TEXT, "overrides": (dict,), "final_accuracy": (dict,), "compile_seconds": _NUMBER,
-    "run_seconds": _NUMBER, "whole": (dict,), "runs_per_batch": (list,), "accuracy_is": _TEXT, "point": _TEXT,
-    "seed": (int,), "round": (int,),
+    "config": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
+    "points": (list,), "seeds": (list,), "metrics": (list,), "runs_per_batch": (list,),
+    "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
+    "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
 }  # fmt: skip
 """The kinds of the entries of the JSON files by which all else is found, at any depth that `_check_kinds` looks at."""
 

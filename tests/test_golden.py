@@ -17,7 +17,7 @@ def differences(found, wanted):
         a, b = found[key], wanted[key]
         if a.dtype != b.dtype or a.shape != b.shape:
             told.append(f"{key} is {a.dtype} {a.shape}, and was {b.dtype} {b.shape}")
-        elif a.dtype.kind == "f":
+        elif a.dtype == np.float32:  # float64 has counts that are too large for 32 bits
             if not np.allclose(a, b, **TOLERANCE, equal_nan=True):
                 told.append(f"{key} differs by up to {np.nanmax(np.abs(a - b)):.1e}")
         elif not np.array_equal(a, b):
@@ -38,7 +38,7 @@ def test_the_history_is_the_golden_one(tmp_path, name):
 def test_the_file_has_no_study_that_is_gone_and_is_small():
     with np.load(FILE) as kept:
         assert {re.match(r"[^/]+", key).group() for key in kept.files} == studies().keys()
-    assert FILE.stat().st_size < 200 * 1024
+    assert FILE.stat().st_size < 128 * 1024
 
 
 def test_a_count_a_shape_and_a_float_that_changed_are_told():
