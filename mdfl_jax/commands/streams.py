@@ -2,7 +2,7 @@
 
 A study that runs for hours should not end because nobody reads its lines any more. So what cannot be written is
 dropped, the command goes on, and its exit status is `CLOSED`, that of a process that SIGPIPE ended, if it would have
-been 0.
+been 0. The same holds for output into a file on a full disk, of which a line on standard error tells.
 """
 
 import errno
@@ -12,6 +12,7 @@ from typing import Any, TextIO, cast
 
 CLOSED = 128 + 13
 GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)  # a pipe, a terminal, a descriptor, a socket
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a file in place of a reader
 
 
 class _Patient:
@@ -41,12 +42,14 @@ class _Patient:
 
     def _drop(self, error: OSError) -> None:
         """Leads all that follows, of libraries in C too, into nothing."""
-        if error.errno not in GONE:
+        if error.errno not in GONE + FULL:
             raise error
         self.is_gone = True
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self._stream.fileno())
         os.close(nothing)
+        if error.errno in FULL and sys.stderr is not self:
+            sys.stderr.write(f"standard output cannot be written: {error.strerror}; the command goes on without it\n")
 
 
 def install() -> None:

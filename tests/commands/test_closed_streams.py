@@ -59,6 +59,14 @@ def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path, line)
     assert finished(tmp_path)
 
 
+def test_a_study_whose_output_finds_no_room_is_finished_and_says_so(arguments, tmp_path):
+    (status,), err = shell('"$@" > /dev/full', "-m", "launch.sweep", *arguments)
+    assert status == CLOSED
+    assert "standard output cannot be written: No space left on device; the command goes on without it\n" in err
+    assert "Traceback" not in err
+    assert finished(tmp_path)
+
+
 def test_a_study_without_output_is_finished_and_its_files_hold_nothing_else(arguments, tmp_path):
     (status,), err = shell('"$@" <&- >&- 2>&-', "-m", "launch.sweep", *arguments)
     assert status == 0
