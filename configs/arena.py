@@ -8,9 +8,9 @@ Command:   python -m launch.sweep --config=configs/arena.py:digits
 |-----------------|---------------------------------------------------------------------------|---------------|
 | digits          | M 1, 3, 5; Rc 1, 2, 3; Rm 2, 5, infinity; alpha 0.05                        | 5,400 x 300   |
 | digits_data     | M 3, Rc 2, Rm 5; alpha 0.05, 0.1, 0.5 and labels by place; both mixings     | 1,920 x 300   |
-| digits_met      | M 1, 3, 5; Rc 1, 2, 3; Rm 5; rules that know only whom they have met        | 1,800 x 300   |
+| digits_met      | M 1, 3, 5; Rc 2, Rm 5; rules that know only whom they have met              | 600 x 300     |
 | centre          | M 3, Rc 2, Rm 5, alpha 0.05                                                | 280 x 300     |
-| plane           | M 1, 3, 5 in 500 m x 500 m; disc and swept contact; links that fail or not | 1,680 x 300   |
+| plane           | M 1, 3, 5 in 500 m x 500 m; disc contact, or swept and failing links       | 840 x 300     |
 | movers          | who moves: M 1, 3, 5 under DCM and waiting; Rc 2, Rm 5, alpha 0.05          | 600 x 300     |
 | relays          | 3 clients without data, where: M 1, 3, 5; as movers                          | 480 x 300     |
 | mnist, fashion  | M 1, 3, 5; Rc 1, 2, 3; Rm 5; 600 images, of mnist.npz, fashion_mnist.npz    | 450 x 300     |
@@ -66,11 +66,11 @@ def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {
         "digits": (whole, ("waypoint", "dcm", *STRATEGIES)),
         "digits_data": (data, (*RULES, *STRATEGIES)),
-        "digits_met": (some, MET),
+        "digits_met": (_axis(SETTINGS[:1], [(count,) for count in MOBILE]), MET),
         "centre": ("", (*RULES, *STRATEGIES, "coverage", "exploring")),
         "movers": ("", ("dcm", "waiting")),
         "relays": ("", ("dcm", "waiting")),
-        "plane": (_axis(LINKS, list(product(MOBILE, ("disc", "swept"), (0, 0.2)))), PLANE),
+        "plane": (_axis(LINKS, [(count, *link) for count in MOBILE for link in (("disc", 0), ("swept", 0.2))]), PLANE),
         "mnist": (some, best),
         "fashion": (some, best),
     }
