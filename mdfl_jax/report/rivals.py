@@ -37,12 +37,18 @@ class Matrix(NamedTuple):
 
 
 def matrix_of(run: Run) -> Matrix | None:
-    """Returns the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them."""
+    """Returns the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
+
+    The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
+    values, if they are enough.
+    """
+    main, named = main_axis(run), run.config.get("baseline") or ""
     words = [axis for axis in run.axes if not axis.numbers]
-    main = main_axis(run)
-    if not words or main is None:
-        return None
-    axis = main if not main.numbers else max(words, key=lambda found: len(set(found.texts)))
+    words.sort(key=lambda axis: (f"{axis.path}=" not in named, axis is not main, -len(set(axis.texts))))
+    return next(filter(None, (_matrix_along(run, axis) for axis in words)), None)
+
+
+def _matrix_along(run: Run, axis: Axis) -> Matrix | None:
     others = [other for other in run.axes if other.path != axis.path]
     if not others:
         return None

@@ -27,6 +27,17 @@ def test_rows_are_settings_and_columns_rivals(run):
     np.testing.assert_array_equal(found.point, [[0, 1, 2], [3, 4, 5]])
 
 
+def test_the_rivals_are_the_values_that_the_study_compares(make_workdir):
+    movers = ["first", "most_data", "least_data"]
+    points = [{"network.mobility": rule, "network.movers": who} for rule in RULES for who in movers]
+    run = read_workdir(make_workdir(points, seeds=2, rounds=20, positions=False))
+    assert matrix_of(run).rivals == list(RULES)
+    run.config["baseline"] = "network.movers=first"
+    assert matrix_of(run).rivals == movers
+    run = read_workdir(make_workdir(points[:6], seeds=2, rounds=20, positions=False))  # of two rules
+    assert (matrix_of(run).rivals, matrix_of(run).settings) == (movers, ["static", "dam"])
+
+
 @pytest.mark.parametrize(
     "points",
     [
