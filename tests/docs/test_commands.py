@@ -12,6 +12,7 @@ import pytest
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
 
 from mdfl_jax.commands import entry
+from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.config import points
 from mdfl_jax.experiments.config.resolve import check_key, resolve
 from mdfl_jax.study import as_config
@@ -167,3 +168,35 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
         printed = run(command, tmp_path, environment)
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()
+
+
+def with_lr(command):
+    """Whether a command of a study sets a learning rate, itself or in its sweep."""
+    given = fields_set(without_optional(command.arguments))
+    return command.program == "sweep" and "algorithm.lr" in " ".join([*given, given.get("sweep", "")])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [case for case in OURS if with_lr(case[1])], ids=named)
+def test_what_a_command_shows_with_a_learning_rate_does_not_diverge(case, monkeypatch, tmp_path):
+    """Sixty rounds of one seed, of the first values of each axis, and of all algorithms where their programs are small.
+
+    The loss says less: that of clients with few labels, who meet nobody, rises on the test samples of others.
+    """
+    monkeypatch.chdir(ROOT)
+    arguments = without_optional(case[1].arguments)
+    config, given = as_config(config_of(arguments)), fields_set(arguments)
+    for path, text in given.items():
+        *sections, name = path.split(".")
+        (config[sections[0]] if sections else config)[name] = READ[check_key(path).type](text)
+    axes = [axis.split("=") for axis in filter(None, map(str.strip, config.sweep.split(";")))]
+    most = {True: 99, False: 2}[config.data.name.startswith("synthetic:")]
+    kept = [f"{path}={','.join(values.split(',')[: most if 'algorithm.name' in path else 1])}" for path, values in axes]
+    config.sweep, config.baseline, config.seeds, config.rounds, config.eval_every = "; ".join(kept), "", 1, 60, 60
+    summary = run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    for point in summary["points"]:
+        assert point["diverged"] == {}, point["id"]
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        for p, point in enumerate(summary["points"]):
+            first, last = history[f"{p}/accuracy"][0, [0, -1]].mean(axis=-1)
+            assert last > first, point["id"]
