@@ -101,6 +101,12 @@ def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
     return interval_of_known(values) | {"per_seed": [float(v) for v in values]}
 
 
+def known_seeds(statistic: Mapping[str, Any]) -> int:
+    """Returns the number of seeds on which a mean stands: those that have a value."""
+    values = statistic.get("per_seed") or ()
+    return int(sum(value is not None and not math.isnan(float(value)) for value in values))
+
+
 def number(value: Any) -> float:
     """Returns a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
 

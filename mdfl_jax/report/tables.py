@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax import disk, power
 from mdfl_jax.metrics import TABLE, TARGET
-from mdfl_jax.outcomes import chosen_words
+from mdfl_jax.outcomes import chosen_words, known_seeds
 from mdfl_jax.report.diverged import seeds_in_words
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
@@ -212,22 +212,13 @@ def number(value: float | None) -> str:
 
 
 def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """Formats a mean and its half-width in percent, to two decimals; only the mean if there is no interval.
-
-    If some seeds have no result, it says on how many the mean stands.
-    """
+    """Formats a mean in percent, with its half-width, and on how many seeds it stands if some have no result."""
     if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
     half_width, per_seed = statistic.get("ci95"), statistic.get("per_seed")
     some = f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
     return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + some
-
-
-def known_seeds(statistic: Mapping[str, Any]) -> int:
-    """Returns the number of seeds on which a mean stands: those that have a value."""
-    values = statistic.get("per_seed") or ()
-    return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
 
 def mean_of(value: Any) -> float | None:

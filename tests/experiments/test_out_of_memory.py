@@ -10,7 +10,7 @@ from tiny import tiny_config
 
 from mdfl_jax.errors import UserError, out_of_memory
 from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.ahead import memory
+from mdfl_jax.experiments.ahead import host, memory
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.run import halving, into_workdir
@@ -208,13 +208,13 @@ def test_an_error_of_the_users_callback_is_not_taken_for_a_batch_that_is_too_lar
 
 
 def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_PROC", tmp_path)
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path / "groups")
-    machine = memory.host_memory()
+    monkeypatch.setattr(host, "_PROC", tmp_path)
+    monkeypatch.setattr(host, "_CGROUPS", tmp_path / "groups")
+    machine = host.host_memory()
     (tmp_path / "groups" / "job").mkdir(parents=True)
     (tmp_path / "cgroup").write_text("0::/job\n")
     (tmp_path / "groups" / "job" / "memory.max").write_text("max\n")
-    assert memory.host_memory() == machine
+    assert host.host_memory() == machine
     (tmp_path / "groups" / "job" / "memory.max").write_text(f"{2**30}\n")
-    assert memory.host_memory() == 2**30
+    assert host.host_memory() == 2**30
     assert memory.device_limit() == int(memory.SHARE * (2**30 // len(jax.local_devices())))

@@ -1,11 +1,8 @@
 """Estimates what a study needs from its compiled programs: parameters, FLOPs, bytes by part, runs that fit."""
 
-import contextlib
 import dataclasses
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +10,7 @@ import jax
 from mdfl_jax import stages, target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead.flops import round_flops
+from mdfl_jax.experiments.ahead.host import host_memory
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
 from mdfl_jax.experiments.run.study import Group, Study, evenly
 from mdfl_jax.montecarlo import monte_carlo
@@ -20,7 +18,6 @@ from mdfl_jax.sharding import SEED
 from mdfl_jax.simulation import Simulation
 
 MIB = 2**20
-_PROC, _CGROUPS = Path("/proc/self"), Path("/sys/fs/cgroup")
 SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest
 
 
@@ -70,27 +67,6 @@ def device_limit(bound_mib: int = 0) -> int:
     aim = target.current()
     memory = min(aim.memory, host_memory() // len(aim.devices)) if aim.name == "cpu" and aim.is_here else aim.memory
     return int(SHARE * memory)
-
-
-def host_memory() -> int:
-    """Returns the bytes that this process may still have: what its control group and ``ulimit -v`` leave of them.
-
-    A container or a job of a cluster often has less memory than the machine. Beyond it, the system ends the process.
-    """
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    with contextlib.suppress(OSError, ValueError):
-        groups = [line.rpartition(":")[2] for line in _PROC.joinpath("cgroup").read_text().split()]
-        for place in [_CGROUPS / group.lstrip("/") / "memory.max" for group in groups] + [_CGROUPS / "memory.max"]:
-            with contextlib.suppress(OSError, ValueError):
-                bounds.append(int(place.read_text()))  # the word max is no number
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource  # not on Windows
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit != resource.RLIM_INFINITY:
-            used = int(_PROC.joinpath("statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-            bounds.append(max(limit - used, 0))
-    return min(bounds)
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:

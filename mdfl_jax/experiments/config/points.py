@@ -21,11 +21,9 @@ from mdfl_jax.rng import SOURCES
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
     *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
-    "title",
-    *("target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
+    *("title", "target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
     "diverged_norm",
 )
-
 
 MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
 MOST_RUNS = 1_000_000  # of a study: points x seeds

@@ -107,21 +107,6 @@ def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
     return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[seconds]))
 
 
-def unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """Returns a line for each point of a batch that has a server and clients that never meet it."""
-    lines = []
-    for point in dict.fromkeys(run.point for run in runs):
-        of_point = np.array([run.point == point for run in runs])
-        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
-        if study.points[point].experiment.server.pattern and missing.any():
-            few, many = missing.min(), missing.max()
-            number = f"{few}" if few == many else f"{few} to {many}"
-            lines.append(
-                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
-            )
-    return lines
-
-
 class Program:
     """The program of a group. It is compiled when its first batch starts, so that this time is measured separately."""
 

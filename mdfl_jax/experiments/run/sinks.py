@@ -5,15 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from mdfl_jax.disk import Appended
 from mdfl_jax.experiments.config.save import parse_save
 from mdfl_jax.experiments.results.files import dumps
-from mdfl_jax.experiments.run.batch import unreached
 from mdfl_jax.experiments.run.events import Evaluated, Event, ModelsKept
 from mdfl_jax.experiments.run.lines import lines_of
 from mdfl_jax.experiments.run.manifest import places
-from mdfl_jax.experiments.run.study import Study
+from mdfl_jax.experiments.run.study import Run, Study
 from mdfl_jax.model_files import Header, path_of, write
+from mdfl_jax.parts import RunFacts
 
 
 class MetricsFile:
@@ -73,7 +75,7 @@ class Notes:
     def take(self, event: Event) -> None:
         """Logs a line for each point with clients that never meet the server."""
         if isinstance(event, Evaluated) and event.first:
-            for line in unreached(self.study, event.batch.runs, event.facts):
+            for line in _unreached(self.study, event.batch.runs, event.facts):
                 self.log(line)
 
     def __enter__(self) -> Self:
@@ -81,3 +83,18 @@ class Notes:
 
     def __exit__(self, *error: object) -> None:
         pass
+
+
+def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
+    """Returns a line for each point of a batch that has a server and clients that never meet it."""
+    lines = []
+    for point in dict.fromkeys(run.point for run in runs):
+        of_point = np.array([run.point == point for run in runs])
+        missing = np.sum(~np.asarray(facts.reached)[of_point], axis=1)
+        if study.points[point].experiment.server.pattern and missing.any():
+            few, many = missing.min(), missing.max()
+            number = f"{few}" if few == many else f"{few} to {many}"
+            lines.append(
+                f"{study.points[point].id}: {number} of {facts.reached.shape[1]} clients never meet the server"
+            )
+    return lines

@@ -1,0 +1,28 @@
+"""The memory that the machine leaves to this process."""
+
+import contextlib
+import os
+from pathlib import Path
+
+_PROC, _CGROUPS = Path("/proc/self"), Path("/sys/fs/cgroup")
+
+
+def host_memory() -> int:
+    """Returns the bytes that this process may still have: what its control group and ``ulimit -v`` leave of them.
+
+    A container or a job of a cluster often has less memory than the machine. Beyond it, the system ends the process.
+    """
+    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, ValueError):
+        groups = [line.rpartition(":")[2] for line in _PROC.joinpath("cgroup").read_text().split()]
+        for place in [_CGROUPS / group.lstrip("/") / "memory.max" for group in groups] + [_CGROUPS / "memory.max"]:
+            with contextlib.suppress(OSError, ValueError):
+                bounds.append(int(place.read_text()))  # the word max is no number
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # not on Windows
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            used = int(_PROC.joinpath("statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            bounds.append(max(limit - used, 0))
+    return min(bounds)
