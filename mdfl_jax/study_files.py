@@ -139,10 +139,11 @@ class History(Mapping[str, np.ndarray]):
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (KeyError, UserError):  # there is no such array
+        except KeyError:  # there is no such array
             raise
         except Exception as error:  # whatever the readers make of damaged bytes
-            raise UserError(f"{self.path}: cannot be read: {error}") from None
+            said = error if isinstance(error, UserError) else f"cannot be read: {error}"
+            raise UserError(f"{self.path}: {said}") from None
 
 
 def no_streets() -> np.ndarray:

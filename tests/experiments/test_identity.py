@@ -56,7 +56,10 @@ def test_a_study_of_a_version_that_knew_fewer_fields_grows(tiny, tmp_path, more)
 
 NO_NUMBER = {
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),
-    *(f"engine.{name}" for name in ("runs_per_batch", "memory_mib", "checkpoint_minutes", "states_mib")),
+    *(
+        f"engine.{name}"
+        for name in ("runs_per_batch", "memory_mib", "checkpoint_minutes", "states_mib", "on_full_disk")
+    ),
 }
 """The fields that change no number of a run: a study that is there goes on, or is written anew, with other values."""
 

@@ -31,7 +31,7 @@ def test_values_are_those_of_the_lines(reported):
 
 def test_numbers_have_titles_in_the_unit_in_which_they_are_shown(make_workdir):
     def more(row):
-        spread = {"accuracy_worst_decile": 0.1, "accuracy_jain": 0.5, "own_thing": 3.0, "note": "text"}
+        spread = {"accuracy_worst_decile": 0.1, "accuracy_jain": 0.5, "own_thing": 3.0}
         counts = {"bits_sent": 1e6 * row["round"], "double_bits": 1e6 * row["round"], "distance_moved": 0.0}
         return row | spread | counts | {"rounds_done": row["round"]}
 
@@ -42,8 +42,8 @@ def test_numbers_have_titles_in_the_unit_in_which_they_are_shown(make_workdir):
     assert found["accuracy_jain"] == "test accuracy, Jain's fairness index"
     assert found["bits_sent"] == "megabits sent by a client"
     assert found["own_thing"] == "own thing"
-    # Always 0, the rounds again, another key again, no number: nothing to draw.
-    assert not {"distance_moved", "rounds_done", "double_bits", "note"} & set(found)
+    # Always 0, the rounds again, another key again: nothing to draw.
+    assert not {"distance_moved", "rounds_done", "double_bits"} & set(found)
 
 
 def test_only_counts_since_the_start_can_be_the_x_axis(make_workdir):
