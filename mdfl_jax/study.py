@@ -129,7 +129,7 @@ def _run_in(
     log = to_stderr if progress else _no_log
     check(study, workdir, overwrite, extend)
     try:
-        with disk.on_full_disk(study.experiment.engine.on_full_disk, log), alone(workdir, log):
+        with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
             run_or_resume(study, workdir, overwrite, log, _no_plan, progress, on_evaluation, extend)
     except Interrupted:
         raise Interrupted(f"the study was stopped; {left}") from None

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
     "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
 }  # fmt: skip
+_OF_A_LINE = ("point", "seed", "round")
+_OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
 """The kinds of the entries of the JSON files by which all else is found, at any depth that `_check_kinds` looks at."""
 
 
@@ -32,7 +34,7 @@ def _read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read: {error}") from None
 
 
-def _parse(text: str, where: str) -> dict[str, Any]:
+def _parse(text: str, where: str, keys: Collection[str] = _KINDS) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -41,21 +43,24 @@ def _parse(text: str, where: str) -> dict[str, Any]:
         raise UserError(f"{where}: not a JSON object")
     if content.get("schema") != SCHEMA:
         raise UserError(f"{where}: schema is {content.get('schema')!r}; this version reads schema {SCHEMA}")
-    _check_kinds(content, where)
+    _check_kinds(content, where, keys)
     return content
 
 
-def _check_kinds(content: dict[str, Any], where: str) -> None:
-    """Refuses an entry of another kind than a study writes, in an object and in each of its points."""
-    for key in _KINDS.keys() & content.keys():
+def _check_kinds(content: dict[str, Any], where: str, keys: Collection[str]) -> None:
+    """Refuses an entry of another kind than a study writes, in an object and in each of its points.
+
+    Only these keys are looked at: metrics of the user's own, in lines and points, may have any other name.
+    """
+    for key in content.keys() & set(keys):
         if not isinstance(content[key], _KINDS[key]) or isinstance(content[key], bool):
             raise UserError(f"{where}: {key} is {_short(content[key])}; no study writes such a value")
-    if wrong := [seed for seed in content.get("seeds", ()) if type(seed) is not int]:
+    if "seeds" in keys and (wrong := [seed for seed in content.get("seeds", ()) if type(seed) is not int]):
         raise UserError(f"{where}: one of seeds is {_short(wrong[0])}; a seed is a whole number")
-    for point in content.get("points", ()):
+    for point in content.get("points", ()) if "points" in keys else ():
         if not isinstance(point, dict) or "id" not in point:
             raise UserError(f"{where}: one of points is {_short(point)}; a point has an id")
-        _check_kinds(point, where)
+        _check_kinds(point, where, _OF_A_POINT)
 
 
 def _short(value: Any) -> str:
@@ -98,9 +103,10 @@ def read_lines(path: Path, torn: bool = False) -> list[dict[str, Any]]:
     text = _read_text(path)
     if torn:
         text = text[: text.rfind("\n") + 1]
-    lines = [(n, _parse(line, f"{path}:{n}")) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    numbered = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = [(n, _parse(line, f"{path}:{n}", _OF_A_LINE)) for n, line in numbered]
     for n, line in lines:
-        require(line, ("point", "seed", "round"), Path(f"{path}:{n}"))
+        require(line, _OF_A_LINE, Path(f"{path}:{n}"))
         for key, value in line.items():
             if isinstance(value, dict | list) or (isinstance(value, str) and key != "point" and value[-3:] != "inf"):
                 raise UserError(f"{path}:{n}: {key} is {_short(value)}; it must be a number or null")

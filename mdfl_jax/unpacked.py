@@ -1,13 +1,13 @@
 """Bounds on what a file unpacks to, so that a small file of somebody else cannot fill the memory."""
 
 import math
-import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from mdfl_jax.errors import UserError
+from mdfl_jax.host import host_memory
 
 GIB = 2**30
 _HEADERS = {
@@ -17,11 +17,8 @@ _HEADERS = {
 
 
 def memory() -> int:
-    """Returns the bytes of memory of this machine; 2^62 where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # on Windows
-        return 2**62
+    """Returns the bytes of memory that this process may have."""
+    return host_memory()
 
 
 def check_size(size: int) -> None:

@@ -33,6 +33,7 @@ WRITTEN = (
     STATES,
     CHECKPOINTS,
     HALVED,
+    f"{HALVED}.part",
     EXTENSION,
     PUBLISHING,
 )

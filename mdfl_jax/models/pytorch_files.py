@@ -20,6 +20,12 @@ from mdfl_jax.unpacked import check_size
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
 """Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""
 
+PLAIN = (
+    "_codecs.encode",
+    *(f"{of}.{name}" for of in ("builtins", "__builtin__") for name in ("set", "bytearray", "complex")),
+)
+"""The names beside tensors that PyTorch's own reading of weights alone takes: bytes, sets and complex numbers."""
+
 MOST_PICKLED = 2**26  # bytes of the pickle, which has the names and shapes; that of ResNet-50 has 30 thousand
 PICKLES = 5  # that a file of before PyTorch 1.6 begins with: a number, a version, the system, the tensors, their keys
 
@@ -92,7 +98,7 @@ def _check_names(file: IO[bytes]) -> None:
         module, _, last = name.rpartition(".")
         if last.startswith("_rebuild_") and "sparse" in last:
             raise UserError("it holds a sparse tensor; only dense ones are taken")
-        if module.partition(".")[0] not in ("torch", "collections"):
+        if module.partition(".")[0] not in ("torch", "collections") and name not in PLAIN:
             raise UserError(f"it holds a pickle that needs code to be read; only tensors are taken ({name})")
 
 

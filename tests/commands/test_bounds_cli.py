@@ -59,7 +59,7 @@ def test_a_number_beyond_its_bound_is_told_at_once(wrong, arguments, expected):
     """The time allowed is wide, since the machine may be busy; without the bounds it is minutes."""
     start = time.monotonic()
     assert expected in wrong(*arguments)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 def test_a_sweep_of_some_thousand_points_is_ready_soon():

@@ -71,7 +71,7 @@ def test_a_process_that_was_killed_has_given_it_back_at_once(tmp_path):
     (tmp_path / "run").rename(tmp_path / "moved")
     begin = time.monotonic()
     with alone(tmp_path / "moved", pytest.fail):
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < module.WATCH / 2
     assert not (tmp_path / "moved" / LOCK).exists()
 
 
@@ -82,7 +82,8 @@ def test_a_lock_whose_owner_was_killed_before_its_name_was_written(tmp_path, qui
         pass
 
 
-def test_a_living_process_of_another_machine_is_seen(elsewhere):
+def test_a_living_process_of_another_machine_is_seen(elsewhere, monkeypatch):
+    monkeypatch.setattr(module, "WATCH", 60.0)  # the first beat ends it, however busy the machine is
     folder, over, lines = elsewhere(0), threading.Event(), []
 
     def live():

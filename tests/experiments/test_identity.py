@@ -10,7 +10,7 @@ from mdfl_jax.experiments import make_study
 from mdfl_jax.experiments.config.resolve import all_fields
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.files import plain, write_json
-from mdfl_jax.experiments.results.identity import GROWS, compare, state_names
+from mdfl_jax.experiments.results.identity import GROWS, compare, point_digests, state_names
 from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.resume import run_or_resume
 
@@ -116,6 +116,12 @@ def test_every_field_tells_studies_apart_or_changes_no_number(manifest, there, p
 def test_the_fields_that_change_no_number_are_declared_so():
     assert {path for path, field in all_fields().items() if not field.metadata.get("in_runs", True)} == NO_NUMBER
     assert not NO_NUMBER.intersection(GROWS)
+
+
+def test_points_that_differ_only_in_such_a_field_are_two(manifest):
+    (point,) = manifest["points"][:1]
+    points = [point | {"overrides": point["overrides"] | {"data.dir": folder}} for folder in ("a", "b")]
+    assert len(set(point_digests(manifest | {"points": points}))) == 2
 
 
 def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(manifest, tmp_path):

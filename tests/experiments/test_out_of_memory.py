@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
+from mdfl_jax import host
 from mdfl_jax.errors import UserError, out_of_memory
 from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.ahead import host, memory
+from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.results import workdir as workdirs
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.run import halving, into_workdir

@@ -161,10 +161,12 @@ def write_calls(folder: Path, told: Path, die_at: int = 0) -> None:
 
     real = io.open
 
-    def opened(file: Any, mode: str = "r", *args: Any, **named: Any) -> Any:
+    def opened(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **named: Any) -> Any:
         if not is_inside(file) or not set(mode) & set("wax+"):
-            return real(file, mode, *args, **named)
+            return real(file, mode, buffering, *args, **named)
         raw = Raw(os.fspath(file), mode.replace("b", "").replace("t", ""))
+        if buffering == 0:
+            return raw
         buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
         return buffered if "b" in mode else io.TextIOWrapper(buffered, named.get("encoding"))
 

@@ -79,7 +79,7 @@ def unfinished(study, tmp_path_factory):
 
     assert go(base / "whole", 0) == 0
     calls = (base / "calls").read_text().splitlines()
-    assert go(base / "killed", 1 + calls.index(f"open {CHECKPOINTS}/batch-001.part.npz")) == KILLED
+    assert go(base / "killed", 1 + calls.index(f"open {CHECKPOINTS}/batch-001.npz.part")) == KILLED
     assert len(kinds(base / "killed")) == 8
     return base / "killed", results(base / "whole")
 

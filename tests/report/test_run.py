@@ -12,9 +12,19 @@ from mdfl_jax.report.read import kept, read_workdir
 from mdfl_jax.report.settings import Axis
 from mdfl_jax.report.style import PALETTE, colours_of
 from mdfl_jax.report.world import World, worlds_of
+from mdfl_jax.study_files import read_lines
 from tests.report.conftest import write_workdir
 
 STREETS = np.array([[0.0, 1.0, 5.0, 1.0], [2.0, 0.0, 2.0, 9.0]])
+
+
+def test_a_metric_may_have_the_name_of_another_files_entry(tmp_path):
+    line = '{"schema": 1, "point": "a", "seed": 0, "round": 4, "status": 0.3, "config": 1}\n'
+    (tmp_path / "metrics.jsonl").write_text(line)
+    assert read_lines(tmp_path / "metrics.jsonl")[0]["status"] == 0.3
+    (tmp_path / "metrics.jsonl").write_text(line.replace("4", "[4]"))
+    with pytest.raises(UserError, match=r"metrics.jsonl:1: round is \[4\]; no study writes such a value"):
+        read_lines(tmp_path / "metrics.jsonl")
 
 
 class Counted(Mapping[str, np.ndarray]):

@@ -52,14 +52,14 @@ def test_centuries_and_microseconds_are_described_with_warnings(tmp_path):
 
 @pytest.mark.parametrize("dt", [1e-6, 1e-300, 5e-324])
 def test_more_rounds_than_a_study_may_have_are_refused(tmp_path, dt):
-    start = time.monotonic()
+    start = time.process_time()
     long = load(trace(tmp_path, "0,a,1,2", "1,a,2,2", f"{CENTURY},a,1,2"))
     with pytest.raises(UserError, match=r"which makes [\d,]+ rounds; at most 10,000,000 are allowed"):
         resample(long, dt)
     listed = load(trace(tmp_path, "0,1,0,1", f"0,{CENTURY},1,2", header="start,end,i,j"))
     with pytest.raises(UserError, match=r"the contacts span [\d,]+ rounds of dt .*; at most 10,000,000 are allowed"):
         contact_table(listed, 3, dt=dt)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_more_places_or_links_than_the_memory_takes_are_refused(tmp_path):
@@ -137,10 +137,10 @@ XML = {
 def test_entities_that_expand_are_refused_where_they_are_declared(tmp_path, name):
     path = tmp_path / "a.xml"
     path.write_text(XML[name])
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(UserError, match=r"line 1: a document type \(DOCTYPE, entities\) is refused"):
         load(path)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_xml_that_is_nested_too_deeply_is_one_line(tmp_path):

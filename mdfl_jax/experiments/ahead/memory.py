@@ -10,9 +10,9 @@ import jax
 from mdfl_jax import stages, target
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead.flops import round_flops
-from mdfl_jax.experiments.ahead.host import host_memory
 from mdfl_jax.experiments.build.simulation import build_simulation, hparams_of
 from mdfl_jax.experiments.run.study import Group, Study, evenly
+from mdfl_jax.host import host_memory
 from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.sharding import SEED
 from mdfl_jax.simulation import Simulation

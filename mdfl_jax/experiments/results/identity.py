@@ -114,10 +114,11 @@ def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> lis
     """
     base, found = fields_of(manifest["config"]), []
     for point in manifest.get("points") or [{}]:
-        fields = base | plain(point.get("overrides", {}))
+        swept = plain(point.get("overrides", {}))
+        fields = base | swept
         if with_numbers:
             fields = _with_defaults(fields | plain(point.get("numbers", {})))
-        found.append(digest(of_runs(fields)))
+        found.append(digest(of_runs(fields) | {path: swept[path] for path in not_in_runs() & swept.keys()}))
     return found
 
 

@@ -70,10 +70,17 @@ def _at_end(
 
 
 def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Returns the first evaluated round at which the divergence was seen, for each seed that diverged."""
-    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
-    if "objective" in arrays:
-        broken |= ~np.isfinite(arrays["objective"])
+    """Returns the first evaluated round at which the divergence was seen, for each seed that diverged.
+
+    An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
+    or distances were not.
+    """
+    if all(DIVERGENCE[0] in record.lines[-1] for record in records):
+        broken = np.array([[line[DIVERGENCE[0]] is not None for line in record.lines] for record in records])
+    else:
+        broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
+        if "objective" in arrays:
+            broken |= ~np.isfinite(arrays["objective"])
     found = zip(records, broken)
     return {str(record.seed): int(record.rounds[np.argmax(row)]) for record, row in found if row.any()}
 

@@ -91,10 +91,14 @@ class _Lock:
         self.over.set()
         self.beating.join()
         with contextlib.suppress(OSError):
-            if self._is_own():
+            is_own = self._is_own()
+            if fcntl is None:  # Windows removes no open file
+                os.close(self.file)
+            if is_own:
                 self.path.unlink()  # while it is locked, so that nobody else has made it his
-        with contextlib.suppress(OSError):
-            os.close(self.file)
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.file)
 
     def _watched(self) -> bytes:
         """Returns what the lock holds: nothing, or what a process of this machine wrote, or what stays the same.

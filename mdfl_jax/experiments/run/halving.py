@@ -65,8 +65,7 @@ def halved(study: Study, error: OutOfMemoryError, workdir: Path, log: Callable[[
     checkpoints = Checkpoints(workdir / CHECKPOINTS, log)
     finished, states = checkpoints.finished(), _states(checkpoints)
     saved = {batch.number for batch in batches_of(study) if batch.group is group} & {*finished, *states}
-    size = group.runs_per_batch if saved else size
-    half = max(part for part in range(1, size // 2 + 1) if not saved or size % part == 0)
+    half = max(part for part in range(1, size // 2 + 1) if not saved or group.runs_per_batch % part == 0)
     smaller = study._replace(
         groups=[other._replace(runs_per_batch=half) if other is group else other for other in study.groups]
     )

@@ -29,8 +29,9 @@ class _EventFile:
     """
 
     def __init__(self, folder: Path, first_round: int):
-        there = [int(path.name.removeprefix(EVENTS).partition(".")[0]) for path in folder.glob(EVENTS + "*")]
-        name = f"{EVENTS}{max(there, default=0) + 1:010}.{platform.node()}"
+        there = [path.name.removeprefix(EVENTS).partition(".")[0] for path in folder.glob(EVENTS + "*")]
+        number = 1 + max((int(found) for found in there if found.isdecimal()), default=0)
+        name = f"{EVENTS}{number:010}.{platform.node()}"
         self._file, self._waiting = Appended(folder / name), [b""]
         self._add(file_version="brain.Event:2", step=first_round)
         if first_round:

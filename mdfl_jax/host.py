@@ -11,8 +11,11 @@ def host_memory() -> int:
     """Returns the bytes that this process may still have: what its control group and ``ulimit -v`` leave of them.
 
     A container or a job of a cluster often has less memory than the machine. Beyond it, the system ends the process.
+    Where the system does not tell, as on Windows, it is 2^62.
     """
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    bounds = [2**62]
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        bounds.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with contextlib.suppress(OSError, ValueError):
         groups = [line.rpartition(":")[2] for line in _PROC.joinpath("cgroup").read_text().split()]
         for place in [_CGROUPS / group.lstrip("/") / "memory.max" for group in groups] + [_CGROUPS / "memory.max"]:
