@@ -128,9 +128,13 @@ def plane_strategy(
         def at_random(key: jax.Array, i: jax.Array) -> jax.Array:
             return jax.random.randint(key, (), 0, SIDE * SIDE, jnp.int32)
 
-        view, arrived = _seen(world, clients.position), ~_under_way(clients)
+        view, arrived, shown = _seen(world, clients.position), ~_under_way(clients), memory.clients
+        rests = world.is_mobile & arrived & (memory.round > 0)  # at the point of the lattice where it went
+        at_points = memory._replace(
+            clients=shown._replace(location=jnp.where(rests, shown.destination, shown.location))
+        )
         chosen = destinations(
-            key_choice, view, memory, arrived, choose, find, at_random, oracle, at_once=oracle, replans=replans
+            key_choice, view, at_points, arrived, choose, find, at_random, oracle, at_once=oracle, replans=replans
         )
         way, numbers = lattice(world.size)[chosen] - clients.position, world.numbers
         draw = partial(between, low=numbers.speed_min, high=numbers.speed_max)
@@ -139,8 +143,8 @@ def plane_strategy(
         motion, sets_out = world.motion, clients._replace(velocity=velocity, time_left=time)
         moved, path = travel(key_way, sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, 2)
         after, now = _seen(world, moved.position), memory.round + 1
-        last = now_near(after, memory.clients.location, memory.last, now, tells(world))
-        shown = memory.clients._replace(destination=jnp.where(world.is_mobile, chosen, memory.clients.destination))
+        last = now_near(after, shown.location, memory.last, now, tells(world))
+        shown = shown._replace(destination=jnp.where(world.is_mobile, chosen, shown.destination))
         return State(moved, memory._replace(clients=shown, round=now, last=last), path)
 
     def heading(world: PlaneWorld, state: State) -> jax.Array:

@@ -83,6 +83,20 @@ def test_waiting_goes_where_most_waits_in_the_plane_too(seed):
         assert worth[int(states[now + 1].memory.clients.destination[i])] >= worth.max() * (1 - 1e-4)
 
 
+def test_a_tour_of_the_plane_goes_on_from_centre_to_centre():
+    _, states, _ = played("cover_tour_plane", seed=1, rounds=60)
+    tour, sites = states[0].memory.plan, states[0].memory.sites
+    length, order = int(tour.length), np.asarray(tour.order)
+    places = np.asarray(sites.place)[order[:length]].tolist()
+    for i in range(MOBILE):
+        to = [places.index(int(s.memory.clients.destination[i])) for s in states[1:]]
+        turns = [(now - before) % length for before, now in itertools.pairwise(to)]
+        assert set(turns) == {0, 1}  # on the way, or to the next one
+        assert sum(turns) > length
+    begun = {int(states[1].memory.clients.destination[i]) for i in range(MOBILE)}
+    assert len(begun) == MOBILE
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_who_was_in_range_at_the_ends_of_rounds_is_remembered(seed):
     w, states, places = played("dcm_plane", seed)
