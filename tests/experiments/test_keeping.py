@@ -1,8 +1,6 @@
 """The models that a study keeps: those that plain flax evaluates to the accuracies of the study, whatever happened."""
 
-import errno
 import signal
-from pathlib import Path
 
 import flax.linen as nn
 import jax
@@ -277,16 +275,6 @@ def test_the_compiled_programs_know_nothing_of_it(tiny):
         return mc.init.lower(mc.data, *first).as_text(), mc.advance.lower(mc.data, *runs, mc.state(runs)).as_text()
 
     assert texts(save="best") == texts()
-
-
-@pytest.mark.long
-def test_a_full_disk_is_one_line(tiny, tmp_path, monkeypatch):
-    def full(self, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(UserError, match=r"models/0/0\.safetensors: the models cannot be written: No space left on dev"):
-        go(tiny(seeds=1, rounds=2, save="final"), tmp_path / "run")
 
 
 def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):
