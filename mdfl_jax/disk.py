@@ -42,21 +42,27 @@ _waiting: ContextVar[Waiting] = ContextVar("waiting", default=Waiting())  # noqa
 
 
 @contextlib.contextmanager
-def on_full_disk(
-    choice: str, log: Callable[[str], None], stopping: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
-    """Inside this context manager, a full disk is waited for or not.
-
-    Args:
-      choice: "stop" or "wait".
-      log: A function that takes lines for the user.
-      stopping: Whether the user has stopped the run meanwhile. It then waits no longer.
-    """
-    token = _waiting.set(Waiting(choice == "wait", log, stopping))
+def _set(waiting: Waiting) -> Iterator[None]:
+    token = _waiting.set(waiting)
     try:
         yield
     finally:
         _waiting.reset(token)
+
+
+def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """Inside this context manager, a full disk is waited for or not.
+
+    Args:
+      choice: "stop" or "wait".
+      log: A function that takes lines for the user. It should not be silent: nothing else says why a run stands still.
+    """
+    return _set(Waiting(choice == "wait", log))
+
+
+def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
+    """Inside this context manager, a full disk is waited for only until the user has stopped the run."""
+    return _set(_waiting.get()._replace(stopping=stopping))
 
 
 def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:

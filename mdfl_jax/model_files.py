@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from mdfl_jax import disk
+from mdfl_jax.checksums import checksum_of
 from mdfl_jax.errors import UserError
 
 KEY, FORMAT = "mdfl_jax", "models 1"
@@ -113,13 +114,9 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns a checksum of the header, and of the names, the types, the shapes and the bytes of the tensors."""
-    found = hashlib.blake2b(json.dumps(header).encode(), digest_size=16)
-    for name in sorted(tensors):
-        tensor = np.ascontiguousarray(tensors[name])
-        found.update(f"{name} {np.dtype(tensor.dtype).name} {tensors[name].shape}".encode())
-        found.update(tensor.reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+    """Returns a checksum of the header, and of the names and the contents of the tensors."""
+    about = {name: checksum_of(tensor) for name, tensor in tensors.items()}
+    return hashlib.blake2b(json.dumps([header, about], sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
@@ -163,6 +160,12 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
     Raises:
       UserError: if the file is absent, damaged or not written by `write`.
     """
+    header, shapes, _ = _about(path)
+    return header, shapes
+
+
+def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
+    """Returns the metadata, the shape of each tensor, and the checksum, which a file of an older version lacks."""
     try:
         with safe_open(path, framework="numpy") as file:
             found = _metadata(file)
@@ -171,10 +174,10 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
         raise UserError(f"{str(path)!r}: there is no such file") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it is not a whole safetensors file ({' '.join(str(error).split())})") from None
-    found.pop(_CHECKSUM, None)  # of all tensors: `read` looks at it
+    checksum = found.pop(_CHECKSUM, None)
     if found.keys() != set(Header._fields):
         raise UserError(f"{str(path)!r}: it holds no models of a study")
-    return Header(**found), shapes
+    return Header(**found), shapes, checksum
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
@@ -183,10 +186,8 @@ def read(path: Path) -> dict[str, np.ndarray]:
     Raises:
       UserError: as `read_header`, or if the checksum is wrong.
     """
-    header, _ = read_header(path)
+    header, _, checksum = _about(path)
     try:
-        with safe_open(path, framework="numpy") as file:
-            checksum = _metadata(file).get(_CHECKSUM)
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it cannot be read ({' '.join(str(error).split())})") from None

@@ -16,11 +16,6 @@ _HEADERS = {
 }
 
 
-def memory() -> int:
-    """Returns the bytes of memory that this process may have."""
-    return host_memory()
-
-
 def check_size(size: int) -> None:
     """Checks that the content of a file fits the memory.
 
@@ -28,10 +23,10 @@ def check_size(size: int) -> None:
       size: its bytes once it is unpacked.
 
     Raises:
-      UserError: if they are more than the machine's memory.
+      UserError: if they are more than the memory that this process may have.
     """
-    if size > memory():
-        raise UserError(f"it unpacks to {size / GIB:,.1f} GiB; this machine has {memory() / GIB:,.1f} GiB of memory")
+    if size > (there := host_memory()):
+        raise UserError(f"it unpacks to {size / GIB:,.1f} GiB; this machine has {there / GIB:,.1f} GiB of memory")
 
 
 def check_npz(path: str | Path, together: bool = True) -> None:

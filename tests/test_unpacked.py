@@ -40,7 +40,7 @@ def told(reader, path):
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(unpacked, "memory", lambda: 2**20)
+    monkeypatch.setattr(unpacked, "host_memory", lambda: 2**20)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -96,4 +96,4 @@ def test_an_idx_file_is_read_as_far_as_its_header_says(tmp_path, name):
 
 
 def test_the_memory_of_this_machine_is_known():
-    assert unpacked.memory() > 2**28
+    assert unpacked.host_memory() > 2**28

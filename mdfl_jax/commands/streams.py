@@ -10,9 +10,11 @@ import os
 import sys
 from typing import Any, TextIO, cast
 
+from mdfl_jax import disk
+
 CLOSED = 128 + 13
 GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)  # a pipe, a terminal, a descriptor, a socket
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a file in place of a reader
+FULL = (*disk.FULL, errno.EFBIG)  # a file in place of a reader
 
 
 class _Patient:

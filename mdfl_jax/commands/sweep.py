@@ -147,9 +147,10 @@ def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     if was_finished:
         print(f"{workdir} holds this study, finished; --overwrite runs it again")
     print(tables.text(summary, study.config))
-    for point in [] if was_finished else summary["points"]:
-        if said := diverged.warning(point, diverged.values_of(point, wanted(study)["points"], study.config)):
-            print(f"warning: {said}", file=sys.stderr)
+    lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
+    there = wanted(study)["points"] if lost else []
+    for point in lost:
+        print(f"warning: {diverged.warning(point, diverged.values_of(point, there, study.config))}", file=sys.stderr)
     if _REPORT.value:
         common.write_report(workdir)
     if shard:

@@ -14,16 +14,8 @@ RESERVED = frozenset(
     (
         *("schema", "point", "seed", "round", "rounds", "double_bits"),
         *("is_mobile", "label_counts", "reached"),
-        *(
-            "id",
-            "overrides",
-            "baseline",
-            "diverged",
-            "divergence",
-            "compile_seconds",
-            "run_seconds",
-            "difference_to_baseline",
-        ),
+        *("id", "overrides", "baseline", "diverged", "divergence"),
+        *("compile_seconds", "run_seconds", "difference_to_baseline"),
         *("final_accuracy", "best_accuracy", "worst_client_accuracy", "group_accuracy", "group_gap"),
         *("rounds_to_target", "rounds_to_target_per_seed", "bits_to_target", "bits_to_target_per_seed"),
         *("bits_sent_per_client", "double_bits_per_client", "messages_per_client", "group_neighbours"),

@@ -20,6 +20,16 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {' and '.join(filter(None, (', '.join(seeds[:-1]), seeds[-1])))}"
 
 
+def on_seeds(statistic: Mapping[str, Any]) -> str:
+    """Returns on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
+
+    Args:
+      statistic: an entry of summary.json with its values 'per_seed'.
+    """
+    per_seed = statistic.get("per_seed")
+    return f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
+
+
 def cause(values: Callable[[str], Any]) -> str:
     """Returns a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
 
@@ -55,14 +65,12 @@ def values_of(
 
 
 def warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
-    """Returns a line for the user about a sweep point of which some runs have diverged; "" if none has.
+    """Returns a line for the user about a sweep point of which some runs have diverged.
 
     Args:
       point: the entry of the point in summary.json.
       values: as in `cause`.
     """
-    if not point.get("diverged"):
-        return ""
     known: Mapping[str, Any] = point.get("divergence") or {}
     told = []
     for seed, seen in list(point["diverged"].items())[:FEW]:

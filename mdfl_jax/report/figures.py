@@ -19,6 +19,10 @@ from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import STYLE
 
 DPI = 150
+_SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that made the file
+    "png": {"dpi": DPI, "metadata": {"Software": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
 
 
 def write(run: Run) -> dict[str, Path]:
@@ -61,10 +65,9 @@ def png(run: Run, name: str) -> bytes:
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
-    """Returns a figure as the bytes of a file, without the time and the program that made it."""
+    """Returns a figure as the bytes of a file."""
     file = io.BytesIO()
-    how: dict[str, Any] = {"dpi": DPI, "metadata": {"Software": None}} if kind == "png" else {}
-    figure.savefig(file, format=kind, **(how or {"metadata": {"CreationDate": None}}))
+    figure.savefig(file, format=kind, **_SAVED[kind])
     return file.getvalue()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mdfl_jax.report import statistics
+from mdfl_jax.report.diverged import on_seeds
 
 Point = Mapping[str, Any]
 Paired = Callable[[str, str], bool]  # whether the runs of two sweep points, given by their ids, are paired by seed
@@ -34,8 +35,7 @@ class Measure(NamedTuple):
     def told_of(self, point: Point) -> str:
         """Returns the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
-        said = self.told(self.mean(point), found.get("ci95"), self.unit)
-        return said + (f" ({found['seeds']} of {len(found['per_seed'])} seeds)" if "seeds" in found else "")
+        return self.told(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
 
 
 ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")

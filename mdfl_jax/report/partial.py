@@ -13,8 +13,8 @@ import numpy as np
 
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
+from mdfl_jax.metrics.diverged import diverged
 from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.report.statistics import difference, with_seeds
 from mdfl_jax.study_files import read_lines, require
@@ -135,22 +135,11 @@ def summarize(
     return head | {"points": entries} | said
 
 
-def _diverged(by_seed: Mapping[int, Sequence[Line]]) -> dict[str, dict[str, Any]]:
-    """Returns the entries of summary.json about the runs of a sweep point that have diverged, by their key there."""
-    in_round, norm = DIVERGENCE
-    seen = {seed: next((of for of in lines if of.get(in_round) is not None), None) for seed, lines in by_seed.items()}
-    lost = {str(seed): line for seed, line in seen.items() if line}
-    return {
-        "diverged": {seed: line["round"] for seed, line in lost.items()},
-        "divergence": {seed: {"round": int(line[in_round]), "norm": line[norm]} for seed, line in lost.items()},
-    }
-
-
 def _point(
     by_seed: Mapping[int, Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]
 ) -> dict[str, Any]:
     """Returns the results of a sweep point, from the lines of each seed until the round of the results."""
-    runs, lost = list(by_seed.values()), _diverged(by_seed)
+    runs, lost = list(by_seed.values()), diverged(by_seed)
     valid = np.array([str(seed) not in lost["diverged"] for seed in by_seed], bool)
 
     def at_end(key: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mdfl_jax import disk, power
 from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.outcomes import chosen_words, known_seeds
-from mdfl_jax.report.diverged import seeds_in_words
+from mdfl_jax.report.diverged import on_seeds, seeds_in_words
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
 
@@ -216,9 +216,8 @@ def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-
     if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
-    half_width, per_seed = statistic.get("ci95"), statistic.get("per_seed")
-    some = f" ({statistic['seeds']} of {len(per_seed)} seeds)" if "seeds" in statistic and per_seed else ""
-    return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + some
+    half_width = statistic.get("ci95")
+    return (mean if half_width is None else f"{mean} {plus_minus} {100 * half_width:.2f}") + on_seeds(statistic)
 
 
 def mean_of(value: Any) -> float | None:

@@ -161,7 +161,8 @@ def test_a_run_that_waits_says_so_once_and_goes_on(whole, full, tmp_path, monkey
         full_fail()
 
     monkeypatch.setattr(full, "fail", fail)
-    run_or_resume(study, tmp_path, log=lines.append, progress=False)
+    with disk.on_full_disk("wait", lines.append):
+        run_or_resume(study, tmp_path, log=lines.append, progress=False)
     assert len(tries) == 3
     found = results(tmp_path)
     others = {name for name in whole if found[name] != whole[name]} - {"config"}  # which has the field itself
@@ -183,7 +184,8 @@ def test_a_signal_ends_the_waiting(full, tmp_path, soon):
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
     # The file is opened before the first round, where the signals are those of a running study already.
-    with pytest.raises(disk.DiskError, match=r"metrics.jsonl cannot be written: the disk is full"):
+    refused = pytest.raises(disk.DiskError, match=r"metrics.jsonl cannot be written: the disk is full")
+    with disk.on_full_disk("wait", log), refused:
         run_or_resume(study, tmp_path, log=log, progress=False)
     assert ["waiting for room" in line for line in lines] == [True, False]
     assert lines[1].startswith("stopping after this evaluation")

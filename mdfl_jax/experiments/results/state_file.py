@@ -1,26 +1,18 @@
 """Files of named arrays, .npz with the type and a checksum of each array: checkpoints, and the last states of runs."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax import disk
+from mdfl_jax.checksums import checksum_of
 from mdfl_jax.errors import UserError
 
 Arrays = dict[str, np.ndarray]
 _DTYPES = "dtypes"  # the array of each file that names the types of the others, and has their checksums
-
-
-def _checksum(array: np.ndarray) -> str:
-    """Returns a checksum of the bytes, the type and the shape of an array."""
-    about = f"{np.dtype(array.dtype).name} {array.shape}"
-    octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
-    return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
@@ -29,7 +21,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
     Raises:
       DiskError: If the file cannot be written.
     """
-    about = {key: [np.dtype(value.dtype).name, _checksum(value)] for key, value in arrays.items()}
+    about = {key: [np.dtype(value.dtype).name, checksum_of(value)] for key, value in arrays.items()}
 
     def make(part: Path) -> None:
         with part.open("wb") as file:  # NumPy would add .npz to a path
@@ -62,6 +54,6 @@ def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Ar
 def _checked(array: np.ndarray, about: str | list[str]) -> np.ndarray:
     dtype, checksum = (about, None) if isinstance(about, str) else about
     found = array.view(jnp.dtype(dtype))
-    if checksum is not None and checksum != _checksum(found):
+    if checksum is not None and checksum != checksum_of(found):
         raise ValueError("the checksum of an array is wrong")
     return found

@@ -5,7 +5,6 @@ except for what the sweep itself changes, such as the partition. A run that has 
 out of all means and differences of its point.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import SCHEMA, TARGET, Shown
+from mdfl_jax.metrics.diverged import diverged
 from mdfl_jax.outcomes import VALIDATION_LOSS, baselines, interval_of_known, number, seeds_of, with_seeds
 
 
@@ -69,33 +69,19 @@ def _at_end(
     return entries
 
 
-def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Returns the first evaluated round at which the divergence was seen, for each seed that diverged.
+def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Returns the entries 'diverged' and 'divergence' of a point.
 
     An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
-    or distances were not.
+    or distances were not, and the evaluation alone is known.
     """
     if all(DIVERGENCE[0] in record.lines[-1] for record in records):
-        broken = np.array([[line[DIVERGENCE[0]] is not None for line in record.lines] for record in records])
-    else:
-        broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
-        if "objective" in arrays:
-            broken |= ~np.isfinite(arrays["objective"])
-    found = zip(records, broken)
-    return {str(record.seed): int(record.rounds[np.argmax(row)]) for record, row in found if row.any()}
-
-
-def _divergence(records: Sequence[Record], diverged: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
-    """Returns the round in which each seed diverged and the norm then; an older version knew the evaluation alone."""
-    found: dict[str, dict[str, float | None]] = {}
-    for record in records:
-        if (seed := str(record.seed)) in diverged:
-            in_round, norm = (number(record.lines[-1].get(key)) for key in DIVERGENCE)
-            is_known = not math.isnan(in_round)
-            found[seed] = (
-                {"round": int(in_round), "norm": norm} if is_known else {"round": diverged[seed], "norm": None}
-            )
-    return found
+        return diverged({record.seed: record.lines for record in records})
+    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
+    if "objective" in arrays:
+        broken |= ~np.isfinite(arrays["objective"])
+    seen = {str(r.seed): int(r.rounds[np.argmax(row)]) for r, row in zip(records, broken) if row.any()}
+    return {"diverged": seen, "divergence": {seed: {"round": of, "norm": None} for seed, of in seen.items()}}
 
 
 def summarize_point(
@@ -110,8 +96,8 @@ def summarize_point(
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
-    diverged = _diverged(records, arrays)
-    valid = np.array([str(record.seed) not in diverged for record in records])  # [S]
+    lost = _diverged(records, arrays)
+    valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
     over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
     mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731
     accuracy = np.where(valid[:, None], accuracy_of(arrays, judged), np.nan)  # [S, E]
@@ -135,8 +121,7 @@ def summarize_point(
         "distance_moved_per_mobile_client": (float(moved.mean()) if moved.size else 0.0) if valid.any() else None,
         **group_summary(arrays, mobile, over),
         **samples.summary([record for record, ok in zip(records, valid) if ok] or records),
-        "diverged": diverged,
-        "divergence": _divergence(records, diverged),
+        **lost,
         "compile_seconds": sum(record.compile_seconds for record in records),
         "run_seconds": sum(record.run_seconds for record in records),
     }

@@ -141,8 +141,7 @@ def _run(
     runner = Runner(study, checkpoints, sinks)
     if on_evaluation:
         sinks.append(Callback(study, on_evaluation, runner.stop))
-    choice = study.experiment.engine.on_full_disk
-    with disk.on_full_disk(choice, log, lambda: runner.stopping):
+    with disk.until(lambda: runner.stopping):
         finished = runner.read_back()
         write_json(workdir / "config.json", manifest)
         if study.streets is not None:

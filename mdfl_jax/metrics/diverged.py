@@ -1,0 +1,26 @@
+"""Which runs of a sweep point have diverged, by their lines of metrics.jsonl."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.outcomes import number
+
+
+def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Returns the entries of a sweep point in summary.json about its runs that have diverged.
+
+    Args:
+      by_seed: the lines of each seed, in the order of the evaluations.
+
+    Returns:
+      'diverged': the evaluated round that saw it, by seed; 'divergence': the 'round' in which the run diverged and its
+      'norm' then.
+    """
+    in_round, norm = DIVERGENCE
+    seen = {seed: next((of for of in lines if of.get(in_round) is not None), None) for seed, lines in by_seed.items()}
+    lost = {str(seed): line for seed, line in seen.items() if line}
+    return {
+        "diverged": {seed: line["round"] for seed, line in lost.items()},
+        "divergence": {seed: {"round": int(line[in_round]), "norm": number(line[norm])} for seed, line in lost.items()},
+    }
