@@ -4,6 +4,9 @@ Prints a row for each rule: its mean over all settings and seeds, its difference
 `waypoint` (in the plane `random_waypoint`), paired by seed, and in how many settings it is better or worse by intervals
 that hold together over the whole study. With --write, results/arena_NAME.json holds them and the differences of all
 settings, for the pages of docs/ (`python -m benchmarks.quote`); NAME is the study's, or --results_name.
+
+With --beside=DIR and --beside_point=PATH=VALUE,... (several may be given) the rivals are also compared with points of
+another finished study (`benchmarks/beside.py`).
 """
 
 import json
@@ -13,35 +16,27 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from benchmarks.beside import accuracy_with_data, beside, over_all, parsed
 from benchmarks.measure import RESULTS, WRITE
 from mdfl_jax.commands import common
 from mdfl_jax.errors import UserError
-from mdfl_jax.outcomes import t_quantile
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
-from mdfl_jax.results import Results
 
 _MADE = flags.DEFINE_string("arena", "", "The workdir of the finished study.")
+_BESIDE = flags.DEFINE_string("beside", "", "The workdir of another finished study with the same seeds.")
+_POINTS = flags.DEFINE_multi_string("beside_point", [], "Values of its settings: PATH=VALUE,PATH=VALUE.")
 _NAME = flags.DEFINE_string("results_name", "", "Another name of the results file than the study's own.")
 
 SECONDS = ("waypoint", "random_waypoint")
 WITH_DATA = "at the end, of clients with data"
 
 
-def over_all(values: np.ndarray) -> dict[str, float]:
-    """Return the mean of values [R, S] over settings and seeds, and half of its 95 % interval over the seeds."""
-    of_seed = values.mean(axis=0)
-    half = t_quantile(len(of_seed) - 1) * of_seed.std(ddof=1) / np.sqrt(len(of_seed))
-    return {"mean": float(of_seed.mean()), "half": float(half)}
-
-
 def with_data(made: Path, run: Run, matrix: Matrix) -> dict[str, np.ndarray]:
     """Return the accuracy [R, C, S] in per cent at the end of the clients that hold data, where there are relays."""
-    network = run.config["network"]
-    if not network.get("relays"):
+    if not run.config["network"].get("relays"):
         return {}
-    accuracy = Results.load(made).accuracy.values[:, :, -1, : network["num_clients"] - network["relays"]]
-    return {WITH_DATA: 100 * accuracy.mean(axis=-1)[matrix.point]}
+    return {WITH_DATA: accuracy_with_data(made, run)[matrix.point]}
 
 
 def judged(values: np.ndarray, matrix: Matrix, reference: int) -> dict[str, Any]:
@@ -76,6 +71,7 @@ def results_of(made: Path) -> dict[str, Any]:
         "settings": matrix.settings,
         **{key: run.manifest.get(key) for key in ("commit", "devices", "run_seconds")},
         "measures": {name: [judged(array, matrix, of) for of in references] for name, array in values.items()},
+        "beside": [beside(made, run, matrix, Path(_BESIDE.value), parsed(text)) for text in _POINTS.value],
     }
 
 
@@ -93,6 +89,10 @@ def main() -> int:
                     f"{of['mean']:+.2f} +- {of['half']:.2f}; better {row['better']}, worse {row['worse']}" if of else ""
                 )
                 print(f"  {row['rival']:18} {row['level']:6.2f}  {told}")
+    for other in found["beside"]:
+        print(f"at the end, beside {other['point']} of {other['study']}")
+        for row in other["rows"]:
+            print(f"  {row['rival']:18} {row['difference']['mean']:+.2f} +- {row['difference']['half']:.2f}")
     if WRITE.value:
         path = RESULTS / f"{_NAME.value or found['study']}.json"
         path.write_text(json.dumps(found, indent=1) + "\n")

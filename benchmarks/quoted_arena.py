@@ -1,4 +1,7 @@
-"""The tables of the arena's results files (`benchmarks/arena.py`), named `arena_NAME` and `arena_NAME, settings`."""
+"""The tables of the arena's results files (`benchmarks/arena.py`).
+
+Their names are `arena_NAME`, `arena_NAME, settings` and `arena_NAME, beside`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +24,7 @@ RIVALS = {"network.movers": "who moves", "network.relay_places": "where relays s
 def of_arena(name: str) -> list[str]:
     """Return a table: the rivals over all settings, or the paired differences at the end in each setting."""
     file, _, what = name.partition(", ")
-    tables = {"": _rivals, "settings": _settings}
+    tables = {"": _rivals, "settings": _settings, "beside": _beside}
     if what not in tables:
         raise UserError(unknown_name(f"table of {file}", what, tables))
     return tables[what](results(file))
@@ -78,3 +81,12 @@ def _settings(found: Mapping[str, Any]) -> list[str]:
             cells.append(f"**{_signed(value, half)}**" if abs(value) > half else _signed(value, half))
         lines.append([_shortened(setting), *cells])
     return markdown([f"over `{reference['reference']}`", *(f"`{row['rival']}`" for row in rivals)], lines)
+
+
+def _beside(found: Mapping[str, Any]) -> list[str]:
+    """Return rivals by points of another study: differences over all settings; the best come first."""
+    others = found["beside"]
+    names = ["over " + ", ".join(f"`{value}`" for value in other["point"].values()) for other in others]
+    order = sorted(range(len(others[0]["rows"])), key=lambda c: -others[0]["rows"][c]["difference"]["mean"])
+    lines = [[f"`{others[0]['rows'][c]['rival']}`", *(_difference(of["rows"][c]) for of in others)] for c in order]
+    return markdown([RIVALS.get(found.get("rivals", ""), "rule"), *names], lines)

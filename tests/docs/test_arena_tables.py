@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import arena, quoted_arena
+from benchmarks import arena, beside, quoted_arena
 from mdfl_jax.errors import UserError
 from mdfl_jax.report.rivals import END, Matrix
 from mdfl_jax.report.settings import Axis
@@ -54,3 +54,33 @@ def test_the_tables_have_the_best_first_and_sure_differences_in_bold(monkeypatch
     assert three.count("**") == 4
     with pytest.raises(UserError, match="unknown table of arena_x 'setting'"):
         quoted_arena.of_arena("arena_x, setting")
+
+
+def test_rivals_beside_another_study_are_paired_by_setting_and_seed(monkeypatch):
+    """The other study has the settings in another order, and a setting of its own, which is given."""
+    ours, theirs = np.random.default_rng(1).normal(60, 5, (6, 12)), np.random.default_rng(2).normal(50, 5, (4, 12))
+    of = lambda rule, radius, **own: {"network.mobility": rule, "network.radius": radius} | own  # noqa: E731
+    here = [of(rule, radius) for radius in (1.0, 2.0) for rule in RULES]
+    there = [of("dcm", radius, **{"network.movers": who}) for who in ("first", "least") for radius in (2.0, 1.0)]
+
+    class Study:
+        def __init__(self, points):
+            self.points = [{"overrides": point} for point in points]
+            self.manifest, self.config = {"seeds": list(range(12))}, {"name": "other"}
+
+    accuracies = {"ours": ours, "theirs": theirs}
+    monkeypatch.setattr(beside, "accuracy_with_data", lambda made, run: accuracies[made])
+    monkeypatch.setattr(beside, "read_workdir", lambda made: Study(there))
+    matrix = Matrix(Axis("network.mobility", "mobility", (*RULES, *RULES)), RULES, SETTINGS, np.arange(6).reshape(2, 3))
+    fixed = beside.parsed("network.mobility=dcm,network.movers=least")
+    found = beside.beside("ours", Study(here), matrix, "theirs", fixed)
+    by_hand = (ours[2] - theirs[3] + ours[5] - theirs[2]) / 2  # waiting, radius 1 and 2
+    np.testing.assert_allclose(found["rows"][2]["difference"]["mean"], by_hand.mean())
+    low, high = stats.t.interval(0.95, 11, by_hand.mean(), stats.sem(by_hand))
+    np.testing.assert_allclose(found["rows"][2]["difference"]["half"], (high - low) / 2, rtol=1e-3)
+    monkeypatch.setattr(quoted_arena, "results", lambda name: {"beside": [found]})
+    assert quoted_arena.of_arena("arena_x, beside")[0] == "| rule | over `dcm`, `least` |"
+    with pytest.raises(UserError, match="--beside=theirs: it has no point"):
+        beside.beside("ours", Study(here), matrix, "theirs", {"network.movers": "most"})
+    with pytest.raises(UserError, match="--beside_point=dcm: it must be PATH=VALUE"):
+        beside.parsed("dcm")
