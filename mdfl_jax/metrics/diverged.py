@@ -1,5 +1,6 @@
 """Which runs of a sweep point have diverged, by their lines of metrics.jsonl."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,8 @@ def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, di
       'norm' then.
     """
     in_round, norm = DIVERGENCE
-    seen = {seed: next((of for of in lines if of.get(in_round) is not None), None) for seed, lines in by_seed.items()}
-    lost = {str(seed): line for seed, line in seen.items() if line}
+    told = lambda line: not math.isnan(number(line.get(in_round)))  # noqa: E731
+    lost = {str(seed): line for seed, lines in by_seed.items() if (line := next(filter(told, lines), None))}
     return {
         "diverged": {seed: line["round"] for seed, line in lost.items()},
         "divergence": {seed: {"round": int(line[in_round]), "norm": number(line[norm])} for seed, line in lost.items()},

@@ -12,6 +12,7 @@ from mdfl_jax.experiments.results.files import dumps, metric_lines, plain
 from mdfl_jax.experiments.results.records import from_devices
 from mdfl_jax.experiments.results.summary import summarize_point
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.outcomes import interval
 from mdfl_jax.parts import RunFacts
@@ -233,6 +234,7 @@ def test_every_baseline_row_of_a_sweep_of_two_axes_is_called_so(workdir):
 def test_a_summary_of_numbers_that_are_easy_to_check():
     """Two seeds, three evaluations, two clients; the target is met exactly, by each seed at another evaluation."""
     values = {metric.name: np.zeros((2, 3, *metric.dims(2))) for metric in BUILT_IN}
+    values |= {name: np.full((2, 3), np.nan) for name in DIVERGENCE}
     values["round"] = np.array([[0, 10, 20]] * 2)
     values["accuracy"] = np.array([[[0, 0], [0.25, 0.75], [0.75, 1]], [[0, 0], [0, 0.5], [0.25, 0.75]]])
     values["bits"] = np.zeros((2, 3, 2, 2), np.uint32)

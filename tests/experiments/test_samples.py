@@ -13,6 +13,7 @@ from mdfl_jax.experiments.results.files import accuracy_of, metric_lines, plain
 from mdfl_jax.experiments.results.records import from_devices
 from mdfl_jax.experiments.results.summary import summarize_point
 from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.sampling import metrics_of_sample
 from mdfl_jax.parts import RunFacts
@@ -29,6 +30,7 @@ def sampled_record(seed=0, stands_for=STANDS_FOR):
     drawn = record_of("point", seed)
     values = {one.name: drawn.arrays.get(one.in_files) for one in BUILT_IN}
     values = {name: np.zeros(3, np.float32) if array is None else array for name, array in values.items()}
+    values |= {name: np.full(3, np.nan, np.float32) for name in DIVERGENCE}
     words = np.random.default_rng(seed).integers(0, 9, (3, 6, 2)).astype(np.uint32)
     weights, errors = np.ones((3, 6), np.float32), np.zeros((3, 2), np.float32)
     weights[1], errors[1] = stands_for, [0.03, 0.04]
