@@ -6,6 +6,7 @@ command in a process of its own, of a study whose data are drawn by the seeds.
 """
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def images(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "argument"), CASES)
 def test_a_dry_run_describes_the_study(name, argument, images):
+    sys.modules.pop(f"configs.{name}", None)  # what it registers, another test has unregistered
     module = importlib.import_module(f"configs.{name}")
     config = module.get_config(argument) if argument else module.get_config()
     if config.data.name in IMAGES:

@@ -99,7 +99,7 @@ def test_the_values_are_those_of_the_history(watched, reference):
         p, s, e = reference.points.index(info.point), np.array(info.seeds), info.round // 2
         own = {name.partition("/")[2] for name in reference.arrays if name.startswith(f"{p}/")}
         unmeasured = set(info.metrics) - own - RECORDS
-        assert unmeasured == {"validation_loss", "objective"}
+        assert unmeasured == {"validation_loss", "objective", "divergence_round", "divergence_norm"}  # none diverged
         assert own - set(info.metrics) - RECORDS == {"label_counts", "is_mobile", "reached"}
         assert set(info.metrics) & RECORDS == (RECORDS if e else set())  # no round before the first evaluation
         for name, values in info.metrics.items():
