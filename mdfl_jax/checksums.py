@@ -1,9 +1,18 @@
-"""The checksum by which a damaged array of a file is noticed."""
+"""The checksums by which a damaged array of a file, or a changed text of a finished study, is noticed."""
 
 import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from mdfl_jax.errors import UserError
+
+CHECKSUMS = "checksums"  # the entry of config.json
+TEXTS = ("metrics.jsonl", "summary.json")
+"""The texts of a finished study beside config.json. Of history.npz, kept models and states, each array has one."""
 
 
 def checksum_of(array: np.ndarray) -> str:
@@ -11,3 +20,49 @@ def checksum_of(array: np.ndarray) -> str:
     about = f"{np.dtype(array.dtype).name} {array.shape}"
     octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
     return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
+
+
+def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the content of config.json with the checksums of the texts that lie in the folder, and of itself.
+
+    Args:
+      manifest: The content, of strict JSON's values.
+      folder: The folder of a finished study.
+    """
+    of_texts = {name: _of_text(_text(folder / name)) for name in TEXTS}
+    return {**manifest, CHECKSUMS: {"config.json": _of_manifest(manifest), **of_texts}}
+
+
+def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Checks that the texts of a finished study are those that were written with its config.json.
+
+    Only what has a checksum is checked: older studies have none.
+
+    Args:
+      manifest: The content of config.json, as it was read.
+      folder: The folder of the study.
+
+    Raises:
+      UserError: If a text, or config.json itself, has another checksum.
+    """
+    known = manifest.get(CHECKSUMS) or {}
+    for name in ("config.json", *TEXTS):
+        if name not in known:
+            continue
+        found = _of_manifest(manifest) if name == "config.json" else _of_text(_text(folder / name))
+        if found != known[name]:
+            raise UserError(
+                f"{folder / name}: changed or damaged since the study ended: its checksum is not that of config.json"
+            )
+
+
+def _of_manifest(manifest: Mapping[str, Any]) -> str:
+    return _of_text(json.dumps({key: manifest[key] for key in manifest if key != CHECKSUMS}, sort_keys=True))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")  # with any ends of lines
+
+
+def _of_text(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

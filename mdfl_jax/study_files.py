@@ -15,7 +15,7 @@ from mdfl_jax.workdir_names import STREETS
 
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
+    "config": (dict,), "checksums": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
     "points": (list,), "seeds": (list,), "metrics": (list,), "runs_per_batch": (list,),
     "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
     "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
-from mdfl_jax import disk, stages
-from mdfl_jax.commands import ctrl_c, shipped, streams, words
+from mdfl_jax import ctrl_c, disk, stages
+from mdfl_jax.commands import shipped, streams, words
 from mdfl_jax.commands.explain import explain
 from mdfl_jax.errors import SHRINK, UserError, check_path, out_of_memory, unknown_name
 from mdfl_jax.own_files import import_file, place
@@ -195,7 +195,17 @@ def run(main: Callable[[], int]) -> None:
     except UserError as error:
         fail(error)
     does = getattr(command, "DOES", "")
-    app.run(lambda argv: call(stages.stage(does)(main) if does else main), flags_parser=parse_flags)
+    app.run(lambda argv: _called(stages.stage(does)(main) if does else main), flags_parser=parse_flags)
+
+
+def _called(main: Callable[[], int]) -> int:
+    with ctrl_c.raised_where_it_can_be():
+        try:
+            return call(main)
+        except KeyboardInterrupt:  # a further one, while the first is told
+            return 130
+        finally:
+            ctrl_c.ends_the_process()
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.checksums import check_texts
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics import AXIS, CURVE
 from mdfl_jax.outcomes import seeds_of
@@ -55,6 +56,7 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
         require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
     lines, arrays = read_lines(workdir / "metrics.jsonl"), History(workdir / "history.npz")
     _check_alike(workdir, manifest, summary, arrays)
+    check_texts(manifest, workdir)
     remarks = (*missing_told(manifest), *extension_told(workdir))
     return make_run(workdir, manifest, summary, lines, arrays, streets, x_axis, remarks)
 

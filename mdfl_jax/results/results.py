@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdfl_jax.checksums import check_texts
 from mdfl_jax.errors import UserError, unknown_name
 from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
@@ -63,6 +64,7 @@ class Results(KeptModels):
             raise UserError(f"{folder}: the study there is not finished")
         summary = read_json(folder / "summary.json", ("points", "baseline"))
         lines, arrays = read_lines(folder / "metrics.jsonl"), dict(History(folder / "history.npz"))
+        check_texts(manifest, folder)
         return cls(manifest, summary, lines, arrays, folder, read_streets(folder))
 
     def without_workdir(self) -> "Results":

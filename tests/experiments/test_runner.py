@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from tiny import tiny_config
 
 from mdfl_jax.experiments import Interrupted, make_study
 from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.run import into_workdir
 from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated
 from mdfl_jax.experiments.run.runner import Runner
 
@@ -88,20 +86,3 @@ def test_an_error_of_a_sink_ends_the_study_with_its_state_saved(study, whole, tm
     assert raised.value is error
     assert Checkpoints(tmp_path).progress().states == {"batch-000-at-00001": 1}
     assert_same(run(study, tmp_path)[0], whole[1])
-
-
-def test_a_signal_stops_the_runner_and_the_second_one_is_as_before():
-    """The handler only sets a flag, which is safe at any instruction."""
-
-    class Stopped:
-        count = 0
-
-        def stop(self):
-            self.count += 1
-
-    runner, lines, before = Stopped(), [], signal.getsignal(signal.SIGTERM)
-    with into_workdir._signals(runner, lines.append):
-        signal.raise_signal(signal.SIGTERM)
-        assert runner.count == 1
-        assert signal.getsignal(signal.SIGTERM) is before
-    assert [line.partition(",")[0] for line in lines] == ["stopping after this evaluation"]

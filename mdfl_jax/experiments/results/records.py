@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdfl_jax.checksums import check_texts
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.declare import Shown
@@ -110,6 +111,7 @@ def read(workdir: Path) -> Stored:
         list(_of_point(workdir, arrays, lines, p, point, seeds_of(manifest, p)))
         for p, point in enumerate(summary["points"])
     ]
+    check_texts(manifest, workdir)
     own = [_with_summary(entry, summary) for entry in summary.get("metrics", ())]
     return Stored(manifest, records, [Shown(**entry) for entry in own], summary.get("accuracy_is", ""))
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax import disk
-from mdfl_jax.experiments.results.files import dumps, write_arrays, write_json
+from mdfl_jax.checksums import CHECKSUMS, with_checksums
+from mdfl_jax.experiments.results.files import dumps, plain, write_arrays, write_json
 from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.summary import history_arrays, summarize
 
@@ -53,8 +54,13 @@ def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict
         disk.write(folder / "metrics.jsonl", lambda part: _write_lines(part, stored))
     write_json(folder / "summary.json", summary)
     write_arrays(folder / "history.npz", history_arrays(stored.records))
-    write_json(folder / "config.json", stored.manifest | totals(stored.records) | {"status": "finished"})
+    _write_manifest(folder, stored.manifest | totals(stored.records) | {"status": "finished"})
     return summary
+
+
+def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Writes config.json, after all texts of which it has the checksums."""
+    write_json(folder / "config.json", with_checksums(plain(dict(manifest)), folder))
 
 
 def _write_lines(path: Path, stored: Stored) -> None:
@@ -75,6 +81,8 @@ def rewrite(folder: Path, stored: Stored, wanted: Mapping[str, Any]) -> dict[str
     """
     again = stored._replace(manifest=stored.manifest | dict(wanted))
     summary = summarize(again)
+    of_others = {name: of for name, of in (stored.manifest.get(CHECKSUMS) or {}).items() if name != "summary.json"}
+    write_json(folder / "config.json", stored.manifest | {CHECKSUMS: of_others})  # true of either summary.json
     write_json(folder / "summary.json", summary)
-    write_json(folder / "config.json", again.manifest)
+    _write_manifest(folder, again.manifest)
     return summary

@@ -1,10 +1,8 @@
-"""Runs a study into its workdir (config.json, metrics.jsonl, history.npz, summary.json), and handles signals."""
+"""Runs a study into its workdir (config.json, metrics.jsonl, history.npz, summary.json)."""
 
 import contextlib
 import gc
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from mdfl_jax.experiments.run.loggers import loggers_of
 from mdfl_jax.experiments.run.manifest import accuracy_is, manifest_of, own_metrics, places
 from mdfl_jax.experiments.run.progress import Progress
 from mdfl_jax.experiments.run.runner import Interrupted, Runner
+from mdfl_jax.experiments.run.signals import handled
 from mdfl_jax.experiments.run.sinks import MetricsFile, ModelFiles, Notes
 from mdfl_jax.experiments.run.states import StateFiles
 from mdfl_jax.experiments.run.study import Run, Study, set_precision
@@ -45,38 +44,6 @@ def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchRe
             of_run = lines[study.points[point].id, seed]
             found[point][seed] = from_devices(seed, metrics, facts, of_run, compiling, seconds)
     return [[of_point[seed] for seed in sorted(of_point)] for of_point in found.values()]
-
-
-@contextlib.contextmanager
-def _signals(runner: Runner, log: Callable[[str], None]) -> Iterator[None]:
-    """On the first SIGINT, SIGTERM or SIGHUP, saves the state after the current evaluation. The second stops at once.
-
-    SIGHUP, that of a closed terminal, stays ignored where it is, as under nohup. Only the main thread of a process can
-    handle signals. In another thread, signals are left as they are.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        log("stopping after this evaluation, and saving the state (once more: stop at once, without saving) ...")
-        runner.stop()
-        as_before()
-        if hangup in handlers:  # the system and the shell both send it, and it is no sign of impatience
-            signal.signal(hangup, signal.SIG_IGN)
-
-    def as_before() -> None:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if (hangup := getattr(signal, "SIGHUP", None)) and signal.getsignal(hangup) is not signal.SIG_IGN:  # not on Windows
-        numbers.append(hangup)
-    handlers = {s: signal.signal(s, stop) for s in numbers}
-    try:
-        yield
-    finally:
-        as_before()
 
 
 def run_study(
@@ -146,7 +113,7 @@ def _run(
         write_json(workdir / "config.json", manifest)
         if study.streets is not None:
             write_arrays(workdir / STREETS, {"streets": study.streets})
-        with _signals(runner, log), contextlib.ExitStack() as stack:
+        with handled(runner.stop, log), contextlib.ExitStack() as stack:
             for sink in sinks:
                 stack.enter_context(sink)
             batches = runner.run(finished)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax.checksums import check_texts
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.results import workdir as workdirs
@@ -134,6 +135,7 @@ def _as_wanted(
     changed = [*held.compared.others, *held.compared.grown]
     in_order = _is_in_order(content, held)
     if not changed and in_order:
+        check_texts(held.manifest or {}, workdir)
         return read_json(workdir / "summary.json", ("points", "baseline"))
     log(f"{workdir}: {in_words(changed)}; the results are written anew, and nothing is run")
     source = Source(workdir, read(workdir))
