@@ -152,6 +152,18 @@ class History(Mapping[str, np.ndarray]):
             raise UserError(f"{self.path}: {said}") from None
 
 
+def read_results(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Mapping[str, np.ndarray]]:
+    """Reads summary.json, metrics.jsonl and history.npz of a finished study, whose config.json the caller has read.
+
+    `mdfl_jax.checksums.check_texts` is for the caller too, after all that tells a user more than a checksum does.
+
+    Raises:
+      UserError: if a file cannot be read.
+    """
+    summary, lines = read_json(folder / "summary.json", ("points", "baseline")), read_lines(folder / "metrics.jsonl")
+    return summary, lines, History(folder / "history.npz")
+
+
 def no_streets() -> np.ndarray:
     """Returns the streets of a study that has none, [0, 4]."""
     return np.zeros((0, 4))

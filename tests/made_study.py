@@ -1,6 +1,7 @@
 """A finished study that no run has made: numbers drawn from the sweep point and the seed, written in milliseconds."""
 
 import dataclasses
+import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from tiny import tiny_config
 
+from mdfl_jax.checksums import CHECKSUMS
 from mdfl_jax.experiments.config.families import effective
 from mdfl_jax.experiments.config.points import points
 from mdfl_jax.experiments.config.resolve import resolve
@@ -83,3 +85,10 @@ def made(folder: Path, runs: list[tuple[int, int]] | None = None, **changes: Any
     folder.mkdir(parents=True)
     write_results(folder, stored)
     return stored
+
+
+def without_checksums(folder: Path) -> None:
+    """Makes a finished study one of an older version, whose texts had no checksums: a test changes them."""
+    manifest = json.loads((folder / "config.json").read_text())
+    del manifest[CHECKSUMS]
+    (folder / "config.json").write_text(json.dumps(manifest))

@@ -14,7 +14,7 @@ from mdfl_jax.report import partial
 from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
 from mdfl_jax.report.missing import extension_told, missing_told
 from mdfl_jax.report.run import Run, axes_of, declared, kept
-from mdfl_jax.study_files import History, read_json, read_lines, read_streets, require
+from mdfl_jax.study_files import read_json, read_results, read_streets, require
 from mdfl_jax.workdir_names import check_whole
 
 __all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "kept", "make_run", "read_workdir"]
@@ -49,12 +49,11 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
         state = partial.read(workdir, manifest)
         remarks = (*state.remarks, *missing_told(manifest))
         return make_run(workdir, manifest, state.summary, state.lines, {}, streets, x_axis, remarks)
-    summary = read_json(workdir / "summary.json", ("points", "baseline"))
+    summary, lines, arrays = read_results(workdir)
     if not summary["points"]:
         raise UserError(f"{workdir / 'summary.json'}: has no points")
     for point in summary["points"]:
         require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
-    lines, arrays = read_lines(workdir / "metrics.jsonl"), History(workdir / "history.npz")
     _check_alike(workdir, manifest, summary, arrays)
     check_texts(manifest, workdir)
     remarks = (*missing_told(manifest), *extension_told(workdir))

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
 from mdfl_jax.results import named, tables
 from mdfl_jax.results.saved import KeptModels
-from mdfl_jax.study_files import History, no_streets, read_json, read_lines, read_streets
+from mdfl_jax.study_files import no_streets, read_json, read_results, read_streets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from mdfl_jax.results.plots import Plots
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Results(KeptModels):
     """The results of a finished study, read from its files.
 
@@ -62,10 +61,9 @@ class Results(KeptModels):
         manifest = read_json(folder / "config.json", ("config", "seeds", "status"))
         if manifest["status"] != "finished":
             raise UserError(f"{folder}: the study there is not finished")
-        summary = read_json(folder / "summary.json", ("points", "baseline"))
-        lines, arrays = read_lines(folder / "metrics.jsonl"), dict(History(folder / "history.npz"))
+        summary, lines, arrays = read_results(folder)
         check_texts(manifest, folder)
-        return cls(manifest, summary, lines, arrays, folder, read_streets(folder))
+        return cls(manifest, summary, lines, dict(arrays), folder, read_streets(folder))
 
     def without_workdir(self) -> "Results":
         """Returns the same results without a folder, since a temporary folder is removed."""

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from made_study import without_checksums
 
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.results.mobile_static import group_mean
@@ -111,6 +112,7 @@ def test_the_figure_draws_points_with_both_groups_and_counts_contacts_up(workdir
 def test_a_run_without_the_keys_has_no_such_figure(workdir, tmp_path):
     for name in ("config.json", "summary.json", "history.npz"):
         (tmp_path / name).write_bytes((workdir / name).read_bytes())
+    without_checksums(tmp_path)
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     old = [{k: v for k, v in line.items() if not k.endswith(("_mobile", "_other"))} for line in lines]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))

@@ -18,7 +18,7 @@ from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.outcomes import by_run, seeds_of
 from mdfl_jax.parts import RunFacts
-from mdfl_jax.study_files import History, read_json, read_lines, require
+from mdfl_jax.study_files import read_json, read_results, require
 from mdfl_jax.workdir_names import check_whole
 
 
@@ -101,14 +101,14 @@ def read(workdir: Path) -> Stored:
     manifest = read_json(workdir / "config.json", ("config", "points", "seeds", "status"))
     if manifest["status"] != "finished":
         raise UserError(f"{workdir}: the study there is not finished")
-    summary = read_json(workdir / "summary.json", ("points", "baseline"))
+    summary, lines, arrays = read_results(workdir)
     for point in summary["points"]:
         require(point, ("id", "compile_seconds", "run_seconds"), workdir / "summary.json")
-    arrays, lines = History(workdir / "history.npz"), lines_of_runs(read_lines(workdir / "metrics.jsonl"))
     if len(summary["points"]) != len(manifest["points"]):
         raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
+    of_runs = lines_of_runs(lines)
     records = [
-        list(_of_point(workdir, arrays, lines, p, point, seeds_of(manifest, p)))
+        list(_of_point(workdir, arrays, of_runs, p, point, seeds_of(manifest, p)))
         for p, point in enumerate(summary["points"])
     ]
     check_texts(manifest, workdir)
@@ -118,7 +118,7 @@ def read(workdir: Path) -> Stored:
 
 def _of_point(
     workdir: Path,
-    arrays: History,
+    arrays: Mapping[str, np.ndarray],
     lines: Mapping[tuple[str, int], list[dict[str, Any]]],
     p: int,
     point: Mapping[str, Any],
