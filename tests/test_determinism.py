@@ -4,12 +4,13 @@ import functools
 
 import jax
 import pytest
+from forked import Started
 from tiny import tiny_config
 
 from mdfl_jax.experiments import make_study, run_study
 from mdfl_jax.experiments.run.merge import merge
 from mdfl_jax.experiments.run.shards import Shard, part_of
-from tests.faults.harness import STUDY, Started
+from tests.faults.harness import STUDY
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static", "seeds": 6}
 

@@ -1,14 +1,12 @@
 """Every command that README.md and docs/ print: its flags and fields exist, and it runs, with few rounds and seeds."""
 
 import ast
-import os
 import re
-import subprocess
-import sys
 import tomllib
 
 import numpy as np
 import pytest
+from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
 
 from mdfl_jax.commands import entry
@@ -119,11 +117,12 @@ def shorter(arguments):
         short["first_seed"] = "1"  # a page has it for the seeds that follow those of another study, which has one now
     if config.model.name.startswith("resnet"):
         short["model.name"] = "linear"
-    axes = []
-    for axis in filter(None, map(str.strip, sweep.split(";"))):
+    axes, swept = [], list(filter(None, map(str.strip, sweep.split(";"))))
+    for axis in swept:
         path, values = axis.split("=")
         known = [value.strip() for value in values.split(",")]
-        axes.append(f"{path}={','.join(v for v in known if v in known[:2] or f'{path}={v}' in baseline)}")
+        first = known[: 2 if len(swept) == 1 else 1]
+        axes.append(f"{path}={','.join(v for v in known if v in first or f'{path}={v}' in baseline)}")
     return [
         *arguments,
         *(f"--config.{path}={text}" for path, text in short.items()),
@@ -131,17 +130,15 @@ def shorter(arguments):
     ]
 
 
-def run(command, folder, environment):
+def run(command, folder, variables):
     """Runs a command in a folder, a study shortened; returns what it prints."""
     arguments = without_optional(command.arguments)
     if command.program == "sweep":
         arguments = [*shorter(arguments), "--overwrite", *["--noreport"] * ("--dry_run" not in arguments)]
-    program = ["-m", f"launch.{command.program}"] if "mdfl" not in command.words[:1] else []
-    program = program or ["-m", "mdfl_jax.commands.entry", command.program]
-    done = subprocess.run([sys.executable, *program, *arguments], cwd=folder, env=environment, capture_output=True,
-                          text=True, timeout=300)  # fmt: skip
-    assert done.returncode == 0, f"{arguments}: {done.stderr[-2000:]}"
-    return done.stdout
+    program = f"mdfl {command.program}" if "mdfl" in command.words[:1] else command.program
+    ended = Started(folder / ".said", program, *arguments, cwd=folder, variables=variables).ended(300)
+    assert ended.status == 0, f"{arguments}: {ended.err[-2000:]}"
+    return ended.out
 
 
 @pytest.mark.long
@@ -154,18 +151,12 @@ def test_every_command_of_a_page_runs(page, tmp_path, stand_ins, monkeypatch):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "mydata.npz").symlink_to(stand_ins / "mnist.npz")  # the reader's own
     monkeypatch.chdir(tmp_path)
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "MDFL_DATA_DIR": str(stand_ins),
-        "XLA_FLAGS": "",
-        "HOME": "/nowhere",
-    }
-    environment["JAX_NUM_CPU_DEVICES"] = "2"
+    variables = {"MDFL_DATA_DIR": str(stand_ins), "HOME": "/nowhere"}
     for command in (command for of, command in OURS if of == page):
         text = " ".join([*without_optional(command.arguments), ""])
         if not command.arguments or PLACEHOLDER.search(text) or any(word in text for word in NOT_RUN):
             continue
-        printed = run(command, tmp_path, environment)
+        printed = run(command, tmp_path, variables)
         for line in command.output if command.program in EXACT else ():
             assert line in printed.splitlines()
 

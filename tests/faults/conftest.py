@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import Started
 
-from tests.faults.harness import STUDY, Started, results
+from tests.faults.harness import STUDY, results
 
 _KEY = "faults"  # of the properties of a test, which xdist brings to the process that writes the report
 GOOD = {

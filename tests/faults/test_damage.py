@@ -6,6 +6,7 @@ import random
 import shutil
 
 import pytest
+from forked import Started
 from made_study import made
 
 from mdfl_jax import Results
@@ -14,7 +15,7 @@ from mdfl_jax.experiments.results.records import difference, read
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.workdir_names import CHECKPOINTS
 from tests.faults.damage import damages, is_told
-from tests.faults.harness import KILLED, Started, results, verdict, write_calls
+from tests.faults.harness import KILLED, results, verdict, write_calls
 from tests.faults.test_kills import GROWN, SMALL, sweep
 
 TEXTS = ("config.json", "summary.json", "metrics.jsonl")

@@ -5,8 +5,9 @@ import shutil
 import subprocess
 
 import pytest
+from forked import Started
 
-from tests.faults.harness import Started, verdict
+from tests.faults.harness import verdict
 from tests.faults.test_surroundings import words_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")]

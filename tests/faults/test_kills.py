@@ -7,9 +7,10 @@ import shutil
 import time
 
 import pytest
+from forked import Started
 from made_study import made
 
-from tests.faults.harness import KILLED, Started, results, verdict, write_calls
+from tests.faults.harness import KILLED, results, verdict, write_calls
 
 LONG = ("--config.rounds=40", "--config.eval_every=2")  # enough evaluations that half of the kills meet one
 SMALL = ("--config.seeds=1", "--config.engine.runs_per_batch=1")

@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 import pytest
+from forked import Started
 
-from tests.faults.harness import KILLED, Started, results, verdict, write_calls
+from tests.faults.harness import KILLED, results, verdict, write_calls
 
 LONG = ("--config.rounds=400", "--config.eval_every=2")  # long enough to be found running
 RUN = ("--config.rounds=40", "--config.eval_every=2")
