@@ -33,10 +33,10 @@ def refused(error, changes):
 
 
 def tried(changes, folder):
-    """What becomes of a drawn configuration. A ValueError is the refusal of ml_collections, before this package."""
+    """What becomes of a drawn configuration. A TypeError or the like is the refusal of ml_collections."""
     try:
         config = configured(changes)
-    except (TypeError, ValueError, AttributeError, KeyError):
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     try:
         run_study(make_study(config), folder, log=lambda line: None, progress=False)

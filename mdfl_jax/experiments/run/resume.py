@@ -9,6 +9,7 @@ from mdfl_jax.checksums import check_texts
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.results import workdir as workdirs
+from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words, typed
 from mdfl_jax.experiments.results.provenance import started
@@ -25,7 +26,7 @@ from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
 from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.study_files import read_json
-from mdfl_jax.workdir_names import PUBLISHING
+from mdfl_jax.workdir_names import CHECKPOINTS, PUBLISHING
 
 
 def to_stderr(line: str) -> None:
@@ -78,6 +79,8 @@ def run_or_resume(
         adopt(workdir)
     content = wanted(study)
     held = workdirs.look(workdir, content, overwrite, extend)
+    if held.is_finished:
+        Checkpoints(workdir / CHECKPOINTS, log).remove()  # a command was killed while it removed them
 
     def run_part(part: Study, folder: Path, more_follows: bool) -> None:
         begins = lambda study, resume: None  # noqa: E731
