@@ -43,17 +43,36 @@ def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
       folder: The folder of the study.
 
     Raises:
-      UserError: If a text, or config.json itself, has another checksum.
+      UserError: If a text cannot be read, or if it or config.json itself has another checksum.
     """
-    known = manifest.get(CHECKSUMS) or {}
-    for name in ("config.json", *TEXTS):
-        if name not in known:
-            continue
-        found = _of_manifest(manifest) if name == "config.json" else _of_text(_text(folder / name))
-        if found != known[name]:
-            raise UserError(
-                f"{folder / name}: changed or damaged since the study ended: its checksum is not that of config.json"
-            )
+    check_manifest(manifest, folder)
+    known = known_checksums(manifest)
+    for name in TEXTS:
+        if name in known and known[name] != _of_text(_text(folder / name)):
+            raise _changed(folder / name)
+
+
+def check_manifest(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Checks config.json alone, as `check_texts` does with the others.
+
+    Raises:
+      UserError: If it has another checksum.
+    """
+    if known_checksums(manifest).get("config.json", own := _of_manifest(manifest)) != own:
+        raise _changed(folder / "config.json")
+
+
+def known_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the checksums that config.json has, by the name of the file."""
+    found = manifest.get(CHECKSUMS)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _changed(path: Path) -> UserError:
+    return UserError(
+        f"{path}: changed or damaged since the study ended: its checksum is not that of config.json; take it from a "
+        f"copy or, if the change is yours, remove the entry {CHECKSUMS!r} of config.json"
+    )
 
 
 def _of_manifest(manifest: Mapping[str, Any]) -> str:
@@ -61,7 +80,10 @@ def _of_manifest(manifest: Mapping[str, Any]) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")  # with any ends of lines
+    try:
+        return path.read_text(encoding="utf-8")  # with any ends of lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
 
 
 def _of_text(text: str) -> str:

@@ -56,6 +56,20 @@ def raised_where_it_can_be() -> Iterator[None]:
         sys.unraisablehook = before
 
 
+@contextlib.contextmanager
+def not_masked() -> Iterator[None]:
+    """Raises a KeyboardInterrupt in place of an error that arose because of it, as of a half-written archive."""
+    try:
+        yield
+    except Exception as error:
+        behind: BaseException | None = error
+        while behind and not isinstance(behind, KeyboardInterrupt):
+            behind = behind.__context__
+        if behind:
+            raise behind from None
+        raise
+
+
 def ends_the_process() -> None:
     """Lets the system end the process at a Ctrl-C from here on: a command has said its last word."""
     if threading.current_thread() is threading.main_thread():

@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from mdfl_jax import disk
-from mdfl_jax.checksums import checksum_of
+from mdfl_jax.checksums import check_manifest, checksum_of
 from mdfl_jax.errors import UserError
 
 KEY, FORMAT = "mdfl_jax", "models 1"
@@ -209,4 +209,5 @@ def points_of(workdir: Path) -> list[dict[str, Any]]:
         raise UserError(f"{str(workdir)!r}: it holds no study that can be read") from None
     if status != "finished":
         raise UserError(f"{str(workdir)!r}: the study there is not finished")
+    check_manifest(manifest, workdir)
     return points

@@ -11,7 +11,7 @@ import numpy as np
 from mdfl_jax.errors import UserError
 from mdfl_jax.metrics.declare import SCHEMA
 from mdfl_jax.unpacked import check_npz
-from mdfl_jax.workdir_names import STREETS
+from mdfl_jax.workdir_names import STREETS, check_whole
 
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -158,8 +158,9 @@ def read_results(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Ma
     `mdfl_jax.checksums.check_texts` is for the caller too, after all that tells a user more than a checksum does.
 
     Raises:
-      UserError: if a file cannot be read.
+      UserError: if a file cannot be read, or if new files are just taking the place of the earlier ones.
     """
+    check_whole(folder)
     summary, lines = read_json(folder / "summary.json", ("points", "baseline")), read_lines(folder / "metrics.jsonl")
     return summary, lines, History(folder / "history.npz")
 

@@ -1,7 +1,7 @@
 """Commands as processes that are started by the hundred: forked from a server that has imported everything once.
 
-The fork begins where a command has ended its imports, with no backend of JAX started. It is a process of its own in all
-else: SIGKILL ends it as it would any other.
+The fork begins where a command has ended its imports, with no backend of JAX started, so that variables which libraries
+read when they are imported are those of the server. It is a process of its own in all else: SIGKILL ends it.
 """
 
 import functools
@@ -60,7 +60,7 @@ class Started:
         number = len(list(folder.glob("*.err")))
         self.out, self.err = folder / f"{number}.out", folder / f"{number}.err"
         self.err.touch()
-        streams, place = (str(self.out), str(self.err)), (str(cwd), dict(variables or {}))
+        streams, place = (str(self.out), str(self.err)), (str(cwd), {**os.environ, **(variables or {})})
         order = ([str(word) for word in words], *streams, devices, patch, *place)
         self.process = _server().Process(target=_command, args=order)
         self.process.start()
@@ -98,7 +98,7 @@ def _command(
         os.close(file)
     import jax
 
-    os.environ |= {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", **variables}
+    os.environ |= {**variables, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
     jax.config.update("jax_num_cpu_devices", devices)
     os.chdir(cwd)
     sys.path.insert(0, cwd)  # as python -m does

@@ -155,7 +155,8 @@ def call(main: Callable[[], int]) -> int:
     nobody reads the output any more, the command goes on, with status 141 at its end (`streams`).
     """
     try:
-        return streams.status(main())
+        with ctrl_c.not_masked():
+            return streams.status(main())
     except UserError as error:
         fail(error)
     except (RuntimeError, MemoryError) as error:
@@ -199,13 +200,14 @@ def run(main: Callable[[], int]) -> None:
 
 
 def _called(main: Callable[[], int]) -> int:
-    with ctrl_c.raised_where_it_can_be():
-        try:
-            return call(main)
-        except KeyboardInterrupt:  # a further one, while the first is told
-            return 130
-        finally:
-            ctrl_c.ends_the_process()
+    try:
+        with ctrl_c.raised_where_it_can_be():
+            try:
+                return call(main)
+            finally:
+                ctrl_c.ends_the_process()
+    except KeyboardInterrupt:  # a further one, while the first is told
+        return 130
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:

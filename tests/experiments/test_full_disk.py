@@ -67,7 +67,7 @@ def full(monkeypatch):
 def results(folder):
     """The files of results without times and seconds."""
     config = json.loads((folder / "config.json").read_text())
-    timed = ("compile_seconds", "run_seconds", "command")
+    timed = ("compile_seconds", "run_seconds", "command", "checksums")
     summary = json.loads((folder / "summary.json").read_text())
     without = lambda entries: {k: v for k, v in entries.items() if k not in timed}  # noqa: E731
     summary["points"] = [without(point) for point in summary["points"]]

@@ -4,9 +4,11 @@ import gc
 import signal
 import sys
 import time
+import zipfile
 
 import pytest
 
+from mdfl_jax.commands import common
 from mdfl_jax.experiments.run.signals import handled
 
 
@@ -59,6 +61,18 @@ def test_a_second_ctrl_c_within_the_collector_is_raised_after_it(stopped, monkey
     assert (len(stopped), len(met)) == (1, 1)
     assert told == []
     assert sys.unraisablehook == told.append
+
+
+def test_an_error_because_of_a_ctrl_c_is_that_ctrl_c(tmp_path, capsys):
+    """A second Ctrl-C that meets a file of arrays which is being written: the archive cannot be closed."""
+
+    def main():
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, archive.open("x", "w"):
+            signal.raise_signal(signal.SIGINT)
+            archive.close()
+
+    assert common.call(main) == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_other_errors_that_cannot_be_raised_are_told_as_before(monkeypatch):

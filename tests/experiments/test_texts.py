@@ -5,13 +5,17 @@ import re
 
 import pytest
 from made_study import made
+from tiny import tiny_config
 
 from mdfl_jax import Results
-from mdfl_jax.checksums import CHECKSUMS
+from mdfl_jax.checksums import CHECKSUMS, check_texts
 from mdfl_jax.errors import UserError
+from mdfl_jax.experiments import make_study
 from mdfl_jax.experiments.results.records import read
 from mdfl_jax.experiments.results.write import rewrite
+from mdfl_jax.experiments.run.resume import LEFT, run_or_resume
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.workdir_names import PUBLISHING, RESULT
 
 READERS = {"Python": Results.load, "merge and --extend": read, "report": read_workdir}
 TEXTS = ("config.json", "summary.json", "metrics.jsonl")
@@ -81,3 +85,82 @@ def test_a_study_whose_title_is_just_changed_can_be_read(folder, monkeypatch, be
         of(folder)
     rewrite(folder, read(folder), {"title": "another"})
     assert set(json.loads((folder / "config.json").read_text())[CHECKSUMS]) == set(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl"])
+def test_a_text_that_is_gone_or_no_text_is_one_line(folder, name):
+    manifest = json.loads((folder / "config.json").read_text())
+    (folder / name).write_bytes(b"\xff")
+    with pytest.raises(UserError, match=rf"{re.escape(str(folder / name))}: cannot be read"):
+        check_texts(manifest, folder)
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=rf"{re.escape(str(folder / name))}: cannot be read"):
+        check_texts(manifest, folder)
+    for checksums in (["config.json"], "config.json", None, 3):
+        check_texts({**manifest, CHECKSUMS: checksums}, folder)
+
+
+def run(folder, **changes):
+    """The lines that a command says of a tiny study that is run, or was."""
+    lines = []
+    run_or_resume(make_study(tiny_config(rounds=2, eval_every=2, **changes)), folder, log=lines.append, progress=False)
+    return lines
+
+
+@pytest.mark.parametrize("before", ["summary.json", "config.json"])
+def test_the_former_command_heals_what_a_stopped_change_has_left(tmp_path, monkeypatch, before):
+    from mdfl_jax.experiments.results import write
+
+    folder = tmp_path / "run"
+    run(folder, target=0.8)
+    whole, real, names = (folder / "summary.json").read_bytes(), write.write_json, []
+
+    def until_killed(path, value):
+        if path.name == before and "config.json" in names:
+            raise SystemExit
+        names.append(path.name)
+        real(path, value)
+
+    monkeypatch.setattr(write, "write_json", until_killed)
+    with pytest.raises(SystemExit):
+        run(folder, target=0.1)
+    monkeypatch.undo()
+    (line,) = run(folder, target=0.8)
+    assert line.startswith(f"{folder}: a command was stopped while it wrote them; the results are written anew")
+    assert (folder / "summary.json").read_bytes() == whole
+    assert run(folder, target=0.8) == []
+    for of in READERS.values():
+        of(folder)
+
+
+def test_a_damaged_config_json_is_not_taken_for_another_study_nor_overwritten(tmp_path):
+    folder = tmp_path / "run"
+    run(folder)
+    whole = (folder / "config.json").read_text()
+    for old, new in (('"rounds": 2', '"rounds": 3'), ('"status": "finished"', '"status": "finithed"')):
+        assert old in whole
+        (folder / "config.json").write_text(whole.replace(old, new, 1))
+        with pytest.raises(UserError, match=r"config\.json: changed or damaged"):
+            run(folder)
+    manifest = json.loads(whole) | {"status": "finithed"}
+    del manifest[CHECKSUMS]
+    (folder / "config.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="its status is 'finithed'"):
+        run(folder)
+    assert (folder / "history.npz").exists()
+
+
+def test_what_a_kill_has_left_beside_a_finished_study_is_removed(tmp_path):
+    folder = tmp_path / "run"
+    run(folder)
+    for name in LEFT:
+        (folder / name).mkdir()
+    assert run(folder) == []
+    assert not any((folder / name).exists() for name in LEFT)
+
+
+def test_python_tells_that_new_files_are_just_taking_the_place_of_others(folder):
+    (folder / PUBLISHING / RESULT).mkdir(parents=True)
+    for of in READERS.values():
+        with pytest.raises(UserError, match="repeat that command, which goes on"):
+            of(folder)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdfl_jax.checksums import check_manifest
 from mdfl_jax.disk import PART
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.results.identity import Comparison, compare
@@ -92,6 +93,9 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
     held = read_manifest(workdir)
     if held is None or "config" not in held:
         raise UserError(f"--workdir={workdir}: it holds files of something else; choose another, or add --overwrite")
+    check_manifest(held, workdir)
+    if held.get("status", "finished") not in ("finished", "running"):
+        raise UserError(f"--workdir={workdir}: config.json is damaged: its status is {held['status']!r}")
     compared = compare(held, wanted)
     if compared.is_same or (extend and compared.grows):
         return Held(held, compared, held.get("status") == "running" and (workdir / CHECKPOINTS).is_dir())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax import disk
-from mdfl_jax.checksums import CHECKSUMS, with_checksums
+from mdfl_jax.checksums import CHECKSUMS, known_checksums, with_checksums
 from mdfl_jax.experiments.results.files import dumps, plain, write_arrays, write_json
 from mdfl_jax.experiments.results.records import Record, Stored
 from mdfl_jax.experiments.results.summary import history_arrays, summarize
@@ -81,7 +81,7 @@ def rewrite(folder: Path, stored: Stored, wanted: Mapping[str, Any]) -> dict[str
     """
     again = stored._replace(manifest=stored.manifest | dict(wanted))
     summary = summarize(again)
-    of_others = {name: of for name, of in (stored.manifest.get(CHECKSUMS) or {}).items() if name != "summary.json"}
+    of_others = {name: of for name, of in known_checksums(stored.manifest).items() if name != "summary.json"}
     write_json(folder / "config.json", stored.manifest | {CHECKSUMS: of_others})  # true of either summary.json
     write_json(folder / "summary.json", summary)
     _write_manifest(folder, again.manifest)

@@ -1,15 +1,16 @@
 """Runs a study into a workdir, which may already hold a finished or unfinished run of it, or less of the same study."""
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.checksums import check_texts
+from mdfl_jax.checksums import CHECKSUMS, check_texts, known_checksums
+from mdfl_jax.disk import PART
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.ahead import memory
 from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.checkpoint import Checkpoints
 from mdfl_jax.experiments.results.files import plain
 from mdfl_jax.experiments.results.identity import DIGESTS, flat, in_words, typed
 from mdfl_jax.experiments.results.provenance import started
@@ -26,7 +27,9 @@ from mdfl_jax.experiments.run.manifest import wanted
 from mdfl_jax.experiments.run.study import Run, Study, make_study
 from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.study_files import read_json
-from mdfl_jax.workdir_names import CHECKPOINTS, PUBLISHING
+from mdfl_jax.workdir_names import CHECKPOINTS, HALVED, PUBLISHING
+
+LEFT = (CHECKPOINTS, HALVED + PART)  # in the folder of a finished study if a command was killed while it removed them
 
 
 def to_stderr(line: str) -> None:
@@ -79,8 +82,8 @@ def run_or_resume(
         adopt(workdir)
     content = wanted(study)
     held = workdirs.look(workdir, content, overwrite, extend)
-    if held.is_finished:
-        Checkpoints(workdir / CHECKPOINTS, log).remove()  # a command was killed while it removed them
+    for name in LEFT if held.is_finished else ():
+        shutil.rmtree(workdir / name, ignore_errors=True)
 
     def run_part(part: Study, folder: Path, more_follows: bool) -> None:
         begins = lambda study, resume: None  # noqa: E731
@@ -137,10 +140,14 @@ def _as_wanted(
     assert held.compared is not None
     changed = [*held.compared.others, *held.compared.grown]
     in_order = _is_in_order(content, held)
-    if not changed and in_order:
-        check_texts(held.manifest or {}, workdir)
-        return read_json(workdir / "summary.json", ("points", "baseline"))
-    log(f"{workdir}: {in_words(changed)}; the results are written anew, and nothing is run")
+    manifest = held.manifest or {}
+    stopped = CHECKSUMS in manifest and "summary.json" not in known_checksums(manifest)  # by `rewrite`
+    if not changed and in_order and not stopped:
+        summary = read_json(workdir / "summary.json", ("points", "baseline"))
+        check_texts(manifest, workdir)
+        return summary
+    why = in_words(changed) or ("a command was stopped while it wrote them" if stopped else "in another order")
+    log(f"{workdir}: {why}; the results are written anew, and nothing is run")
     source = Source(workdir, read(workdir))
     if not in_order:
         return put_together(study, workdir, [source])

@@ -40,10 +40,12 @@ def handled(stop: Callable[[], None], log: Callable[[str], None]) -> Iterator[No
     numbers = [signal.SIGINT, signal.SIGTERM]
     if (hangup := getattr(signal, "SIGHUP", None)) and signal.getsignal(hangup) is not signal.SIG_IGN:  # not on Windows
         numbers.append(hangup)
-    handlers: dict[int, Any] = {number: signal.signal(number, handler) for number in numbers}
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
     with ctrl_c.raised_where_it_can_be():
         try:
+            for number in numbers:
+                signal.signal(number, handler)
             yield
         finally:
-            for number, before in handlers.items():
-                signal.signal(number, before)
+            for of, before in handlers.items():
+                signal.signal(of, before)
