@@ -37,6 +37,10 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _nothing(study: Study, resume: bool) -> None:
+    """Does nothing when a study begins."""
+
+
 def check(study: Study, workdir: Path, overwrite: bool, extend: bool) -> None:
     """Checks what a workdir holds before it is reserved, so that nothing is written to one that is refused.
 
@@ -52,7 +56,7 @@ def run_or_resume(
     workdir: Path,
     overwrite: bool = False,
     log: Callable[[str], None] = to_stderr,
-    begins: Callable[[Study, bool], None] = lambda study, resume: None,
+    begins: Callable[[Study, bool], None] = _nothing,
     progress: bool = True,
     on_evaluation: OnEvaluation | None = None,
     extend: bool = False,
@@ -82,12 +86,10 @@ def run_or_resume(
         adopt(workdir)
     content = wanted(study)
     held = workdirs.look(workdir, content, overwrite, extend)
-    for name in LEFT if held.is_finished else ():
-        shutil.rmtree(workdir / name, ignore_errors=True)
+    _remove_left(workdir, held)
 
     def run_part(part: Study, folder: Path, more_follows: bool) -> None:
-        begins = lambda study, resume: None  # noqa: E731
-        run_or_resume(part, folder, False, log, begins, progress, on_evaluation, False, more_follows, workdir)
+        run_or_resume(part, folder, False, log, _nothing, progress, on_evaluation, False, more_follows, workdir)
 
     if held.grows:
         if not held.is_finished:
@@ -109,6 +111,11 @@ def run_or_resume(
     if not held.goes_on:
         study = memory.fit(study, log)
     return run_study(study, workdir, held.goes_on, log, progress, on_evaluation, more_follows, loggers_in), False
+
+
+def _remove_left(workdir: Path, held: Held) -> None:
+    for name in LEFT if held.is_finished else ():
+        shutil.rmtree(workdir / name, ignore_errors=True)
 
 
 def _is_in_order(content: Mapping[str, Any], held: Held) -> bool:
