@@ -16,6 +16,13 @@ LEARNT = ["A table", "A regression", "Sequences of tokens"]
 
 @pytest.fixture
 def names(tmp_path, monkeypatch):
+    """The names of an example, whose clients stay on one of the eight devices of the tests.
+
+    Eight devices on two busy cores may wait for one another, in each step of a recurrent model, until XLA gives up.
+    """
+    run = mdfl_jax.run
+    on_one = lambda config, *args, **named: run({**config, "engine.client_devices": 1}, *args, **named)  # noqa: E731
+    monkeypatch.setattr(mdfl_jax, "run", on_one)
     monkeypatch.chdir(tmp_path)
     return {}
 
