@@ -22,6 +22,11 @@ def checksum_of(array: np.ndarray) -> str:
     return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
 
 
+def checksum_of_json(value: Any) -> str:
+    """Returns a checksum of a JSON value, whatever the order of the keys in its objects: 32 hexadecimal digits."""
+    return _of_text(json.dumps(value, sort_keys=True))
+
+
 def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Returns the content of config.json with the checksums of the texts that lie in the folder, and of itself.
 
@@ -76,7 +81,7 @@ def _changed(path: Path) -> UserError:
 
 
 def _of_manifest(manifest: Mapping[str, Any]) -> str:
-    return _of_text(json.dumps({key: manifest[key] for key in manifest if key != CHECKSUMS}, sort_keys=True))
+    return checksum_of_json({key: manifest[key] for key in manifest if key != CHECKSUMS})
 
 
 def _text(path: Path) -> str:

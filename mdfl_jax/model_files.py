@@ -12,7 +12,6 @@ Each path begins with the collection of flax, ``params`` or ``batch_stats``. In 
 and the fields of `Header`: several keys would be written in a random order, and equal models must give equal files.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from mdfl_jax import disk
-from mdfl_jax.checksums import check_manifest, checksum_of
+from mdfl_jax.checksums import check_manifest, checksum_of, checksum_of_json
 from mdfl_jax.errors import UserError
 
 KEY, FORMAT = "mdfl_jax", "models 1"
@@ -116,7 +115,7 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
     """Returns a checksum of the header, and of the names and the contents of the tensors."""
     about = {name: checksum_of(tensor) for name, tensor in tensors.items()}
-    return hashlib.blake2b(json.dumps([header, about], sort_keys=True).encode(), digest_size=16).hexdigest()
+    return checksum_of_json([header, about])
 
 
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:

@@ -7,14 +7,14 @@ read when they are imported are those of the server. It is a process of its own 
 import functools
 import multiprocessing
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[1]
+from shell import ROOT, without_stages
+
 MODULES = ["pytest", "jax", "mdfl_jax.commands.common", "mdfl_jax.commands.words", "mdfl_jax.experiments",
            "mdfl_jax.experiments.ahead.memory", "mdfl_jax.experiments.run.resume", "mdfl_jax.experiments.run.merge",
            "mdfl_jax.report.page", "mdfl_jax.report.compare", "mdfl_jax.report.tables", "matplotlib.pyplot",
@@ -31,8 +31,7 @@ class Ended(NamedTuple):
 
     def said(self) -> str:
         """Returns standard error without the lines that tell how far a command is."""
-        told = re.compile(r"mdfl_jax: |compiling program |\d+ %: ")
-        return "".join(line for line in self.err.splitlines(keepends=True) if not told.match(line))
+        return without_stages(self.err)
 
 
 class Started:

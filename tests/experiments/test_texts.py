@@ -1,5 +1,6 @@
 """The texts of a finished study have checksums: a changed digit is told by everything that reads the study."""
 
+import contextlib
 import json
 import re
 
@@ -11,6 +12,7 @@ from mdfl_jax import Results
 from mdfl_jax.checksums import CHECKSUMS, check_texts
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments import make_study
+from mdfl_jax.experiments.results import write
 from mdfl_jax.experiments.results.records import read
 from mdfl_jax.experiments.results.write import rewrite
 from mdfl_jax.experiments.run.resume import LEFT, run_or_resume
@@ -64,23 +66,28 @@ def test_a_study_of_an_older_version_has_none(folder, reader):
     READERS[reader](folder)
 
 
-@pytest.mark.parametrize("before", ["summary.json", "config.json"])
-def test_a_study_whose_title_is_just_changed_can_be_read(folder, monkeypatch, before):
-    """As a kill between two files leaves it; the same command then writes them again."""
-    from mdfl_jax.experiments.results import write
-
-    stored, real, names = read(folder), write.write_json, []
+@contextlib.contextmanager
+def killed_before(name):
+    """Kills `rewrite` before it writes a file; of config.json, before it does so for the second time."""
+    real, names = write.write_json, []
 
     def until_killed(path, value):
-        if path.name == before and "config.json" in names:
+        if path.name == name and "config.json" in names:
             raise SystemExit
         names.append(path.name)
         real(path, value)
 
-    monkeypatch.setattr(write, "write_json", until_killed)
-    with pytest.raises(SystemExit):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(write, "write_json", until_killed)
+        yield
+
+
+@pytest.mark.parametrize("before", ["summary.json", "config.json"])
+def test_a_study_whose_title_is_just_changed_can_be_read(folder, before):
+    """As a kill between two files leaves it; the same command then writes them again."""
+    stored = read(folder)
+    with killed_before(before), pytest.raises(SystemExit):
         rewrite(folder, stored, {"title": "another"})
-    monkeypatch.undo()
     for of in READERS.values():
         of(folder)
     rewrite(folder, read(folder), {"title": "another"})
@@ -108,23 +115,12 @@ def run(folder, **changes):
 
 
 @pytest.mark.parametrize("before", ["summary.json", "config.json"])
-def test_the_former_command_heals_what_a_stopped_change_has_left(tmp_path, monkeypatch, before):
-    from mdfl_jax.experiments.results import write
-
+def test_the_former_command_heals_what_a_stopped_change_has_left(tmp_path, before):
     folder = tmp_path / "run"
     run(folder, target=0.8)
-    whole, real, names = (folder / "summary.json").read_bytes(), write.write_json, []
-
-    def until_killed(path, value):
-        if path.name == before and "config.json" in names:
-            raise SystemExit
-        names.append(path.name)
-        real(path, value)
-
-    monkeypatch.setattr(write, "write_json", until_killed)
-    with pytest.raises(SystemExit):
+    whole = (folder / "summary.json").read_bytes()
+    with killed_before(before), pytest.raises(SystemExit):
         run(folder, target=0.1)
-    monkeypatch.undo()
     (line,) = run(folder, target=0.8)
     assert line.startswith(f"{folder}: a command was stopped while it wrote them; the results are written anew")
     assert (folder / "summary.json").read_bytes() == whole
