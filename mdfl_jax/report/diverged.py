@@ -6,6 +6,7 @@ from typing import Any
 
 FEW = 6  # so many seeds are named one by one
 SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to be too long if a run diverges
+COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
@@ -38,10 +39,16 @@ def cause(values: Callable[[str], Any]) -> str:
 
     >>> cause({"algorithm.lr": 30.0}.get)
     'algorithm.lr is 30; a smaller one may help'
+    >>> cause({"algorithm.lr": 0.3, "algorithm.compressor": "qsgd"}.get)
+    'algorithm.lr is 0.3 and algorithm.compressor is qsgd; a smaller one or a compressor that loses less may help'
     """
     found = {path: value for path in SUSPECTS if isinstance(value := values(path), int | float) and value > 0}
-    said = " and ".join(f"{path} is {value:g}" for path, value in found.items())
-    return f"{said}; {'a smaller one' if len(found) == 1 else 'smaller ones'} may help" if found else ""
+    said = [f"{path} is {value:g}" for path, value in found.items()]
+    helps = ["a smaller one" if len(found) == 1 else "smaller ones"] if found else []
+    if (compressor := values(COMPRESSOR)) and compressor != "identity":
+        said.append(f"{COMPRESSOR} is {compressor}")
+        helps.append("a compressor that loses less")
+    return f"{' and '.join(said)}; {' or '.join(helps)} may help" if said else ""
 
 
 def values_of(

@@ -269,10 +269,13 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
     assert lost.replace(", ", " and ") in diverged.seeds_in_words(point) or len(crossed) > 2
 
 
-def test_a_hint_names_the_steps_that_a_point_has():
+def test_a_hint_names_the_steps_and_the_compressor_that_a_point_has():
     numbers = {"algorithm.lr": 30.0, "algorithm.consensus_lr": 0.4}
     assert diverged.cause(numbers.get) == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller ones may help"
-    assert diverged.cause({}.get) == ""
+    assert diverged.cause({}.get) == diverged.cause({"algorithm.compressor": "identity"}.get) == ""
+    assert diverged.cause({"algorithm.compressor": "qsgd"}.get).endswith(
+        "is qsgd; a compressor that loses less may help"
+    )
     old = {"id": "a", "overrides": {"algorithm.lr": 2.0}, "diverged": {"3": 20}}  # of an older version
     values = diverged.values_of(old, [{"id": "a", "numbers": {"algorithm.lr": 0.1}}], {})
     assert diverged.warning(old, values) == (

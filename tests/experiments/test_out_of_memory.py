@@ -219,3 +219,12 @@ def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
     (tmp_path / "groups" / "job" / "memory.max").write_text(f"{2**30}\n")
     assert host.host_memory() == 2**30
     assert memory.device_limit() == int(memory.SHARE * (2**30 // len(jax.local_devices())))
+    (tmp_path / "groups" / "memory.max").write_text(f"{2**29}\n")  # of the group in which it lies
+    assert host.host_memory() == 2**29
+    older = tmp_path / "groups" / "memory" / "batch" / "job"  # version 1
+    older.mkdir(parents=True)
+    (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/\n9:memory:/batch/job\n1:name=systemd:/\n")
+    (older / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert host.host_memory() == 2**29
+    (older.parent / "memory.limit_in_bytes").write_text(f"{2**28}\n")
+    assert host.host_memory() == 2**28

@@ -102,7 +102,9 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
             speeds.append(float(word))
         except ValueError:
             raise UserError(f"{given}: {word!r} is not a number") from None
-        if not 0 < np.float32(speeds[-1]) < math.inf:
+        with np.errstate(over="ignore"):
+            speed = np.float32(speeds[-1])
+        if not 0 < speed < math.inf:
             raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
     if len(speeds) != num_clients:
         raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
