@@ -1,7 +1,7 @@
 # make demo: the digits study from a bare machine with Python >= 3.11.
 # make test: the tests that take seconds.  make test-long: lint, types and all tests, as CI runs them.  make lint.
 # make faults: kills, damaged files and drawn configurations by the hundred, with a report; some half an hour.
-# make mutants: deliberate faults, each of which the tests must find; some hours (python -m tests.mutants --of=files: half an hour).
+# make mutants: deliberate faults, each of which the tests must find.
 # make accelerators: the configs compiled for TPUs and GPUs.  make docs: the site of docs/, in site/,
 # with the quickstart notebook executed.
 PYTHON ?= python3

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PROC, _CGROUPS = Path("/proc/self"), Path("/sys/fs/cgroup")
-_LIMITS = (".", "memory.max"), ("memory", "memory.limit_in_bytes")  # of control groups, version 2 and version 1
+_LIMITS = {"": (".", "memory.max"), "memory": ("memory", "memory.limit_in_bytes")}
+"""The folder and the file of limits in version 2 of control groups, which names no controller, and in version 1."""
 
 
 def host_memory() -> int:
@@ -32,10 +33,17 @@ def host_memory() -> int:
 
 
 def _files_of_limits() -> Iterator[Path]:
-    """Yields the files, there or not, that limit this process's control groups and those in which they lie."""
-    groups = {""}
-    with contextlib.suppress(OSError):
-        groups |= {line.rpartition(":")[2].strip("/") for line in _PROC.joinpath("cgroup").read_text().splitlines()}
-    for folder, name in _LIMITS:
-        for group in map(Path, groups):
-            yield from (_CGROUPS / folder / of / name for of in (group, *group.parents))
+    """Yields the files, there or not, that limit this process's groups of memory and those in which they lie.
+
+    Inside a container the roots of the two trees are often all that is seen.
+    """
+    found = {(folder, "") for folder, _ in _LIMITS.values()}
+    with contextlib.suppress(OSError, ValueError):
+        for line in _PROC.joinpath("cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            for controller in {*controllers.split(",")} & {*_LIMITS}:
+                found.add((_LIMITS[controller][0], group.strip("/")))
+    names = dict(_LIMITS.values())
+    for folder, group in found:
+        if ".." not in Path(group).parts:
+            yield from (_CGROUPS / folder / of / names[folder] for of in (Path(group), *Path(group).parents))

@@ -18,7 +18,7 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
     seeds = list(point["diverged"])
     if len(seeds) > FEW:
         return f"{len(seeds)} seeds, {', '.join(seeds[:FEW])}, ..."
-    return f"seed{'s' * (len(seeds) > 1)} {' and '.join(filter(None, (', '.join(seeds[:-1]), seeds[-1])))}"
+    return f"seed{'s' * (len(seeds) > 1)} {_listed(seeds)}"
 
 
 def on_seeds(statistic: Mapping[str, Any]) -> str:
@@ -38,17 +38,21 @@ def cause(values: Callable[[str], Any]) -> str:
       values: (path of a field) -> its value at the point, or None.
 
     >>> cause({"algorithm.lr": 30.0}.get)
-    'algorithm.lr is 30; a smaller one may help'
+    'algorithm.lr is 30; a smaller step may help'
     >>> cause({"algorithm.lr": 0.3, "algorithm.compressor": "qsgd"}.get)
-    'algorithm.lr is 0.3 and algorithm.compressor is qsgd; a smaller one or a compressor that loses less may help'
+    'algorithm.lr is 0.3 and algorithm.compressor is qsgd; a smaller step or a compressor that loses less may help'
     """
-    found = {path: value for path in SUSPECTS if isinstance(value := values(path), int | float) and value > 0}
-    said = [f"{path} is {value:g}" for path, value in found.items()]
-    helps = ["a smaller one" if len(found) == 1 else "smaller ones"] if found else []
+    steps = {path: value for path in SUSPECTS if isinstance(value := values(path), int | float) and value > 0}
+    said = [f"{path} is {value:g}" for path, value in steps.items()]
+    helps = ["a smaller step" if len(steps) == 1 else "smaller steps"] if steps else []
     if (compressor := values(COMPRESSOR)) and compressor != "identity":
         said.append(f"{COMPRESSOR} is {compressor}")
         helps.append("a compressor that loses less")
-    return f"{' and '.join(said)}; {' or '.join(helps)} may help" if said else ""
+    return f"{_listed(said)}; {' or '.join(helps)} may help" if said else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def values_of(

@@ -143,7 +143,8 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
     counts = {known_seeds(point["final_accuracy"]) for point in summary["points"]} - {0}
     least, seeds = min(counts, default=0), max(counts, default=0)
     over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
-    spread = "one seed, hence no interval" if seeds <= 1 else f"mean and 95 % Student-t interval over {over}"
+    few = ("no run has a result", "one seed, hence no interval")
+    spread = few[seeds] if seeds < len(few) else f"mean and 95 % Student-t interval over {over}"
     of = " of the global model" if (config or {}).get("judged") == "global" else ""
     meaning = f" (it is {summary['accuracy_is']})" if summary.get("accuracy_is") else ""
     when = "Final test accuracy" if summary.get("round") is None else f"Test accuracy at round {summary['round']}"

@@ -297,7 +297,7 @@ def test_a_study_of_which_a_point_diverges_ends_with_a_warning_and_status_0(tiny
     (line,) = err.splitlines()
     assert line.startswith("warning: lr=1e+30: diverged: seed 0 in round 1 with norm ")
     assert "; seed 1 in round 1 with norm " in line
-    assert line.endswith(" (algorithm.lr is 1e+30; a smaller one may help)")
+    assert line.endswith(" (algorithm.lr is 1e+30; a smaller step may help)")
     assert "models DIVERGED, and are in no mean: lr=1e+30 (seeds 0 and 1)" in " ".join(out.split())
     assert ended(launch("sweep", *args, *steps))[::2] == (0, "")  # a finished study is not warned of again
 

@@ -326,6 +326,16 @@ def test_arrays_that_changed_places_are_told(tmp_path):
         read_state(tmp_path / "exchanged.npz", "it is broken")
 
 
+@pytest.mark.parametrize("but", ["a", ""])
+def test_an_array_that_is_gone_or_too_many_is_told(tmp_path, but):
+    write_state(tmp_path / "whole.npz", {"a": np.arange(3.0), "b": np.arange(3.0) + 1})
+    with np.load(tmp_path / "whole.npz") as stored:
+        kept = {name: stored[name] for name in stored.files if name != but}
+    np.savez(tmp_path / "other.npz", **kept if but else kept | {"c": np.arange(3.0)})
+    with pytest.raises(UserError, match=r"other.npz: it is broken"):
+        read_state(tmp_path / "other.npz", "it is broken")
+
+
 def test_where_progress_is_damaged_the_one_before_it_is_used(tmp_path):
     told = []
     Checkpoints(tmp_path).save({0: arrays(0.25)}, {1: (1, arrays(0.5))})

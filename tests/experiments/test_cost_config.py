@@ -50,8 +50,11 @@ def test_mistakes_are_one_line(tiny, changes, expected):
         ("1 2 3 4 5 x", r"'x' is not a number"),
         ("1 2 3 4 5 0", r"0 is no speed"),
         ("1 2 3 4 5 nan", r"nan is no speed"),
+        ("1 2 3 4 5 1e39", r"1e39 is no speed"),  # in single precision
+        ("1 2 3 4 5 1e-40", r"1e-40 is no speed"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_mistakes_in_a_file_of_speeds_are_one_line(tiny, tmp_path, text, expected):
     file = tmp_path / "speeds.txt"
     file.write_text(text)

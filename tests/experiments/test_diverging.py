@@ -261,7 +261,9 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
     assert "DIVERGED" in text
     said = " ".join(verdict(page.summary, page.config, manifest_points=page.manifest["points"]))
     assert f"({kept} of {SEEDS} seeds)" in said
-    assert "these runs are in no mean. What may be the cause: all: algorithm.lr is 0.1; a smaller one may help." in said
+    assert (
+        "these runs are in no mean. What may be the cause: all: algorithm.lr is 0.1; a smaller step may help." in said
+    )
     (point,) = page.points
     line = diverged.warning(point, diverged.values_of(point, page.manifest["points"], page.config))
     for seed, at in crossed.items():
@@ -271,15 +273,17 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
 
 def test_a_hint_names_the_steps_and_the_compressor_that_a_point_has():
     numbers = {"algorithm.lr": 30.0, "algorithm.consensus_lr": 0.4}
-    assert diverged.cause(numbers.get) == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller ones may help"
+    assert diverged.cause(numbers.get) == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller steps may help"
     assert diverged.cause({}.get) == diverged.cause({"algorithm.compressor": "identity"}.get) == ""
     assert diverged.cause({"algorithm.compressor": "qsgd"}.get).endswith(
         "is qsgd; a compressor that loses less may help"
     )
     old = {"id": "a", "overrides": {"algorithm.lr": 2.0}, "diverged": {"3": 20}}  # of an older version
     values = diverged.values_of(old, [{"id": "a", "numbers": {"algorithm.lr": 0.1}}], {})
+    swept = diverged.values_of(old | {"overrides": {"algorithm.compressor": "sign"}}, [], {"algorithm": {"lr": 0.5}})
+    assert diverged.cause(swept).startswith("algorithm.lr is 0.5 and algorithm.compressor is sign; ")
     assert diverged.warning(old, values) == (
-        "a: diverged: seed 3 in round 20 (algorithm.lr is 2; a smaller one may help)"
+        "a: diverged: seed 3 in round 20 (algorithm.lr is 2; a smaller step may help)"
     )
 
 

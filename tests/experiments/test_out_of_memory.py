@@ -223,8 +223,18 @@ def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
     assert host.host_memory() == 2**29
     older = tmp_path / "groups" / "memory" / "batch" / "job"  # version 1
     older.mkdir(parents=True)
-    (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/\n9:memory:/batch/job\n1:name=systemd:/\n")
+    (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/other\n9:hugetlb,memory:/batch/job\n1:name=systemd:/other\n")
+    for tree, name in ((older.parents[1], "memory.limit_in_bytes"), (older.parents[2], "memory.max")):
+        (tree / "other").mkdir()  # the groups of other controllers
+        (tree / "other" / name).write_text("1000\n")
     (older / "memory.limit_in_bytes").write_text("9223372036854771712\n")
     assert host.host_memory() == 2**29
     (older.parent / "memory.limit_in_bytes").write_text(f"{2**28}\n")
     assert host.host_memory() == 2**28
+    (older.parents[2] / "a" / "b:c").mkdir(parents=True)
+    (older.parents[2] / "a" / "b:c" / "memory.max").write_text(f"{2**27}\n")
+    (tmp_path / "cgroup").write_text("0::/a/b:c\n")  # as containerd names them
+    assert host.host_memory() == 2**27
+    for odd in (b"0::/\xff\n", b"0::/../..\n", b"none\n"):
+        (tmp_path / "cgroup").write_bytes(odd)
+        assert host.host_memory() == 2**29

@@ -1,9 +1,8 @@
-"""Deliberate faults, each of which the tests must find: ``python -m tests.mutants [--only=TEXT]``, or `make mutants`.
+"""Deliberate faults, each of which the tests must find: ``python -m tests.mutants [--of=SET] [--only=TEXT]``.
 
-Each fault is one change of one line of the package, made in a copy of the checkout. The tests named beside it run
-first, then, where these pass, all that `make test` runs. A fault that no test finds has survived: status 1.
-
-A test that is named with ``::`` runs though it is a long one.
+Each fault is one change of one line of the package, made in a copy of the checkout, in which the tests named beside it
+run. A fault that they do not find has survived: status 1. Of the tests of a file the short ones run; a test that is
+named with ``::`` runs though it is a long one.
 """
 
 import argparse
@@ -18,26 +17,26 @@ from pathlib import Path
 from queue import Queue
 
 from tests.mutants import of_files, of_rules
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import ROOT, Mutant, wrong_in
 
-ROOT = Path(__file__).parents[2]
 SETS = {"rules": of_rules.MUTANTS, "files": of_files.MUTANTS}
-FOLDERS = ("mdfl_jax", "launch", "configs", "benchmarks", "docs", "tests")
-COPIED = (*FOLDERS, "pyproject.toml", "setup.py", "README.md", "mkdocs.yml")
+COPIED = ("mdfl_jax", "launch", "configs", "benchmarks", "docs", "tests", *("pyproject.toml", "setup.py"),
+          *("README.md", "mkdocs.yml", "Makefile", "LICENSE"))  # fmt: skip
+SECONDS = 900  # after which tests hang
 
 
-def _run(tests: list[str], copy: Path, *options: str) -> bool:
-    """Whether the tests of a copy pass; what takes more than a quarter of an hour hangs, and does not."""
+def _failing(tests: list[str], copy: Path, *options: str) -> str:
+    """What the tests of a copy say of their failure, "they hang", or "" if they pass."""
     which = "not faults" if any("::" in name for name in tests) else "not long and not faults"
     command = [sys.executable, "-m", "pytest", "-q", "-m", which, "-p", "no:cacheprovider", *options, *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return False
+        return "they hang"
     if done.returncode not in (0, 1):  # what cannot be imported is no fault that a test found
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
-    return done.returncode == 0
+    return done.stdout[-2000:] if done.returncode else ""
 
 
 def _copies(number: int, folder: Path) -> Queue:
@@ -52,48 +51,51 @@ def _copies(number: int, folder: Path) -> Queue:
     return copies
 
 
-def caught_by(mutant: Mutant, copy: Path) -> str:
-    """Which tests find a fault: those beside it, all, or '' where it survives."""
+def found_in(mutant: Mutant, copy: Path) -> str:
+    """Makes a fault in a copy, runs its tests and takes it back. Returns what they say of it; "" if it survives."""
     path = copy / "mdfl_jax" / mutant.file
     text = path.read_text()
-    if text.count(mutant.right) != 1:
-        raise ValueError(f"{mutant.file}: {mutant.right!r} stands there {text.count(mutant.right)} times, not once")
     path.write_text(text.replace(mutant.right, mutant.wrong))
     try:
-        near = [f"tests/{name}" for name in mutant.tests.split()]
-        return "its own tests" if not _run(near, copy, "-x") else "all tests" if not _run([], copy, "-x") else ""
+        return _failing(mutant.places, copy, "-x")
     finally:
         path.write_text(text)
 
 
 def main() -> int:
     """Tries all faults, two at a time; the status is 1 where one survives."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--of", choices=SETS, help="only the faults in what is simulated, or in what keeps files whole")
     parser.add_argument("--only", default="", help="only the faults of files whose names hold this text")
     parser.add_argument("--sound", action="store_true", help="the tests are known to pass as they are")
     asked = parser.parse_args()
     faults = [mutant for name, of in SETS.items() if asked.of in (None, name) for mutant in of]
     wanted = [mutant for mutant in faults if asked.only in mutant.file]
+    if not wanted:
+        parser.error(f"no fault is of a file with {asked.only!r} in its name")
+    if wrong := [line for mutant in wanted for line in wrong_in(mutant)]:
+        parser.error("; ".join(wrong))
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         copies = _copies(2, Path(folder))
         sound = copies.get()
-        near = sorted({f"tests/{name}" for mutant in wanted for name in mutant.tests.split()})
-        kinds = [[name for name in near if ("::" in name) == of_long] for of_long in (False, True)]
-        if not asked.sound and not all(_run(kind, sound, "--numprocesses=2") for kind in kinds if kind):
-            print("the tests do not pass as they are")
-            return 2
+        near = sorted({place for mutant in wanted for place in mutant.places})
+        for of_long in () if asked.sound else (False, True):
+            tests = [place for place in near if ("::" in place) == of_long]
+            if tests and (said := _failing(tests, sound, "--numprocesses=2")):
+                print(f"the tests do not pass as they are: {said}")
+                return 2
         copies.put(sound)
 
         def one(mutant: Mutant) -> None:
             copy, begin = copies.get(), time.monotonic()
             try:
-                found = caught_by(mutant, copy)
+                found = found_in(mutant, copy)
             finally:
                 copies.put(copy)
-            seconds = time.monotonic() - begin
-            print(f"{found or 'SURVIVED':13} {seconds:4.0f} s  {mutant.file}: {mutant.right!r}", flush=True)
+            seconds, told = time.monotonic() - begin, "found" if found else "SURVIVED"
+            hang = " (they hang)" if found == "they hang" else ""
+            print(f"{told:8} {seconds:4.0f} s  {mutant.file}: {mutant.right!r}{hang}", flush=True)
             if not found:
                 survived.append(mutant)
 

@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(f"{RUN}/halving.py", "{n: (states[old][0],", "{n: (0,",
            f"{MEMORY}::test_what_is_finished_or_under_way_stays"),
     Mutant(f"{RUN}/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
-    Mutant("host.py", "bounds.append(int(place.read_text()))", "pass", MEMORY),
+    Mutant("host.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("experiments/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),

@@ -129,7 +129,8 @@ MUTANTS = [
     Mutant("montecarlo.py", "x.shape[2:])[:num_runs]", "x.shape[2:])[-num_runs:]", "test_simulation.py"),
     # What is counted and written.
     Mutant("metrics/measure.py", "jnp.where(still, ", "jnp.where(False, ", "experiments/test_metrics.py"),
-    Mutant("models/adapters.py", "self.training: says if mask", "self.training: says if 1 or mask", "models"),
+    Mutant("models/linen_models.py", "self.inner(samples, **told(self.flags, mask is not None))",
+           "self.inner(samples, **told(self.flags, True))", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
     Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),
     Mutant("outcomes.py", "accuracy >= target", "accuracy > target", EXP["results"]),

@@ -14,6 +14,7 @@ from mdfl_jax.costs.filters import IGNORE
 from mdfl_jax.errors import UserError
 from mdfl_jax.experiments.config.field import field
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.numbers import single
 
 if TYPE_CHECKING:
     from mdfl_jax.experiments.config.sections import Experiment
@@ -102,9 +103,7 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
             speeds.append(float(word))
         except ValueError:
             raise UserError(f"{given}: {word!r} is not a number") from None
-        with np.errstate(over="ignore"):
-            speed = np.float32(speeds[-1])
-        if not 0 < speed < math.inf:
+        if not 0 < single(speeds[-1]) < math.inf:
             raise UserError(f"{given}: {word} is no speed; it must be greater than 0 and finite")
     if len(speeds) != num_clients:
         raise UserError(f"{given} holds {len(speeds)} numbers; network.num_clients is {num_clients}")
