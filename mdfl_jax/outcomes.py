@@ -17,6 +17,15 @@ SELECT_BY = {
 """What `select` chooses by, and its words for "of each, the step size with ...". The names are keys of summary.json."""
 
 
+def enumerated(words: Sequence[str]) -> str:
+    """Returns words as a sentence lists them.
+
+    >>> enumerated(["a"]), enumerated(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
     """Returns the seeds of a sweep point: its own entry 'seeds', or else those of the study.
 
@@ -54,7 +63,7 @@ def chosen_words(config: Mapping[str, Any]) -> str:
     names = [path.rsplit(".", 1)[-1].replace("_", " ") for path in selected_fields(config.get("select"))]
     if not names:
         return ""
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    listed = enumerated(names)
     return f"{listed} with {SELECT_BY[config.get('select_by') or VALIDATION_LOSS]}"
 
 

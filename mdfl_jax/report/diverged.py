@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mdfl_jax.outcomes import enumerated
+
 FEW = 6  # so many seeds are named one by one
 SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to be too long if a run diverges
 COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow from round to round
@@ -18,7 +20,7 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
     seeds = list(point["diverged"])
     if len(seeds) > FEW:
         return f"{len(seeds)} seeds, {', '.join(seeds[:FEW])}, ..."
-    return f"seed{'s' * (len(seeds) > 1)} {_listed(seeds)}"
+    return f"seed{'s' * (len(seeds) > 1)} {enumerated(seeds)}"
 
 
 def on_seeds(statistic: Mapping[str, Any]) -> str:
@@ -48,11 +50,7 @@ def cause(values: Callable[[str], Any]) -> str:
     if (compressor := values(COMPRESSOR)) and compressor != "identity":
         said.append(f"{COMPRESSOR} is {compressor}")
         helps.append("a compressor that loses less")
-    return f"{_listed(said)}; {' or '.join(helps)} may help" if said else ""
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"{enumerated(said)}; {' or '.join(helps)} may help" if said else ""
 
 
 def values_of(

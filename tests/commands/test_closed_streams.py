@@ -75,6 +75,15 @@ def test_a_study_without_output_is_finished_and_its_files_hold_nothing_else(argu
     assert all(json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
 
 
+def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
+    """Else what a library prints from C would be written into it."""
+    code = "from mdfl_jax.commands import streams; streams.install(); import os, sys\n"
+    code += "file = open(sys.argv[1], 'w'); os.write(1, b'printed'); os.write(2, b'printed'); file.write('mine')"
+    (status,), _ = shell('"$@" <&- >&- 2>&-', "-c", code, tmp_path / "file")
+    assert status == 0
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup(arguments, tmp_path, ignored):
     terminal, its = pty.openpty()

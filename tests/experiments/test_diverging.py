@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.rounds import _diverged
 from mdfl_jax.simulation import build
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
@@ -214,6 +216,15 @@ def test_the_norm_is_that_of_numpy_and_every_number_that_is_not_finite_is_seen()
         w[3, 1, 1] = broken
         assert float(largest_norm({"w": jnp.asarray(w)}, 5)) == np.inf
         assert np.isfinite(float(largest_norm({"w": jnp.asarray(w)}, 3)))
+
+
+def test_a_global_model_that_explodes_before_those_of_the_clients_is_seen():
+    one, huge = {"w": jnp.ones((3, 4))}, {"w": jnp.full((1, 4), 1e6)}
+    algorithm = SimpleNamespace(params=lambda state: one, global_model=lambda state: huge)
+    task, schedule = SimpleNamespace(num_clients=3), SimpleNamespace(diverged_norm=1e3)
+    parts = SimpleNamespace(algorithm=algorithm, task=task, schedule=schedule)
+    seen = _diverged(parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4)), None)
+    assert (int(seen.round), float(seen.norm)) == (5, 2e6)
 
 
 @pytest.mark.parametrize(("norm", "bound", "found"), [(10.0, 10.0, 0), (10.1, 10.0, 7), (3e38, np.inf, 0)])

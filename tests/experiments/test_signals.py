@@ -33,6 +33,20 @@ def test_a_signal_stops_the_runner_and_the_second_one_is_as_before(stopped):
     assert [line.partition(",")[0] for line in lines] == ["stopping after this evaluation"]
 
 
+def test_a_terminal_that_closes_says_so_twice_and_is_one_signal(stopped):
+    second = []
+    before = signal.signal(signal.SIGHUP, lambda number, frame: second.append(number))
+    try:
+        with handled(lambda: stopped.append(True), lambda line: None):
+            for _ in range(2):
+                signal.raise_signal(signal.SIGHUP)
+        assert (len(stopped), second) == (1, [])
+        signal.raise_signal(signal.SIGHUP)
+        assert second == [signal.SIGHUP]  # afterwards it is as before
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_second_ctrl_c_within_the_collector_is_raised_after_it(stopped, monkeypatch):
     """Nothing can be raised in the collector's callbacks: Python would print a traceback, and the study would go on."""
     met = []

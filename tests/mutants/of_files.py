@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant("commands/streams.py", "(CLOSED if any(", "(0 if any(", STREAMS),
     Mutant("commands/streams.py", "os.open(os.devnull, os.O_RDWR)", "pass", STREAMS),
     Mutant(f"{RUN}/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", STREAMS),
-    Mutant(f"{RUN}/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", STREAMS),
+    Mutant(f"{RUN}/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", SIGNALS),
     Mutant("ctrl_c.py", "if not issubclass(unraisable.exc_type, KeyboardInterrupt):", "if True:", SIGNALS),
     Mutant("ctrl_c.py", "        if behind:\n", "        if False:\n", SIGNALS),
     # Want of memory.
