@@ -8,7 +8,7 @@ setup(
     packages=[*find_packages(include=["mdfl_jax*"]), *SHIPPED],
     package_dir=SHIPPED,
     package_data={
-        "mdfl_jax.commands": ["templates/*.py"],
+        "mdfl_jax.cli": ["templates/*.py"],
         "mdfl_jax.report": ["assets/*"],
         "mdfl_jax.shipped.configs.data": ["*.gz"],
     },

@@ -19,9 +19,9 @@ import numpy as np
 from absl import flags
 
 from benchmarks.papers.devices import STUDIES as PAPERS
-from mdfl_jax.commands import ahead, common
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.experiments.results.provenance import commit
+from mdfl_jax.cli import ahead, common
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.storage.provenance import commit
 
 _STUDY = flags.DEFINE_string("study", "", "Names of `STUDIES`, separated by commas; papers: all of docs/papers.md.")
 

@@ -18,8 +18,8 @@ from absl import flags
 
 from benchmarks.beside import accuracy_with_data, beside, over_all, parsed
 from benchmarks.measure import RESULTS, WRITE
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.rivals import Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
 

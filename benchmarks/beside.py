@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.outcomes import t_quantile
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.rivals import Matrix
 from mdfl_jax.results import Results

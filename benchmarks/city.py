@@ -15,8 +15,8 @@ from typing import Any
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
 
 _TRACE = flags.DEFINE_string("trace", "", "The trace, as make_city.py has written it.")
 _WORKDIR = flags.DEFINE_string("workdir", "", "The folder of a finished study of the city; empty: none is measured.")

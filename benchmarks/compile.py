@@ -21,7 +21,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
 
 STUDIES = (
     "digits", "digits_lstm", "own_rule", "waypoint_digits", "trace_digits", "met_digits", "costs", "graphs_digits",
@@ -103,8 +103,8 @@ def programs_of(study_name: str) -> list[dict[str, Any]]:
     """Prepare a study and start the first batch of each of its groups; return a row for each of these steps."""
     import importlib
 
-    from mdfl_jax.experiments import make_study
-    from mdfl_jax.experiments.run import batch as runs
+    from mdfl_jax.study import batch as runs
+    from mdfl_jax.study import make_study
 
     name, _, argument = study_name.partition(":")
     module = importlib.import_module(f"configs.{name}")

@@ -21,18 +21,19 @@ from absl import flags
 from benchmarks import measure
 from benchmarks.rounds import images
 from benchmarks.torch_rivals import Loop, Setting
-from mdfl_jax import Hparams, Schedule, target
+from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
-from mdfl_jax.commands import common
-from mdfl_jax.experiments.build.links import rounded
+from mdfl_jax.cli import common
+from mdfl_jax.core import devices
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.numbers import Numbers
-from mdfl_jax.simulation import build
+from mdfl_jax.study.prepare.links import rounded
 from mdfl_jax.tasks import classification
 
 _ROW = flags.DEFINE_string("row", "", "Measure this row alone, in this process.")
@@ -98,7 +99,7 @@ def row(name: str) -> dict[str, Any]:
     begin = time.perf_counter()
     # The state that goes in is not needed any more, so the one that comes out may take its memory.
     advance: Any = jax.jit(simulation.round, donate_argnums=3)
-    program = advance.lower(simulation.data, numbers, key, carry).compile(target.compiler_options())
+    program = advance.lower(simulation.data, numbers, key, carry).compile(devices.compiler_options())
     compiled, seconds = time.perf_counter() - begin, []
     for _ in range(ROUNDS):
         begin = time.perf_counter()

@@ -10,8 +10,8 @@ from typing import Any
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax import target
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
+from mdfl_jax.core import devices
 
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs with a warm cache, after the one with a cold cache.")
 
@@ -34,7 +34,7 @@ def _cpu() -> str:
         found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     except OSError:
         found = None
-    return f"{found.group(1) if found else 'unknown'}, {target.num_cores()} cores"
+    return f"{found.group(1) if found else 'unknown'}, {devices.num_cores()} cores"
 
 
 def main() -> int:

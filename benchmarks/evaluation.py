@@ -16,11 +16,11 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
+from mdfl_jax.core.parts import Schedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics.sampling import sampled_scores
 from mdfl_jax.models import make_model
-from mdfl_jax.parts import Schedule
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks import evaluation as how
 

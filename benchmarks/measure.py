@@ -16,8 +16,8 @@ from typing import Any
 import jax
 from absl import flags
 
-from mdfl_jax import target
-from mdfl_jax.experiments.results.provenance import commit
+from mdfl_jax.core import devices
+from mdfl_jax.storage.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS = 9
@@ -29,7 +29,7 @@ def compiled(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """Compile a function for these arguments; return the program and the seconds that compiling took."""
     start = time.perf_counter()
     jitted = function if hasattr(function, "lower") else jax.jit(function)
-    program = jitted.lower(*args).compile(target.compiler_options())
+    program = jitted.lower(*args).compile(devices.compiler_options())
     return program, time.perf_counter() - start
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import matplotlib
 import numpy as np
 
-from mdfl_jax.geometry import points_of
+from mdfl_jax.core.geometry import points_of
+from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.networks.worlds import typed
-from mdfl_jax.numbers import Numbers
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -12,8 +12,8 @@ from benchmarks import measure
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.types import Algorithm, Links
 from mdfl_jax.networks.mixing import metropolis_hastings
-from mdfl_jax.types import Algorithm, Links
 
 NUM_CLIENTS, SIZE, DEGREE = 128, 10_000, 10
 SAMPLES = (4, 16, 100)  # per client; with fewer samples, the exchange is a larger part of an iteration

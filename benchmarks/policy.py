@@ -24,10 +24,10 @@ from absl import flags
 
 from benchmarks import measure
 from configs import arena
-from mdfl_jax.commands import common
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.results.provenance import commit
+from mdfl_jax.cli import common
 from mdfl_jax.mobility.strategies.learnt import COUNT, START
+from mdfl_jax.storage.provenance import commit
+from mdfl_jax.study import make_study
 
 _GENERATIONS = flags.DEFINE_integer("generations", 40, "Generations to train, at least 1.", lower_bound=1)
 _FOLDER = flags.DEFINE_string("workdir", "/tmp/mdfl_policy", "Folder of the state, which is continued.")

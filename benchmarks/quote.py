@@ -14,8 +14,8 @@ from absl import flags
 
 from benchmarks.quoted import NUMBERS, TABLES, of_item
 from benchmarks.quoted_arena import of_arena
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError, unknown_name
 
 _CHECK = flags.DEFINE_bool("check", False, "Print the pages that differ, and write nothing.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = {  # by suite: what a round is, and the largest ratio that is asked for

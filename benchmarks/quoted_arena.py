@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.quoted import markdown, results
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.rivals import EQUAL
 
 SHORT = {

@@ -19,14 +19,14 @@ from benchmarks import measure
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.types import Hparams, Task
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.engine.simulation import Schedule, Simulation, build
 from mdfl_jax.models import make_model
-from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
-from mdfl_jax.simulation import Schedule, Simulation, build
 from mdfl_jax.tasks import LinearNumbers, classification, regression
-from mdfl_jax.types import Hparams, Task
 
 SLOTS = 4  # per timed call
 LARGE = 10_000

@@ -16,20 +16,20 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.config.families import effective
-from mdfl_jax.experiments.config.points import Point, points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.config.sections import Experiment
-from mdfl_jax.experiments.results.files import metric_lines, plain
-from mdfl_jax.experiments.results.records import Record, Stored, from_devices
-from mdfl_jax.experiments.results.write import write_results
+from mdfl_jax.cli import common
+from mdfl_jax.config import default_config
+from mdfl_jax.config.families import effective
+from mdfl_jax.config.points import Point, points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.parts import RunFacts
-from mdfl_jax.study_files import read_json
+from mdfl_jax.results.write import write_results
+from mdfl_jax.storage.files import metric_lines, plain
+from mdfl_jax.storage.records import Record, Stored, from_devices
+from mdfl_jax.storage.study_files import read_json
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")
 _REPORTS = flags.DEFINE_integer("reports", 3, "Reports that are timed.", lower_bound=1)

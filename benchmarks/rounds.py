@@ -9,18 +9,19 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.torch_rivals import Setting
-from mdfl_jax import Hparams, Schedule, sharding
+from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
+from mdfl_jax.core import sharding
+from mdfl_jax.core.flops import count_flops
+from mdfl_jax.core.numbers import from_values
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.flops import count_flops
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.engine.simulation import Simulation, build
 from mdfl_jax.models import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.numbers import from_values
-from mdfl_jax.simulation import Simulation, build
 from mdfl_jax.tasks import classification, cut_for
+from mdfl_jax.tasks.gradients import Tiling
 
 ROUNDS = {
     "mnist_round": Setting(20, 64, 1, 28, 1, "cnn", (16, 32), 5, 64),

@@ -11,8 +11,8 @@ from absl import flags
 
 from benchmarks import measure
 from benchmarks.rounds import ROUNDS, prepare, simulation, useful_flops
-from mdfl_jax import sharding
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
+from mdfl_jax.core import sharding
 
 _LARGEST = flags.DEFINE_integer("largest", 1000, "Largest number of clients.", lower_bound=10)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import measure
 from configs import arena
-from mdfl_jax.experiments import make_study
+from mdfl_jax.study import make_study
 
 ROUNDS = 60
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.rounds import ROUNDS, images, prepare, simulation
-from mdfl_jax import sharding
+from mdfl_jax.core import sharding
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.data.sources import load
 from mdfl_jax.exchange.gossip import NeighbourList, mix, mix_dense, mix_listed, neighbour_list

@@ -25,13 +25,13 @@ from benchmarks.rounds import ROUNDS, memory_ratio, peak_bytes, prepare, simulat
 from benchmarks.strategies import strategies_suite
 from benchmarks.swept import swept_suite
 from benchmarks.torch_rivals import Setting
-from mdfl_jax import sharding, target
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.gradients import MAPPINGS, Tiling
+from mdfl_jax.cli import common
+from mdfl_jax.core import devices, sharding
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.tasks import PRECISIONS
+from mdfl_jax.tasks.gradients import MAPPINGS, Tiling
 
 _SUITE = flags.DEFINE_string("suite", "", "Which suite to run.")
 _VS = flags.DEFINE_string("vs", "", "'torch' also times the PyTorch rivals, in turn with ours.")
@@ -56,7 +56,7 @@ def round_suite(setting: Setting, vs_torch: bool) -> list[dict[str, Any]]:
     if vs_torch:
         position = jax.random.uniform(jax.random.key(1), (setting.num_clients, 2), maxval=18.0)
         mix = np.array(metropolis_hastings(disc(position, 3.0)))
-        theirs, close = torch_rivals.rivals(setting, mix, target.num_cores())
+        theirs, close = torch_rivals.rivals(setting, mix, devices.num_cores())
         calls |= theirs
     product = suites.matrix_product()
     calls["2048^3 product"] = product

@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
 
 _VEHICLES = flags.DEFINE_integer("vehicles", 1000, "Vehicles.", lower_bound=1)
 _STEPS = flags.DEFINE_integer("steps", 3600, "Steps of one second.", lower_bound=20)

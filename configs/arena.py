@@ -28,7 +28,7 @@ from itertools import product
 from ml_collections import ConfigDict
 
 from configs import digits, madfl
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.relays import RELAY_PLACES
 

@@ -30,7 +30,7 @@ Measured:  small, two seeds: static 36.1 %, random movement 43.3 %, DCM 47.5 %, 
 from ml_collections import ConfigDict
 
 from configs import dadfl, fedmobile, madfl, pame
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 
 def _with_extras(config: ConfigDict) -> ConfigDict:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 SMALL = Path(__file__).parent / "data"
 

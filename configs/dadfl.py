@@ -24,7 +24,7 @@ Expected:  docs/papers.md, the paper's figures beside ours.
 from ml_collections import ConfigDict
 
 from configs import madfl
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 
 def mnist(num_mobile: int = 5) -> ConfigDict:

@@ -7,7 +7,7 @@ Measured:  55 s on two CPU cores (Intel Xeon), 61 s with an empty compilation ca
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 
 def get_config() -> ConfigDict:

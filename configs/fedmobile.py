@@ -45,8 +45,8 @@ from collections.abc import Callable
 from ml_collections import ConfigDict
 
 from configs import fedmobile_roadside
-from mdfl_jax.experiments import default_config
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config import default_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 VARIANTS = "async_fl,fedmobile_u,fedmobile_d,fedmobile,fedmobile_auto,virtual_upload,virtual_download"
 BOTH_PATTERNS = "server.pattern=fixed,random"

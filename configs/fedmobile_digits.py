@@ -10,7 +10,7 @@ Measured:  the rounds took 121 s on two CPU cores that ran much other work at th
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 
 def get_config(pattern: str = "") -> ConfigDict:

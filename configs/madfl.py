@@ -31,8 +31,8 @@ from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config import default_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 PATTERNS = "network.mobility=static,random_movement,dam,dcm"
 MOVING = "network.mobility=random_movement,dam,dcm"

@@ -36,8 +36,8 @@ from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config import default_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 NODES = "network.num_clients=32,64,128"
 BATCH = 200

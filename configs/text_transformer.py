@@ -7,7 +7,7 @@ Measured:  102 s of processor time (Intel Xeon); 222 s on two cores that much ot
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 
 def get_config() -> ConfigDict:

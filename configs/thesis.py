@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from ml_collections import ConfigDict
 
 from configs.thesis_digits import PERCENT, RATIOS, fast_clients, world
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 STUDIES = {
     "non_iid": ("t1", "t2", "t3", "t4", "t7", "f7", "f8"),

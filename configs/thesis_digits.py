@@ -25,7 +25,7 @@ from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 NUM_CLIENTS = 48
 PERCENT = (0, 5, 20, 40, 60, 80, 100)

@@ -1,4 +1,4 @@
-"""``python -m launch.info`` is the command ``mdfl info`` of a checkout: `mdfl_jax/commands/info.py`."""
+"""``python -m launch.info`` is the command ``mdfl info`` of a checkout: `mdfl_jax/cli/info.py`."""
 
 import sys
 
@@ -6,6 +6,6 @@ if __name__ == "__main__":
     if not __package__:
         print("error: start it in the checkout's folder as python -m launch.info", file=sys.stderr)
         sys.exit(2)
-    from mdfl_jax.commands import entry
+    from mdfl_jax.cli import entry
 
     entry.start("info")

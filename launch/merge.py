@@ -1,4 +1,4 @@
-"""``python -m launch.merge`` is the command ``mdfl merge`` of a checkout: `mdfl_jax/commands/merge.py`."""
+"""``python -m launch.merge`` is the command ``mdfl merge`` of a checkout: `mdfl_jax/cli/merge.py`."""
 
 import sys
 
@@ -6,6 +6,6 @@ if __name__ == "__main__":
     if not __package__:
         print("error: start it in the checkout's folder as python -m launch.merge", file=sys.stderr)
         sys.exit(2)
-    from mdfl_jax.commands import entry
+    from mdfl_jax.cli import entry
 
     entry.start("merge")

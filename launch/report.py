@@ -1,4 +1,4 @@
-"""``python -m launch.report`` is the command ``mdfl report`` of a checkout: `mdfl_jax/commands/report.py`."""
+"""``python -m launch.report`` is the command ``mdfl report`` of a checkout: `mdfl_jax/cli/report.py`."""
 
 import sys
 
@@ -6,6 +6,6 @@ if __name__ == "__main__":
     if not __package__:
         print("error: start it in the checkout's folder as python -m launch.report", file=sys.stderr)
         sys.exit(2)
-    from mdfl_jax.commands import entry
+    from mdfl_jax.cli import entry
 
     entry.start("report")

@@ -1,4 +1,4 @@
-"""``python -m launch.theory`` is the command ``mdfl theory`` of a checkout: `mdfl_jax/commands/theory.py`."""
+"""``python -m launch.theory`` is the command ``mdfl theory`` of a checkout: `mdfl_jax/cli/theory.py`."""
 
 import sys
 
@@ -6,6 +6,6 @@ if __name__ == "__main__":
     if not __package__:
         print("error: start it in the checkout's folder as python -m launch.theory", file=sys.stderr)
         sys.exit(2)
-    from mdfl_jax.commands import entry
+    from mdfl_jax.cli import entry
 
     entry.start("theory")

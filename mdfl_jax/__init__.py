@@ -3,15 +3,15 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mdfl_jax.experiments.run.callback import EvaluationInfo
-    from mdfl_jax.experiments.run.runner import Interrupted
+    from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Task
+    from mdfl_jax.engine.simulation import Schedule, simulate
     from mdfl_jax.results import Results
-    from mdfl_jax.simulation import Schedule, simulate
-    from mdfl_jax.study import run
-    from mdfl_jax.types import Algorithm, Hparams, Links, Network, Task
+    from mdfl_jax.study.api import run
+    from mdfl_jax.study.callback import EvaluationInfo
+    from mdfl_jax.study.runner import Interrupted
 
 __all__ = [
     "Algorithm",
@@ -30,12 +30,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "EvaluationInfo": "experiments.run.callback",
-    "Interrupted": "experiments.run.runner",
+    "EvaluationInfo": "study.callback",
+    "Interrupted": "study.runner",
     "Results": "results",
-    "Schedule": "simulation",
-    "run": "study",
-    "simulate": "simulation",
+    "Schedule": "core.parts",
+    "run": "study.api",
+    "simulate": "engine.simulation",
 }
 
 
@@ -43,4 +43,4 @@ def __getattr__(name: str) -> Any:
     """Imports a public name on first use, so that the parts that do not need JAX (traces, reports) never import it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'types')}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'core.types')}"), name)

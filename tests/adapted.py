@@ -6,9 +6,9 @@ import numpy as np
 import optax
 from small import toy_dataset, toy_hparams
 
-from mdfl_jax.batch_statistics import each
-from mdfl_jax.rng import stream
-from mdfl_jax.sharding import client_mesh
+from mdfl_jax.core.batch_statistics import each
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.blocks import minibatch_blocks, seed_of_block
 

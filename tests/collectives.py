@@ -1,4 +1,4 @@
-"""Which collectives of a compiled program XLA's CPU runtime leaves without an order (see `mdfl_jax.sharding`)."""
+"""Which collectives of a compiled program XLA's CPU runtime leaves without an order (see `mdfl_jax.core.sharding`)."""
 
 import re
 from typing import NamedTuple

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from shell import ROOT, without_stages
 
-MODULES = ["pytest", "jax", "mdfl_jax.commands.common", "mdfl_jax.commands.words", "mdfl_jax.experiments",
-           "mdfl_jax.experiments.ahead.memory", "mdfl_jax.experiments.run.resume", "mdfl_jax.experiments.run.merge",
+MODULES = ["pytest", "jax", "mdfl_jax.cli.common", "mdfl_jax.cli.words", "mdfl_jax.study",
+           "mdfl_jax.study.ahead.memory", "mdfl_jax.study.resume", "mdfl_jax.study.merge",
            "mdfl_jax.report.page", "mdfl_jax.report.compare", "mdfl_jax.report.tables", "matplotlib.pyplot",
            "sklearn.datasets"]  # fmt: skip  # what the launchers import: not they themselves, as their flags clash
 Patch = Callable[[], None]
@@ -101,7 +101,7 @@ def _command(
     jax.config.update("jax_num_cpu_devices", devices)
     os.chdir(cwd)
     sys.path.insert(0, cwd)  # as python -m does
-    from mdfl_jax.commands import entry
+    from mdfl_jax.cli import entry
 
     name = words[0].removeprefix("mdfl ")
     sys.argv = [words[0] if name != words[0] else str(ROOT / "launch" / f"{name}.py"), *words[1:]]

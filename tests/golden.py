@@ -42,7 +42,7 @@ def studies() -> dict[str, dict[str, Any]]:
 
 def history(name: str, folder: Path) -> dict[str, np.ndarray]:
     """Runs a study into a folder, and returns the arrays of its history.npz that are kept."""
-    from mdfl_jax.experiments import make_study, run_study
+    from mdfl_jax.study import make_study, run_study
     from tests.tiny import tiny_config
 
     config = tiny_config(**{"network.mobility": "static"} | SHORT | studies()[name])

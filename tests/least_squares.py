@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.exchange.message_bits import total_bits, words
-from mdfl_jax.types import Links
+from mdfl_jax.core.message_bits import total_bits, words
+from mdfl_jax.core.types import Links
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]  # five clients; degrees 3, 2, 3, 2, 2
 

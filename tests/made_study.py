@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from tiny import tiny_config
 
-from mdfl_jax.checksums import CHECKSUMS
-from mdfl_jax.experiments.config.families import effective
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.results.files import metric_lines, plain
-from mdfl_jax.experiments.results.records import Record, Stored, from_devices
-from mdfl_jax.experiments.results.whole import restricted
-from mdfl_jax.experiments.results.write import write_results
-from mdfl_jax.experiments.run.study import runs_per_batch
+from mdfl_jax.config.families import effective
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.metric import NOTHING
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
-from mdfl_jax.metrics.declare import NOTHING
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.parts import RunFacts
+from mdfl_jax.results.write import write_results
+from mdfl_jax.storage.checksums import CHECKSUMS
+from mdfl_jax.storage.files import metric_lines, plain
+from mdfl_jax.storage.records import Record, Stored, from_devices
+from mdfl_jax.study.study import runs_per_batch
+from mdfl_jax.study.whole import restricted
 
 CLIENTS = 6
 

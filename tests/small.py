@@ -12,14 +12,14 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.simulation import build
 from mdfl_jax.tasks import classification
+from mdfl_jax.tasks.gradients import Tiling
 
 TINY = """
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 def get_config():
     config = default_config()

@@ -12,16 +12,16 @@ from mdfl_jax import Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, adam, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, resolved
-from mdfl_jax.batch_statistics import trained
+from mdfl_jax.core.batch_statistics import trained
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
 from mdfl_jax.tasks import classification
-from mdfl_jax.types import Links
+from mdfl_jax.tasks.gradients import Tiling
 
 N, RATE = 4, 0.1
 KEY = jax.random.key(0)

@@ -15,13 +15,13 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.client_padding import among_clients, pad_links
-from mdfl_jax.montecarlo import monte_carlo, to_host
+from mdfl_jax.core.client_padding import among_clients, pad_links
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.core.sharding import client_mesh, padded
+from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Task
+from mdfl_jax.engine.montecarlo import monte_carlo, to_host
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
-from mdfl_jax.rng import per_client
-from mdfl_jax.sharding import client_mesh, padded
-from mdfl_jax.simulation import build
-from mdfl_jax.types import BEFORE, FIXED, NEVER, Links, Score, Task
 
 SEEDS = [3, 11, 5]
 D = 37  # parameters of a model

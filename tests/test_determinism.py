@@ -7,9 +7,9 @@ import pytest
 from forked import Started
 from tiny import tiny_config
 
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.run.merge import merge
-from mdfl_jax.experiments.run.shards import Shard, part_of
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.merge import merge
+from mdfl_jax.study.shards import Shard, part_of
 from tests.faults.harness import STUDY
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static", "seeds": 6}

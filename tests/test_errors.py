@@ -1,6 +1,6 @@
 """The line for an unknown name."""
 
-from mdfl_jax.errors import MOST, unknown_name
+from mdfl_jax.core.errors import MOST, unknown_name
 
 
 def test_few_names_are_all_told():

@@ -12,9 +12,9 @@ from small import assert_trees_equal, toy_dataset
 from mdfl_jax import UserError
 from mdfl_jax.data.batching import Blocks, cut_blocks, draw_minibatch
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.gradients import Tiling, block_gradients, cut
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import SupervisedClients, classification
+from mdfl_jax.tasks.gradients import Tiling, block_gradients, cut
 
 COMPILE_FULLY = True
 

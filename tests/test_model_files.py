@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.run.keeping import named
-from mdfl_jax.model_files import CLIENTS, Header, files_of, is_saved, nested, path_of, read, read_header, write
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.model_files import CLIENTS, Header, files_of, is_saved, nested, path_of, read, read_header, write
+from mdfl_jax.study.keeping import named
 
 HEADER = Header("0123456789abcdef", "my study", "dcm, alpha=0.1", 2, 7, 40, 0.875)
 KEYS = st.text(st.sampled_from("ab/~01é"), min_size=1, max_size=4)

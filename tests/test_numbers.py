@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.numbers import (
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import (
     LARGEST,
     Numbers,
     Setting,
@@ -21,7 +21,7 @@ from mdfl_jax.numbers import (
     number,
     single,
 )
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.registry import Registry
 
 MILES = {"one": (1.0, 2.0), "two": (3.0, 4.0)}
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax import own_files
-from mdfl_jax.errors import UserError
+from mdfl_jax.core import own_files
+from mdfl_jax.core.errors import UserError
 
 
 def test_the_package_python_and_installed_packages_are_not_the_users():
@@ -93,7 +93,7 @@ def test_a_file_is_imported_once_and_again_when_it_has_changed(tmp_path, monkeyp
         ("import nosuchmodule", r"mine\.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
         ("x = 1\ndef f(:\n", r"mine\.py:2: SyntaxError: invalid syntax"),
         ("\n\n1 / 0", r"mine\.py:3: ZeroDivisionError: division by zero"),
-        ("from mdfl_jax.errors import UserError\nraise UserError('so')", r"mine\.py:2: so$"),
+        ("from mdfl_jax.core.errors import UserError\nraise UserError('so')", r"mine\.py:2: so$"),
         (
             "from mdfl_jax.mobility import MOBILITIES\n\n@MOBILITIES.register('dcm')\ndef mine(): ...",
             r"mine\.py:3: mobility 'dcm' is there already, from ",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.pieces import Piece, of_a_device
+from mdfl_jax.engine.pieces import Piece, of_a_device
 
 DEVICES = jax.devices()[:2]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.power import of_differences, seeds_for, smallest_difference, told
+from mdfl_jax.results.power import of_differences, seeds_for, smallest_difference, told
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 6, 20])

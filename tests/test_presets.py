@@ -2,9 +2,9 @@
 
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config
-from mdfl_jax.presets import Preset, cuts, preset_config, shrink
+from mdfl_jax.config import default_config
+from mdfl_jax.config.presets import Preset, cuts, preset_config, shrink
+from mdfl_jax.core.errors import UserError
 
 
 def _paper():

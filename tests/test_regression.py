@@ -12,11 +12,11 @@ from small import assert_trees_equal
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
+from mdfl_jax.core.sharding import client_mesh, layout, settle
+from mdfl_jax.core.stopping import initial_stop_state, update_stop_state
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.sharding import client_mesh, layout, settle
-from mdfl_jax.simulation import build
-from mdfl_jax.stopping import initial_stop_state, update_stop_state
 from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
 
 N, DIM, Q = 4, 12, 7

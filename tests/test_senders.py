@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mdfl_jax.senders import ALL_PAIRS, as_matrix, as_senders, carried, from_pairs, heard_from, no_senders
+from mdfl_jax.core.links import ALL_PAIRS, as_matrix, as_senders, carried, from_pairs, heard_from, no_senders
 
 N, PLACES, PAIRS = 7, 5, 14
 CASES = settings(deadline=None, max_examples=60, derandomize=True)

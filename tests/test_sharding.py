@@ -15,14 +15,8 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.data.batching import ClientIndex, cut_blocks
-from mdfl_jax.gradients import Tiling, pad_blocks
-from mdfl_jax.models import make_model
-from mdfl_jax.montecarlo import monte_carlo, to_host
-from mdfl_jax.networks.meetings import MeetingsParams, meetings
-from mdfl_jax.networks.mixing import metropolis_hastings
-from mdfl_jax.rng import stream
-from mdfl_jax.sharding import (
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.sharding import (
     CLIENT,
     SEED,
     by_rows,
@@ -38,9 +32,15 @@ from mdfl_jax.sharding import (
     stacked,
     tracing_over,
 )
-from mdfl_jax.simulation import build
+from mdfl_jax.core.types import Links, Network, Places
+from mdfl_jax.data.batching import ClientIndex, cut_blocks
+from mdfl_jax.engine.montecarlo import monte_carlo, to_host
+from mdfl_jax.engine.simulation import build
+from mdfl_jax.models import make_model
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.networks.mixing import metropolis_hastings
 from mdfl_jax.tasks import SupervisedClients, classification
-from mdfl_jax.types import Links, Network, Places
+from mdfl_jax.tasks.gradients import Tiling, pad_blocks
 
 N = 8
 TOLERANCE = 2e-5

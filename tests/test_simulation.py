@@ -9,12 +9,12 @@ from small import PATTERNS, assert_trees_differ, assert_trees_equal, toy_hparams
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.core.rng import STREAMS, stream, stream_at
+from mdfl_jax.engine.montecarlo import monte_carlo, to_host
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics.history import by_round
 from mdfl_jax.metrics.values import consensus_distance, lambda_2
-from mdfl_jax.montecarlo import monte_carlo, to_host
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.rng import STREAMS, stream, stream_at
-from mdfl_jax.simulation import build
 
 SEEDS = [3, 11, 5, 8, 2]
 

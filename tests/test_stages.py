@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mdfl_jax import stages
+from mdfl_jax.core import stages
 
 PATIENCE = 0.25
 

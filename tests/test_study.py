@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config, make_study, run_study
-from mdfl_jax.study import as_config
+from mdfl_jax.config import default_config
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.api import as_config
 
 SMALL = {
     "sweep": "network.mobility=static,dcm",
@@ -80,7 +81,7 @@ def test_configurations_of_every_kind_say_the_same(tmp_path):
     config.rounds, config.motion.speed_max = 40, 5.0
     path = tmp_path / "own.py"
     path.write_text(
-        "from mdfl_jax.experiments import default_config\n"
+        "from mdfl_jax.config import default_config\n"
         "def get_config(rounds='40'):\n"
         "    config = default_config()\n"
         "    config.rounds, config.motion.speed_max = int(rounds), 5.0\n"

@@ -13,20 +13,20 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.costs import CostParams
-from mdfl_jax.costs.filters import link_filter
-from mdfl_jax.costs.work import Work
+from mdfl_jax.core.types import FIXED
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.costs import CostParams
+from mdfl_jax.networks.costs.filters import link_filter
+from mdfl_jax.networks.costs.work import Work
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation
-from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.simulation import build
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 from mdfl_jax.traces.types import ContactTable
-from mdfl_jax.types import FIXED
 
 N = 10_000
 PAIRS = N * N // 30  # a model has 51 numbers, a list 32 places, and the grid 10,000 points; bits of pairs are N N / 32

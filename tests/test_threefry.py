@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax import rng, threefry
+from mdfl_jax.core import rng, threefry
 
 WORDS = st.integers(0, 2**32 - 1)
 

@@ -72,7 +72,7 @@ def test_no_text_is_run():
                 assert all(keyword.arg != "shell" for keyword in node.keywords), f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("module", ["report", "results", "commands/report.py", "experiments/run/merge.py"])
+@pytest.mark.parametrize("module", ["report", "results", "cli/report.py", "study/merge.py"])
 def test_what_reads_a_workdir_imports_no_files_that_it_names(module):
     """Those of a user are imported by three modules, and what reads workdirs does not call them."""
     path = ROOT / "mdfl_jax" / module
@@ -87,8 +87,8 @@ def test_every_test_that_the_page_names_is_there():
 
 
 def test_the_bounds_of_the_page_are_those_of_the_code():
-    from mdfl_jax.experiments.config import checks, points
-    from mdfl_jax.experiments.config.resolve import all_fields
+    from mdfl_jax.config import checks, points
+    from mdfl_jax.config.resolve import all_fields
     from mdfl_jax.models import pytorch_files
     from mdfl_jax.traces import contacts, reading, tables
     from mdfl_jax.traces.resample import MAX_ROUNDS, MOST_PLACES

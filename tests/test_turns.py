@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax.steps import Steps
-from mdfl_jax.turns import turns_of
+from mdfl_jax.engine.steps import Steps
+from mdfl_jax.engine.turns import turns_of
 
 
 @pytest.mark.parametrize("num_devices", [1, 3])

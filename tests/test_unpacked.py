@@ -8,12 +8,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax import unpacked
+from mdfl_jax.core import unpacked
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
-from mdfl_jax.errors import UserError
 from mdfl_jax.networks.graph_files import read_matrices
-from mdfl_jax.study_files import History
+from mdfl_jax.storage.study_files import History
 
 READERS = {
     "data": lambda path: npz.read([path], f"data.name='a', file {str(path)!r}"),

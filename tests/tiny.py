@@ -4,7 +4,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 
 def tiny_config(**changes: Any) -> ConfigDict:

@@ -19,8 +19,8 @@ from benchmarks.papers import catalogue, page, records
 from benchmarks.papers.cells import markdown
 from benchmarks.papers.items import Item, chosen
 from benchmarks.papers.studies import Studies
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
 
 _ITEM = flags.DEFINE_string("item", "", "The items: PAPER:ITEM, PAPER or all; several with commas.")
 _SCALE = common.scale_flag()
@@ -64,7 +64,7 @@ def main() -> int:
         raise UserError("--item=PAPER:ITEM is missing, for example --item=madfl:t2; all is everything")
     items = chosen(_ITEM.value)
     common.setup_jax(common.default_cache())
-    from mdfl_jax.experiments import Interrupted  # imports JAX
+    from mdfl_jax.study import Interrupted  # imports JAX
 
     try:
         for item in items:

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.papers.cells import cell, points
 from benchmarks.papers.items import Claim, Statistic, Table
 from benchmarks.papers.studies import Setting, Study, setting_of
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 ASYNC = "async_fl"
 NAMED = {

@@ -16,8 +16,8 @@ from benchmarks.papers.madfl import TABLE_2
 from benchmarks.papers.mobility import BEST, world
 from benchmarks.papers.studies import Studies, Study
 from configs import dadfl, madfl
-from mdfl_jax.outcomes import interval
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config.presets import Preset, preset_config
+from mdfl_jax.core.outcomes import interval
 
 RULES = ("static", "random_movement", "dcm")
 LEADS = (("random_movement", "static"), ("dcm", "random_movement"))

@@ -12,8 +12,8 @@ from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Outcome, item
 from benchmarks.papers.studies import Studies
 from configs.pame import PERIODS, linear
-from mdfl_jax.outcomes import interval
-from mdfl_jax.presets import shrink
+from mdfl_jax.config.presets import shrink
+from mdfl_jax.core.outcomes import interval
 
 PAIRS = ((1, 1), (2, 2), (1, 3), (4, 4), (2, 6), (8, 8), (4, 12), (16, 16), (8, 24))
 GROWTH = (1.005, 1.02)  # table II's gamma first

@@ -12,7 +12,7 @@ from benchmarks.papers.curves import ASYNC, Curves, label, over_async, saved, sl
 from benchmarks.papers.items import Claim, Outcome, Table, item
 from benchmarks.papers.studies import Setting, Studies, Study, setting_of
 from configs.fedmobile import LEVELS
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 LEVEL = 70.0  # per cent: the level of the paper's headline
 BASE: Setting = {"name": ASYNC}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from benchmarks.papers.studies import Studies

@@ -21,7 +21,7 @@ from benchmarks.papers.mobility import (
 )
 from benchmarks.papers.studies import Studies, Study
 from configs.madfl import RC, RM, M
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 WHY_RADIUS = (
     "`small` has 300 rounds instead of 1,000, with longer steps, so models are mixed a third as often for the same "

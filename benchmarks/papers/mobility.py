@@ -5,7 +5,7 @@ from typing import NamedTuple
 from benchmarks.papers.cells import cell, pivot
 from benchmarks.papers.items import Claim, Table
 from benchmarks.papers.studies import Setting, Study, mean_of
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 NAMED = {"dcm": "DCM", "dam": "DAM", "random_movement": "random movement", "static": "static clients"}
 BEST = "best_accuracy"  # MADFL V-A: figures over a parameter show the largest accuracy of a run

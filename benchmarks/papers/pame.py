@@ -10,7 +10,7 @@ from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Claim, Outcome, Table, item
 from benchmarks.papers.studies import Studies, Study, mean_of
 from configs.pame import BATCH, COMMON, DRAWN, RATES
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 M = (32, 64, 128)
 WHY_BATCH = (

@@ -18,8 +18,8 @@ from ml_collections import ConfigDict
 from benchmarks.papers.items import Outcome, Table, item
 from benchmarks.papers.studies import Studies, Study
 from configs import digits, madfl, waypoint_digits
+from mdfl_jax.config.presets import shrink
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.presets import shrink
 
 MOBILITY = "network.mobility"
 THEORY_SEEDS = 30  # networks are cheap; those of the training are among them
@@ -62,8 +62,8 @@ def known_of(study: Study, config: ConfigDict, part: Callable[[Mapping[str, obje
       config: its configuration.
       part: the part of a sweep point, from its overrides.
     """
-    from mdfl_jax.experiments.config.points import points
-    from mdfl_jax.experiments.config.resolve import resolve
+    from mdfl_jax.config.points import points
+    from mdfl_jax.config.resolve import resolve
     from mdfl_jax.theory import network
 
     trained = {point["id"]: point for point in study.points}

@@ -10,8 +10,8 @@ from benchmarks.papers.cells import cell
 from benchmarks.papers.items import Claim, Outcome, Table
 from benchmarks.papers.studies import Studies, Study, setting_of
 from configs.pame import RIVALS, TUNED
-from mdfl_jax.experiments.results.step_sizes import select
-from mdfl_jax.outcomes import SELECT_BY, VALIDATION_LOSS, interval
+from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS, interval
+from mdfl_jax.results.step_sizes import select
 
 M = (32, 64, 128)
 ALGORITHMS = ("pame", *RIVALS)

@@ -9,7 +9,7 @@ from benchmarks.papers.items import Claim, Outcome, Rows, Table
 from benchmarks.papers.rivals import ALGORITHMS, BITS, FINAL, ROUNDS, Best, M, ahead, least
 from benchmarks.papers.studies import Studies
 from configs.pame import RIVALS
-from mdfl_jax.outcomes import VALIDATION_LOSS
+from mdfl_jax.core.outcomes import VALIDATION_LOSS
 
 Size = tuple[int, int]  # n, m
 Bits = Callable[[dict[str, Any]], float | None]  # of a sweep point

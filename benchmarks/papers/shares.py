@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.papers.cells import points
 from benchmarks.papers.items import Statistic, Table
 from configs.thesis_digits import PERCENT, fast_clients
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 BOTH = PERCENT[1:-1]  # the shares at which there are clients of both speeds
 Numbers = Sequence[float]  # one for each share

@@ -12,8 +12,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from benchmarks.papers.items import Statistic
-from mdfl_jax.outcomes import interval
-from mdfl_jax.presets import cuts
+from mdfl_jax.config.presets import cuts
+from mdfl_jax.core.outcomes import interval
 from mdfl_jax.results import Results
 
 Setting = dict[str, Any]  # the last parts of swept fields, with values that choose a sweep point
@@ -105,10 +105,10 @@ class Studies:
           config: the configuration.
           paper: the paper's, if the two differ.
         """
-        from mdfl_jax.experiments import make_study, run_study
-        from mdfl_jax.experiments.ahead import memory
-        from mdfl_jax.experiments.results import workdir as workdirs
-        from mdfl_jax.experiments.run.manifest import wanted
+        from mdfl_jax.storage import workdir as workdirs
+        from mdfl_jax.study import make_study, run_study
+        from mdfl_jax.study.ahead import memory
+        from mdfl_jax.study.manifest import wanted
 
         def log(line: str) -> None:
             print(line, file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ from benchmarks.papers.shares import (
     table,
 )
 from benchmarks.papers.studies import Studies
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 
 WHY_SHARE = (
     "The signs are the thesis's, and more fast clients are better; `small` has a fifth of the rounds and a narrower "

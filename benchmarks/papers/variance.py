@@ -14,7 +14,7 @@ from benchmarks.papers.components import BUT, EVERYTHING, HELD, ONLY, RULES, SOU
 from benchmarks.papers.items import Outcome, item
 from benchmarks.papers.studies import Studies, Study
 from configs import madfl
-from mdfl_jax.presets import Preset, preset_config
+from mdfl_jax.config.presets import Preset, preset_config
 
 OF_MOBILITY = "network.mobility=" + ",".join(RULES)
 FULL, MINIBATCH = "full gradient", "minibatches of 16"

@@ -24,8 +24,8 @@ from typing import Any
 
 from absl import flags
 
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.sumo_tools import call, numbers_of, only_streets, sumo_home
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ import numpy as np
 from mdfl_jax.algorithms.dpsgd import DPSGDState, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.batch_statistics import sent
-from mdfl_jax.exchange.message_bits import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.core.batch_statistics import sent
+from mdfl_jax.core.message_bits import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.metrics.values import mean_model
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 def ring_bits(client_params: ClientParams, num_clients: int) -> Bits:

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat_gradient, pull, send
 from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.core.message_bits import add_bits
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.flat import ravel
-from mdfl_jax.exchange.message_bits import add_bits
-from mdfl_jax.numbers import number
-from mdfl_jax.rng import own_draws
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class BEERState(NamedTuple):

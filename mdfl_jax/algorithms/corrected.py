@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step, waits
-from mdfl_jax.exchange.message_bits import count_bits, dense_bits, double_dense_bits
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class CorrectedState(NamedTuple):

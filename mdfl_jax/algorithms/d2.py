@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.core.message_bits import messages_sent
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import messages_sent
-from mdfl_jax.numbers import number
-from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
 
 
 class D2Numbers(AlgorithmNumbers):

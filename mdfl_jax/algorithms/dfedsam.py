@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.batch_statistics import trained, with_trained
-from mdfl_jax.numbers import number
-from mdfl_jax.rows import rows_like
-from mdfl_jax.types import Algorithm, ClientParams, Gradient
+from mdfl_jax.core.batch_statistics import trained, with_trained
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient
 
 
 def norms(client_trees: ClientParams) -> jax.Array:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import batch_statistics, contract
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core import batch_statistics, contract
+from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class DPSGDState(NamedTuple):

@@ -3,8 +3,8 @@
 from mdfl_jax.algorithms.dpsgd import gossip, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.numbers import number
-from mdfl_jax.types import Algorithm
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.types import Algorithm
 
 
 class NesterovNumbers(LocalNumbers):

@@ -7,15 +7,15 @@ import jax
 from mdfl_jax.algorithms.dpsgd import local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Number, Settings
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core.links import Senders
+from mdfl_jax.core.message_bits import messages_sent
+from mdfl_jax.core.numbers import number
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.types import Algorithm, ClientParams, Links
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import messages_sent
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform
-from mdfl_jax.numbers import number
-from mdfl_jax.rng import own_draws
-from mdfl_jax.senders import Senders
-from mdfl_jax.types import Algorithm, ClientParams, Links
 
 
 class EpidemicNumbers(LocalNumbers):

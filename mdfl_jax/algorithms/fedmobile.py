@@ -18,10 +18,15 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.batch_statistics import each
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import each
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.message_bits import dense_bits, double_dense_bits
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.numbers import Setting, number
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.exchange.message_bits import dense_bits, double_dense_bits
 from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of
 from mdfl_jax.exchange.relay_compression import Private, after_exchange, manipulate, no_private
 from mdfl_jax.exchange.search import automatic
@@ -35,11 +40,6 @@ from mdfl_jax.exchange.traffic import (
     no_traffic,
     slot_traffic,
 )
-from mdfl_jax.metrics.declare import Metric
-from mdfl_jax.numbers import Setting, number
-from mdfl_jax.rng import own_draws
-from mdfl_jax.rows import rows_like
-from mdfl_jax.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
 
 MOST_SLOTS = 10**6  # the largest bound of a search interval; sums of a few such numbers stay far below NEVER
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradient, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
-from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class TrackingState(NamedTuple):

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, Settings, decayed_gradient
+from mdfl_jax.core.message_bits import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Gradient, Links
 from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, bits_of, compressed, num_kept
 from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
-from mdfl_jax.numbers import Numbers
-from mdfl_jax.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Gradient, Links
 
 NEEDS = frozenset({"adjacency", "mix", SYMMETRIC, FIXED})
 

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.batch_statistics import STATISTICS, each, has_statistics, trained
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import STATISTICS, each, has_statistics, trained
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, nested, number
+from mdfl_jax.core.types import ClientParams, Gradient, Links
 from mdfl_jax.exchange.together import take_steps
-from mdfl_jax.numbers import Numbers, Setting, nested, number
-from mdfl_jax.types import ClientParams, Gradient, Links
 
 Number = Any  # a traced scalar or a Python number
 
@@ -19,7 +19,8 @@ Number = Any  # a traced scalar or a Python number
 class AlgorithmNumbers(Numbers):
     """The numbers that every algorithm has.
 
-    `mdfl_jax.networks.participation` applies participation and the periods, except in PaME, which applies them itself.
+    `mdfl_jax.networks.wrappers.participation` applies participation and the periods, except in PaME, which applies
+    them itself.
     """
 
     lr: float = number(0.1, "learning rate at the first step", above=0)
@@ -108,7 +109,7 @@ class Settings(NamedTuple):
       mixing_bound: senders in a neighbour list of `mdfl_jax.exchange.gossip.mix`; 0 lets that function choose.
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
       schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
-      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.batch_statistics`).
+      local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.core.batch_statistics`).
     """
 
     optimizer: OptimizerFactory = sgd()

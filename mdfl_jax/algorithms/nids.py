@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
 from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
+from mdfl_jax.core.message_bits import messages_sent
+from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import messages_sent
-from mdfl_jax.types import SYMMETRIC, Algorithm, ClientParams, Links
 
 
 @register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))

@@ -11,16 +11,16 @@ import optax
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.batch_statistics import received, sent, trained, with_trained
+from mdfl_jax.core.batch_statistics import received, sent, trained, with_trained
+from mdfl_jax.core.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
+from mdfl_jax.core.numbers import Setting, number
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
 from mdfl_jax.exchange.flat import ravel
-from mdfl_jax.exchange.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.exchange.together import draw_pairs, select
-from mdfl_jax.numbers import Setting, number
-from mdfl_jax.rng import own_draws
-from mdfl_jax.rows import rows_like
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class PaMEState(NamedTuple):

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, LocalNumbers, Settings
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.numbers import Numbers, fields_of, from_values
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.types import Algorithm
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.numbers import Numbers, fields_of, from_values
-from mdfl_jax.registry import Registry
-from mdfl_jax.types import Algorithm
 
 Factory = Callable[[Settings], Algorithm]
 

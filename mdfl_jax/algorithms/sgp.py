@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax import batch_statistics
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
+from mdfl_jax.core import batch_statistics
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.gossip import mix
-from mdfl_jax.exchange.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.networks.mixing import uniform
-from mdfl_jax.rows import rows_like
-from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 
 
 class SGPState(NamedTuple):

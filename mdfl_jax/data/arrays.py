@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset, Targets, default_strata, numbered_owners
-from mdfl_jax.errors import UserError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL_KEYS = ("x_validation", "y_validation", "client", "client_test", "stratum")

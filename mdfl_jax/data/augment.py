@@ -6,9 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.errors import UserError
-from mdfl_jax.target import backend
 
 
 class Augmentation(NamedTuple):

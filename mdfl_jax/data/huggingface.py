@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.own_files import words
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
 
 TARGETS = ("label", "labels", "target", "y")
 SPLITS = ("train", "test", "validation")

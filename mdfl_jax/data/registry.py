@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.registry import Registry
 
 SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name")
 """Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.

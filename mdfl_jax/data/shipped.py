@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.registry import SOURCES
-from mdfl_jax.errors import UserError
 
 EVERY = 5  # of five samples of a group, the last one is a test sample
 LENGTH = 64  # characters of a sequence of `python_topics`

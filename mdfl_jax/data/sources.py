@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.own_files import words
 from mdfl_jax.data.arrays import KEYS, OPTIONAL_KEYS, as_dataset
 from mdfl_jax.data.dataset import Dataset, Targets, evenly_spaced, subset
 from mdfl_jax.data.formats import FORMATS, Format
 from mdfl_jax.data.registry import SOURCES
 from mdfl_jax.data.shipped import rank_in_group
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.own_files import words
 
 PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
 GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.own_files import words
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.own_files import words
 
 # <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.-]+)?(:[\d.*]+)?", re.ASCII)

@@ -2,7 +2,7 @@
 
 Each compressor acts on rows x [N, n], one message a client. It is a contraction with delta if
 E||C(x) - x||^2 <= (1 - delta) ||x||^2 (Koloskova, Stich, Jaggi 2019, assumption 1). It is unbiased if E C(x) = x.
-The bits of indices are those of `mdfl_jax.exchange.message_bits.index_bits`; a scale or a norm takes one float.
+The bits of indices are those of `mdfl_jax.core.message_bits.index_bits`; a scale or a norm takes one float.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import contract
+from mdfl_jax.core import contract
+from mdfl_jax.core.message_bits import sparse_bits
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.types import Array
 from mdfl_jax.exchange.coordinates import in_chunks, share_of, smallest
-from mdfl_jax.exchange.message_bits import sparse_bits
 from mdfl_jax.exchange.partial import random_coordinates
-from mdfl_jax.numbers import Numbers, number
-from mdfl_jax.registry import Registry
-from mdfl_jax.types import Array
 
 
 class Message(NamedTuple):

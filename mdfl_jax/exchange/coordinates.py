@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.sharding import by_rows
-from mdfl_jax.target import backend
-from mdfl_jax.types import Array
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.sharding import by_rows
+from mdfl_jax.core.types import Array
 
 _Search = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
 IN_CACHE = 80_000  # words searched at a time on a CPU: they stay in the cache during the some 14 passes over them

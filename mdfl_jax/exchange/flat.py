@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.types import ClientParams
+from mdfl_jax.core.types import ClientParams
 
 
 def ravel(client_params: ClientParams) -> tuple[jax.Array, Callable[[jax.Array], ClientParams]]:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.rows import rows_like
-from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.sharding import by_rows
-from mdfl_jax.target import backend
-from mdfl_jax.types import ClientParams
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.sharding import by_rows
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams
 
 DENSE_UP_TO = 64  # clients; up to this number the product is as fast as the lists (benchmarks/README.md)
 RECEIVERS = 8  # receivers computed at a time over neighbour lists on a CPU

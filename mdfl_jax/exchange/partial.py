@@ -3,11 +3,11 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.core.sharding import by_rows
 from mdfl_jax.exchange.coordinates import in_chunks, random_of_rows, share_of, smallest
 from mdfl_jax.exchange.gossip import listed_sums
-from mdfl_jax.rng import per_client
-from mdfl_jax.senders import ALL_PAIRS, Senders
-from mdfl_jax.sharding import by_rows
 
 RECEIVERS = 32  # receivers averaged at a time on a CPU, so that clients that listen to nobody in a round cost nothing
 

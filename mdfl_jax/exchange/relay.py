@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.rows import rows_like
-from mdfl_jax.types import BEFORE, NEVER, Array, Links
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import BEFORE, NEVER, Array, Links
 
 
 class Meetings(NamedTuple):

@@ -21,8 +21,8 @@ downloads.
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.types import NEVER, Array
 from mdfl_jax.exchange.relay import Meetings, Search
-from mdfl_jax.types import NEVER, Array
 
 HALVINGS = 16  # bisection steps; the interval, measured in slots, is then exact to 2/3 / 2^16 of a gap
 

@@ -1,17 +1,17 @@
 """Operations of an algorithm on all clients together, which also work on several devices: draws, choices, steps.
 
 Algorithms use these functions and do not need to know whether there is a mesh of devices. On one device each function
-is the plain operation. On a mesh it keeps the devices synchronous (`mdfl_jax.sharding`) and excludes padding rows,
-which are no clients, from every draw (`mdfl_jax.client_padding`).
+is the plain operation. On a mesh it keeps the devices synchronous (`mdfl_jax.core.sharding`) and excludes padding rows,
+which are no clients, from every draw (`mdfl_jax.core.client_padding`).
 """
 
 from collections.abc import Callable
 
 import jax
 
-from mdfl_jax import client_padding, sharding
-from mdfl_jax.senders import Senders
-from mdfl_jax.types import Links
+from mdfl_jax.core import client_padding, sharding
+from mdfl_jax.core.links import Senders
+from mdfl_jax.core.types import Links
 
 
 def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
@@ -27,5 +27,5 @@ def draw_pairs(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) ->
     return client_padding.among_clients(draw, links)
 
 
-# On a mesh each of them keeps the devices synchronous. `mdfl_jax.sharding` documents their arguments and results.
+# On a mesh each of them keeps the devices synchronous. `mdfl_jax.core.sharding` documents their arguments and results.
 select, take_steps, on_each_device = sharding.choose, sharding.repeat, sharding.everywhere

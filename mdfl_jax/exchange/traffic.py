@@ -1,4 +1,4 @@
-"""The traffic of a server and relays: messages by kind, and their bits (as in `mdfl_jax.exchange.message_bits`)."""
+"""The traffic of a server and relays: messages by kind, and their bits (as in `mdfl_jax.core.message_bits`)."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.exchange.message_bits import Bits, add_bits, count_bits, no_bits, total_bits, words
+from mdfl_jax.core.message_bits import Bits, add_bits, count_bits, no_bits, total_bits, words
+from mdfl_jax.core.metric import CLIENTS, HOLDS, Metric, record
 from mdfl_jax.exchange.relay import Relays
-from mdfl_jax.metrics.declare import CLIENTS, HOLDS, Metric, record
 
 
 class Traffic(NamedTuple):
@@ -86,7 +86,7 @@ def _messages(at: Any, kind: str) -> jax.Array:
 
 
 def _bits(at: Any, kind: str) -> jax.Array:
-    """Return [N, 2] uint32, the bits of one kind, in the form of `mdfl_jax.exchange.message_bits.words`."""
+    """Return [N, 2] uint32, the bits of one kind, in the form of `mdfl_jax.core.message_bits.words`."""
     return words(getattr(at.algorithm_state.traffic, kind))
 
 

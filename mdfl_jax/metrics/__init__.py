@@ -18,8 +18,7 @@ A metric that takes time is declared with ``on_request=True``. Only studies that
 measure it.
 """
 
-from mdfl_jax.metrics.builtin import BUILT_IN
-from mdfl_jax.metrics.declare import (
+from mdfl_jax.core.metric import (
     AXIS,
     CLASSES,
     CLIENTS,
@@ -32,6 +31,7 @@ from mdfl_jax.metrics.declare import (
     UNKNOWN,
     Metric,
 )
+from mdfl_jax.metrics.builtin import BUILT_IN
 from mdfl_jax.metrics.predictions import ON_REQUEST
 from mdfl_jax.metrics.registry import METRICS, asked_for, metric, metrics_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdfl_jax.core.metric import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
 from mdfl_jax.metrics import over_clients
-from mdfl_jax.metrics.declare import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
 from mdfl_jax.metrics.registry import METRICS, metric
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def mean_of_known(values: np.ndarray) -> float:
 
 
 def _total_bits(words: np.ndarray) -> np.ndarray:
-    from mdfl_jax.exchange.message_bits import total_bits
+    from mdfl_jax.core.message_bits import total_bits
 
     return total_bits(words)
 
@@ -108,7 +108,7 @@ def rounds_done(at: "Evaluation") -> Any:
 
 @metric("divergence_round", still=HOLDS, shape=(), optional=True, summary=False)
 def divergence_round(at: "Evaluation") -> Any:
-    """[] float32, the round in which the run has diverged (`mdfl_jax.diverging`); NaN if it has not."""
+    """[] float32, the round in which the run has diverged (`mdfl_jax.core.diverging`); NaN if it has not."""
     import jax.numpy as jnp
 
     return jnp.where(at.divergence.is_there, at.divergence.round.astype(jnp.float32), jnp.nan)
@@ -204,7 +204,7 @@ def position(at: "Evaluation") -> Any:
 def _packed_links(view: "RoundView") -> Any:
     import jax.numpy as jnp
 
-    from mdfl_jax.senders import as_matrix
+    from mdfl_jax.core.links import as_matrix
 
     return jnp.packbits(as_matrix(view.links.adjacency, view.links.senders), axis=1)
 

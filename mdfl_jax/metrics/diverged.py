@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics.builtin import DIVERGENCE
-from mdfl_jax.outcomes import number
 
 
 def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import own_files
-from mdfl_jax.diverging import Divergence
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.core import own_files
+from mdfl_jax.core.diverging import Divergence
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.links import ALL_PAIRS, Senders, no_senders
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT, num_neighbours
-from mdfl_jax.senders import ALL_PAIRS, Senders, no_senders
-from mdfl_jax.types import Algorithm, Array, ClientParams, Links, Network, Places, RoundStats, Score, Task
 
 
 class RoundView(NamedTuple):
@@ -96,7 +96,7 @@ class Evaluation(NamedTuple):
         divergence has ended the run.
       divergence: whether the run has diverged, and in which round.
       messages: [N] int32, the number of messages sent since the start.
-      bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.exchange.message_bits.words`).
+      bits: [N, 2] uint32, the number of bits in these messages, in two words (`mdfl_jax.core.message_bits.words`).
       sums: sums over the rounds since the last evaluation.
       rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
         (`by_round`).

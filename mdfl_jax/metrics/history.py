@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from mdfl_jax.metrics.declare import Metric
-from mdfl_jax.types import Array
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import Array
 
 
 @jax.tree_util.register_pytree_with_keys_class

@@ -5,20 +5,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import own_files, sharding
-from mdfl_jax.client_padding import first
-from mdfl_jax.diverging import rounds_computed
-from mdfl_jax.errors import UserError
-from mdfl_jax.exchange.message_bits import words
-from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.core import own_files, sharding
+from mdfl_jax.core.client_padding import first
+from mdfl_jax.core.diverging import rounds_computed
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.message_bits import words
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.parts import Carry, Parts
+from mdfl_jax.core.types import ClientParams, Score
 from mdfl_jax.metrics.evaluation import Evaluation, Sample, Sums
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.round_records import Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, sampled_scores
 from mdfl_jax.metrics.values import mean_model
-from mdfl_jax.parts import Carry, Parts
 from mdfl_jax.tasks.evaluation import MANY
-from mdfl_jax.types import ClientParams, Score
 
 
 def client_models(parts: Parts, state: Any) -> ClientParams:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdfl_jax.core.metric import CLASSES, CURVE, HOLDS, TABLE
 from mdfl_jax.metrics.builtin import BUILT_IN, mean_of_known
-from mdfl_jax.metrics.declare import CLASSES, CURVE, HOLDS, TABLE
 from mdfl_jax.metrics.registry import METRICS, metric
 
 if TYPE_CHECKING:
+    from mdfl_jax.core.types import ClientParams
     from mdfl_jax.metrics.evaluation import Evaluation
-    from mdfl_jax.types import ClientParams
 
 BINS = 15  # of the confidence, as Guo et al. use
 NEEDS = ("over_test", "num_labels")

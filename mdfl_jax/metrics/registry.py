@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
+from mdfl_jax.core.registry import Registry
 
 METRICS: Registry[Metric] = Registry("metric")
 
@@ -30,8 +30,8 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
 
     Args:
       name: the name of the metric.
-      still: the value of the metric after the stop rule has ended the run, as in `mdfl_jax.metrics.declare.Metric`.
-      **declared: the other fields of `mdfl_jax.metrics.declare.Metric`.
+      still: the value of the metric after the stop rule has ended the run, as in `mdfl_jax.core.metric.Metric`.
+      **declared: the other fields of `mdfl_jax.core.metric.Metric`.
 
     Returns:
       The decorator.

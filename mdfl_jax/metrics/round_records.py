@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax import own_files
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import Metric
+from mdfl_jax.core import own_files
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.core.types import Network
 from mdfl_jax.metrics.evaluation import RoundView
-from mdfl_jax.types import Network
 
 RECORD_LIMIT = 256  # the largest N of which all are kept; the links of a round take N N / 8 bytes
 MIB = 2**20

@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import CURVE, HOLDS, Metric
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import CURVE, HOLDS, Metric
+from mdfl_jax.core.outcomes import t_quantile
+from mdfl_jax.core.parts import Parts, Schedule
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.types import ClientParams, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
-from mdfl_jax.outcomes import t_quantile
-from mdfl_jax.parts import Parts, Schedule
-from mdfl_jax.rng import stream
 from mdfl_jax.tasks.part import GROUPS
-from mdfl_jax.types import ClientParams, Score, Task
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation

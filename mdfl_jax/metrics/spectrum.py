@@ -1,9 +1,9 @@
-"""lambda_2 and connected components of links that are neighbour lists (`mdfl_jax.senders`), without a matrix N x N."""
+"""lambda_2 and connected components of neighbour lists (`mdfl_jax.core.links`), without an N x N matrix."""
 
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.senders import Senders
+from mdfl_jax.core.links import Senders
 
 STEPS = 64  # of the Krylov space; each has a block of two vectors
 

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.batch_statistics import trained
+from mdfl_jax.core.batch_statistics import trained
+from mdfl_jax.core.links import ALL_PAIRS, Senders, as_matrix
+from mdfl_jax.core.types import ClientParams, Links
 from mdfl_jax.metrics import spectrum
-from mdfl_jax.senders import ALL_PAIRS, Senders, as_matrix
-from mdfl_jax.types import ClientParams, Links
 
 LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
 

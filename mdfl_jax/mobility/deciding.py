@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.knowledge import met_enough
 from mdfl_jax.mobility.sight import NEVER, Memory, Sight, Sites, look
-from mdfl_jax.rng import per_client
 
 Choose = Callable[[jax.Array, Sight], jax.Array]
 Prepare = Callable[[jax.Array, GridWorld, Sites], Any]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_reach
+from mdfl_jax.core.geometry import squared_reach
 
 
 def half_widths(size: int, radius: jax.Array | float) -> jax.Array:

@@ -8,10 +8,10 @@ both components of the velocity; Camp, Boleng and Davies, "A survey of mobility 
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Numbers, number
 
 
 class GaussMarkovNumbers(Numbers):

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import contract
-from mdfl_jax.geometry import squared_reach, within
+from mdfl_jax.core import contract
+from mdfl_jax.core.geometry import squared_reach, within
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.core.trees import where_rows
 from mdfl_jax.mobility import many
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.rng import per_client
-from mdfl_jax.rows import where_rows
 
 Move = Callable[[jax.Array, "GridClient", "GridWorld", Any], "GridClient"]
 Quick = Callable[["GridWorld", Any], Callable[[jax.Array, "GridClient", jax.Array], tuple["GridClient", jax.Array]]]

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
 from mdfl_jax.mobility.grid import GridWorld, grid_size
 from mdfl_jax.mobility.many import is_dense

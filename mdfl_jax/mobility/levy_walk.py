@@ -8,11 +8,11 @@ Directions are uniform.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, ordered, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Setting, number
 
 
 def truncated_pareto(key: jax.Array, exponent: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:

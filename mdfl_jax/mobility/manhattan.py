@@ -9,12 +9,12 @@ import math
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.mobility.grid import sample_index
 from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, SpeedNumbers, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Setting, number
 
 
 def num_blocks(world: PlaneWorld) -> jax.Array:

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.rows import where_rows
-from mdfl_jax.target import backend
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.trees import where_rows
 
 LARGEST_AT_ONCE = 2**18  # clients times grid points that a CPU computes together
 LARGEST_DENSE = 2**22  # clients times grid points beyond which no array of all of them is made, on any device

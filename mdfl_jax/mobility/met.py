@@ -22,7 +22,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility import many, met_many
 from mdfl_jax.mobility.bits import votes_of
 from mdfl_jax.mobility.clustering import centre_places, centres_of
@@ -33,8 +35,6 @@ from mdfl_jax.mobility.label_histograms import counts_of
 from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Numbers, number
-from mdfl_jax.rng import per_client
 
 
 class MetNumbers(Numbers):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.clustering import cluster_centres_by_place
 from mdfl_jax.mobility.discs import half_widths, sums_in_range
 from mdfl_jax.mobility.distribution_aware import probabilities_of

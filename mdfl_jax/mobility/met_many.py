@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.core.trees import where_rows
 from mdfl_jax.mobility import many
 from mdfl_jax.mobility.bits import WORD, num_bits, packed, unpacked
 from mdfl_jax.mobility.discs import over_near, standing
@@ -19,8 +21,6 @@ from mdfl_jax.mobility.grid import GridClient, GridWorld, nearest_within
 from mdfl_jax.mobility.knowledge import Centres, Knowledge, met_enough
 from mdfl_jax.mobility.met_draw import draw
 from mdfl_jax.mobility.random_movement import random_step
-from mdfl_jax.rng import per_client
-from mdfl_jax.rows import where_rows
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:

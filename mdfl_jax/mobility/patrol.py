@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.geometry import points_of
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import points_of
+from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.mobility.grid import sample_index
 from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, SpeedNumbers, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Setting, number
 
 
 class Patrolling(NamedTuple):

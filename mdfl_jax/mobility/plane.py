@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import contract
-from mdfl_jax.errors import UserError
+from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, number
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.core.trees import where_rows
 from mdfl_jax.mobility.rule import Mobility, Path
-from mdfl_jax.numbers import Numbers, Setting, number
-from mdfl_jax.rng import per_client
-from mdfl_jax.rows import where_rows
 
 BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)

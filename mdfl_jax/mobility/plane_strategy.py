@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Setting
+from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.deciding import Choose, Prepare, compared, destinations, now_near
 from mdfl_jax.mobility.grid import GridClient, GridWorld
@@ -24,8 +26,6 @@ from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, SpeedNumbers, betwe
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
 from mdfl_jax.mobility.sight import NEVER, Memory, Sites
-from mdfl_jax.numbers import Setting
-from mdfl_jax.rng import per_client
 
 LARGEST = 1024  # clients; what each sees of the lattice is an array of N + SIDE^2 by N
 

@@ -8,10 +8,10 @@ wall, and its clients concentrate there.)
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, plane_mobility, unit
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import number
 
 
 class DirectionNumbers(PauseNumbers):

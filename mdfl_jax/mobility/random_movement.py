@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, uniform_within
 from mdfl_jax.mobility.many import always_settled
 from mdfl_jax.mobility.registry import MOBILITIES

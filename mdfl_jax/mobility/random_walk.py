@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.mobility.grid import sample_index
 from mdfl_jax.mobility.plane import REFLECT, PlaneClient, PlaneWorld, between, plane_mobility, travel
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import Numbers, Setting, number
 
 MAX_BOUNCES = 15  # of a client in a round, and the default of `bounce` where its velocities are traced
 LARGEST_BOUNCES = 1000

@@ -7,10 +7,10 @@ Camp, "Stationary distributions for the random waypoint mobility model", IEEE Tr
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.plane import PauseNumbers, PlaneClient, PlaneWorld, between, plane_mobility
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import number
 
 
 def mean_distance(size: jax.Array) -> jax.Array:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mdfl_jax.core.numbers import from_values
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility.rule import Mobility
-from mdfl_jax.numbers import from_values
-from mdfl_jax.registry import Registry
 
 MOBILITIES: Registry[Callable[[], Mobility]] = Registry("mobility")
 

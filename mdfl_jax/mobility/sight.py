@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size
 from mdfl_jax.mobility.label_histograms import SMALLEST_DISTANCE, distances, histograms

@@ -16,8 +16,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.geometry import within
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.numbers import Numbers, Setting
 from mdfl_jax.mobility.clustering import centre_places, centres_of
 from mdfl_jax.mobility.deciding import Choose, Prepare, compared, destinations, now_near
 from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, nearest_within, only_mobile
@@ -27,7 +28,6 @@ from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
 from mdfl_jax.mobility.sight import NEVER, Memory, Sites
-from mdfl_jax.numbers import Numbers, Setting
 
 LARGEST = 4096  # clients; who met whom when takes 4 N N bytes
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.mobility.plane import PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, Presence

@@ -10,15 +10,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.batch_statistics import STATISTICS
-from mdfl_jax.contract import where
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.contract import where
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
 from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.function_models import FunctionModel
 from mdfl_jax.models.linen_models import Adapted, WithFields
 from mdfl_jax.models.modes import IN_TRAINING, flags_in, parameters_of
 from mdfl_jax.models.registry import SampleSpec
-from mdfl_jax.own_files import words
 
 
 def adapt(model: Any, training: str = "") -> Any:

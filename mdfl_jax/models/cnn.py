@@ -4,11 +4,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.models.conv import Conv, max_pool
 from mdfl_jax.models.norm import GroupNorm
 from mdfl_jax.models.registry import MODELS, ModelSettings, SampleSpec, StageNumbers
-from mdfl_jax.numbers import number
 
 
 class Stage(nn.Module):

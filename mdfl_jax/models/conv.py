@@ -12,10 +12,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.devices import backend
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.models import filtering_2d
 from mdfl_jax.models.filtering import filtered, filtered_gradients, moved, total
-from mdfl_jax.target import backend
 
 FORMS = ("patches", "filtering", "library")
 SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's convolution

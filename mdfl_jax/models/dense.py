@@ -3,8 +3,8 @@
 import flax.linen as nn
 import jax
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.models.registry import MODELS, FloatModelNumbers, ModelSettings
-from mdfl_jax.numbers import number
 
 
 class MLP(nn.Module):

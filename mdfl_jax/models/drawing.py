@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
-from mdfl_jax.batch_statistics import STATISTICS
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
 from mdfl_jax.models.linen_models import ByStream, uses_mask
 from mdfl_jax.models.modes import IN_TRAINING
 from mdfl_jax.models.registry import SampleSpec
-from mdfl_jax.own_files import words
 
 KEYWORD = "deterministic"  # the argument and the field of flax's layers with dropout
 

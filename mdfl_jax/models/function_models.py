@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.batch_statistics import has_statistics
-from mdfl_jax.contract import where
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import has_statistics
+from mdfl_jax.core.contract import where
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told
 

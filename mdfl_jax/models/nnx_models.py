@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from mdfl_jax.batch_statistics import STATISTICS
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.client import ClientModel
 from mdfl_jax.models.drawing import depends_on_key
 from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told

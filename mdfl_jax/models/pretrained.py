@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
 """The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.numbers import Numbers, fields_of, from_values, number
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.numbers import Numbers, fields_of, from_values, number
+from mdfl_jax.core.registry import Registry
 
 
 class SampleSpec(NamedTuple):

@@ -13,11 +13,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.models.conv import Conv, max_pool
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
 from mdfl_jax.models.registry import MODELS, ImageModelNumbers, ModelSettings, SampleSpec
-from mdfl_jax.numbers import number
 
 HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as in torchvision
 

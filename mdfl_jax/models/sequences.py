@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.registry import ModelNumbers, ModelSettings, SampleSpec
 
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.models.registry import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.models.sequences import SequenceNumbers, Vectors, check_sequence
-from mdfl_jax.numbers import number
 
 POSITIONS = ("learned", "sinusoidal", "none")
 

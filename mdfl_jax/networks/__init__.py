@@ -9,10 +9,10 @@ from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
 from mdfl_jax.networks.mixing import MIXINGS
-from mdfl_jax.networks.order import ORDERS, move_first
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation
-from mdfl_jax.networks.roadside import roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.wrappers.order import ORDERS, move_first
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.wrappers.roadside import roadside
 
 __all__ = [
     "GRAPHS",

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_reach, within
-from mdfl_jax.senders import Senders
+from mdfl_jax.core.geometry import squared_reach, within
+from mdfl_jax.core.links import Senders
 
 CONTACTS = ("disc", "swept")
 # Rows of the matrix that are computed at a time. The intermediate results then stay in the cache, which is five times
@@ -174,7 +174,7 @@ def over_links(
       of_pair: (pieces [6, ...], pieces [6, ...], values [...]) -> the value of pairs of pieces.
       combine, start: as in `over_pieces`.
       path: the times [N, K] and points [N, K, 2] of the movement, as in `swept`.
-      ids: [N, D] int32, the sender at each place (`mdfl_jax.senders.Senders`).
+      ids: [N, D] int32, the sender at each place (`mdfl_jax.core.links.Senders`).
       values: [N, D] a number of each link, for example the radius within which the two clients hear each other.
 
     Returns:

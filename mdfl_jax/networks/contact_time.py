@@ -8,7 +8,8 @@ over all pairs of pieces is the exact duration; time is not sampled.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_reach
+from mdfl_jax.core.geometry import squared_reach
+from mdfl_jax.core.links import ALL_PAIRS, Senders, in_use
 from mdfl_jax.mobility.rule import Path
 from mdfl_jax.networks.contact import (
     ROWS,
@@ -20,7 +21,6 @@ from mdfl_jax.networks.contact import (
     row_blocks,
     segments,
 )
-from mdfl_jax.senders import ALL_PAIRS, Senders, in_use
 
 
 def time_on(a: jax.Array, b: jax.Array, squared_radius: jax.Array) -> jax.Array:

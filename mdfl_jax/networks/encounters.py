@@ -5,12 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_distance, squared_reach
+from mdfl_jax.core.geometry import squared_distance, squared_reach
+from mdfl_jax.core.links import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
 from mdfl_jax.mobility.rule import Path
 from mdfl_jax.networks.contact import closest_on, closest_squared, disc, link_radius, over_links, swept
 from mdfl_jax.networks.contact_list import ContactList, links_at, pairs_at
 from mdfl_jax.networks.neighbours import swept_neighbours
-from mdfl_jax.senders import ALL_PAIRS, Senders, as_senders, from_pairs, heard_from, in_use
 
 
 class Met(NamedTuple):

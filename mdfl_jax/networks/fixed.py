@@ -10,16 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax import contract
-from mdfl_jax.errors import UserError
+from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders, from_pairs, heard_from
+from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams
 from mdfl_jax.networks.link_filter import LinkFilter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import surviving
-from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.senders import ALL_PAIRS, Lists, Senders, from_pairs, heard_from
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
 TOLERANCE = 1e-5  # absolute tolerance of the row sums of given weights, and of their symmetry
 

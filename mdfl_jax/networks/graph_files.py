@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.unpacked import check_npz
 from mdfl_jax.networks.fixed import check_matrices
-from mdfl_jax.unpacked import check_npz
 
 
 def read_matrices(

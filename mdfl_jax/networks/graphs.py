@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.registry import Registry
 
 
 class GraphParams(NamedTuple):

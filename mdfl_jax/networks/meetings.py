@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.links import Lists
+from mdfl_jax.core.numbers import Numbers, Setting, number
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links, random_pairs
-from mdfl_jax.numbers import Numbers, Setting, number
-from mdfl_jax.registry import Registry
-from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.senders import Lists
 from mdfl_jax.theory.fedmobile import exponential_gaps, fixed_gaps, uniform_gaps
-from mdfl_jax.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})

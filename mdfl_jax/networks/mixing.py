@@ -1,6 +1,6 @@
 """Mixing rules: they make the mixing matrix, the weights with which a client averages the models that it hears.
 
-Matrices are arrays over links, [N, K], in the dense form (K = N) or as neighbour lists (`mdfl_jax.senders`). The
+Matrices are arrays over links, [N, K], in the dense form (K = N) or as neighbour lists (`mdfl_jax.core.links`). The
 formulas are the same for both: sums over the places of a row, and `Senders` for what belongs to a sender or to the
 client itself.
 
@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.numbers import Numbers, number
-from mdfl_jax.registry import Registry
-from mdfl_jax.senders import ALL_PAIRS, Senders
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.registry import Registry
 
 
 class MixingInputs(NamedTuple):
@@ -35,7 +35,7 @@ class MixingInputs(NamedTuple):
       speed: [N] distance that each client moved in the last round.
       radius: communication radius in the unit of the speed, one for all clients or [N].
       numbers: the numbers of the rule, an instance of the class that the rule is registered with.
-      senders: the clients for which the K places stand; `mdfl_jax.senders.ALL_PAIRS` for matrices [N, N].
+      senders: the clients for which the K places stand; `mdfl_jax.core.links.ALL_PAIRS` for matrices [N, N].
     """
 
     adjacency: jax.Array

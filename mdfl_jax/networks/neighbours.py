@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.geometry import squared_reach
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import squared_reach
 from mdfl_jax.networks.contact import closest_of_rows, row_blocks, segments
 
 BLOCK, CHUNK, WORD = 128, 512, 32

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.senders import ALL_PAIRS, Senders
+from mdfl_jax.core.links import ALL_PAIRS, Senders
 
 
 def draw_radii(key: jax.Array, radius: jax.Array, spread: jax.Array, num_clients: int) -> jax.Array:

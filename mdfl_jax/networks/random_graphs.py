@@ -5,10 +5,10 @@ import math
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, Setting, number
 from mdfl_jax.networks.connected import TRIES, until_connected
 from mdfl_jax.networks.graphs import GRAPHS, Graph, GraphParams, on_ring
-from mdfl_jax.numbers import Numbers, Setting, number
 
 SWAPS = 20  # swaps tried for each link; after about ten, the chain hardly depends on the circulant graph it began with
 LEAST_CHANCE = 0.05  # a study is refused if the probability of a connected draw is below this

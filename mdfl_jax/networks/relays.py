@@ -15,8 +15,8 @@ Of equal places one is taken at random.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.geometry import squared_distance, squared_reach
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import squared_distance, squared_reach
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
 NO_RELAYS = ("random_walk", "group", "trace", "static_trace", "contacts")  # all clients move, or places are given

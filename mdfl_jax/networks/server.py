@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.metrics.declare import NOTHING, record
-from mdfl_jax.senders import Senders
-from mdfl_jax.types import BEFORE, NEVER, Links
+from mdfl_jax.core.links import Senders
+from mdfl_jax.core.metric import NOTHING, record
+from mdfl_jax.core.types import BEFORE, NEVER, Links
 
 
 def expected_next(last: jax.Array, mean: jax.Array, slot: jax.Array) -> jax.Array:
@@ -69,7 +69,7 @@ def pair_links(
     If an algorithm does not read the matrices, the compiler removes them from the program.
 
     Args:
-      partner: [N] int32, see `mdfl_jax.types.Links`.
+      partner: [N] int32, see `mdfl_jax.core.types.Links`.
       at_server: [N] bool, whether each client meets the server in this slot.
       last: [N] int32, the slots of the last meetings.
       following: [N] int32, the slots of the next meetings.

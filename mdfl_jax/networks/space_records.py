@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.metrics.declare import CLIENTS, ROUNDS, UNKNOWN, Metric, record
+from mdfl_jax.core.metric import CLIENTS, ROUNDS, UNKNOWN, Metric, record
 from mdfl_jax.mobility.rule import Mobility
 
 

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import contract
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.links import Lists
+from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
@@ -22,9 +25,6 @@ from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS, MixingInputs
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
 from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.worlds import make_world, world_of
-from mdfl_jax.rng import stream, stream_at
-from mdfl_jax.senders import Lists
-from mdfl_jax.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
 
 BEFORE_ALL_ROUNDS = 2**31 - 1  # an index of the stream "link" that is not the index of any round
 

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.types import Clients
 from mdfl_jax.mobility.contact_list import ListWorld, on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.lattice import lattice
@@ -16,7 +17,6 @@ from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, WorldKind
 from mdfl_jax.networks.movers import moving
 from mdfl_jax.networks.relays import places_of_relays
-from mdfl_jax.types import Clients
 
 WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
 INTEGERS = ("boundary", "warm_up")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import SCHEMA
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.report import partial
 from mdfl_jax.report.pairing import shared
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, read_workdir

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import GROUPS
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.declare import GROUPS
-from mdfl_jax.study_files import require
+from mdfl_jax.storage.study_files import require
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)

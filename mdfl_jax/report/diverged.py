@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mdfl_jax.outcomes import enumerated
+from mdfl_jax.core.outcomes import enumerated
 
 FEW = 6  # so many seeds are named one by one
 SUSPECTS = ("algorithm.lr", "algorithm.consensus_lr")  # steps that are known to be too long if a run diverges

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.outcomes import t_quantile
+from mdfl_jax.core.outcomes import t_quantile
 from mdfl_jax.report.pack import LEVELS, MISSING
 from mdfl_jax.report.partial import judged_key
 from mdfl_jax.report.read import ROUNDS, Run, axes_of, declared

@@ -14,7 +14,7 @@ import matplotlib.style
 import numpy as np
 from PIL import Image
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.map_frames import pictures
 from mdfl_jax.report.playback import first_pair, shown_points
 from mdfl_jax.report.read import Run

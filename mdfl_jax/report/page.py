@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from mdfl_jax import disk, own_files
-from mdfl_jax.errors import UserError
+from mdfl_jax.core import disk, own_files
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures, pack, results_table, studies, tables
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.making import making
@@ -56,7 +56,7 @@ def write(run: Run) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Writes a page as `mdfl_jax.disk.write` does, so that a browser never shows an incomplete one."""
+    """Writes a page as `mdfl_jax.core.disk.write` does, so that a browser never shows an incomplete one."""
     disk.write_text(path, text)
 
 

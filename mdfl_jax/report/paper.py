@@ -9,8 +9,8 @@ import matplotlib.style
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from mdfl_jax import own_files
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core import own_files
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.figures import applying
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import FIGURES, drawn_in_order

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import GROUPS, SCHEMA, TARGET, Shown
+from mdfl_jax.core.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.declare import GROUPS, SCHEMA, TARGET, Shown
 from mdfl_jax.metrics.diverged import diverged
-from mdfl_jax.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.report.statistics import difference, with_seeds
-from mdfl_jax.study_files import read_lines, require
+from mdfl_jax.storage.study_files import read_lines, require
 
 MOST = 6  # so many sweep points are named in a sentence
 

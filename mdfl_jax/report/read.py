@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.checksums import check_texts
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.metrics import AXIS, CURVE
-from mdfl_jax.outcomes import seeds_of
 from mdfl_jax.report import partial
 from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
 from mdfl_jax.report.missing import extension_told, missing_told
 from mdfl_jax.report.run import Run, axes_of, declared, kept
-from mdfl_jax.study_files import read_json, read_results, read_streets, require
-from mdfl_jax.workdir_names import check_whole
+from mdfl_jax.storage.checksums import check_texts
+from mdfl_jax.storage.study_files import read_json, read_results, read_streets, require
+from mdfl_jax.storage.workdir_names import check_whole
 
 __all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "kept", "make_run", "read_workdir"]
 
@@ -110,7 +110,7 @@ def make_run(
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the summary with only the best sweep point of each group (`mdfl_jax.experiments.results.step_sizes`).
+    """Returns the summary with only the best sweep point of each group (`mdfl_jax.results.step_sizes`).
 
     If no best points were selected, all sweep points are kept.
     """

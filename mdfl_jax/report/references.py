@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.pairing import why_unpaired
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.settings import show

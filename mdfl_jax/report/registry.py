@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from matplotlib.figure import Figure
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.registry import Registry
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.report.read import Run
 
 Draw = TypeVar("Draw", bound=Callable[[Run], Figure])

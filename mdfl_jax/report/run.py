@@ -9,12 +9,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from mdfl_jax.core.metric import Shown
+from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN
-from mdfl_jax.metrics.declare import Shown
-from mdfl_jax.outcomes import selected_fields
 from mdfl_jax.report.curve import ROUNDS, Curve
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
-from mdfl_jax.study_files import no_streets
+from mdfl_jax.storage.study_files import no_streets
 
 Result = TypeVar("Result")
 Rest = ParamSpec("Rest")

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 ADDRESS = "127.0.0.1"
 LIVE = Path(__file__).parent / "assets" / "live.js"  # the part of the page that asks for its version

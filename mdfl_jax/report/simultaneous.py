@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdfl_jax.outcomes import t_quantile
+from mdfl_jax.core.outcomes import t_quantile
 
 LEVEL = 0.95
 DRAWS = 4_999

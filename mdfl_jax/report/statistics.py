@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax import outcomes
+from mdfl_jax.core import outcomes
 
 Values = Sequence[float] | np.ndarray
 

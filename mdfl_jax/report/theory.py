@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.style import DASHES, MOBILITY, MOBILITY_COLOURS, PALETTE, STYLE, make_panels
 
 ENDINGS = (".png", ".pdf", ".svg")

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.settings import as_number
-from mdfl_jax.study_files import no_streets
+from mdfl_jax.storage.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
 OWN_PLACES = ("trace", "static_trace", "contacts")  # for these mobility rules the positions determine the map's size

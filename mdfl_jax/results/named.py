@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "is_mobile": ("client",),
     "reached": ("client",),
 }
-"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.simulation.RunFacts`)."""
+"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.engine.simulation.RunFacts`)."""
 FACT_LABELS = {
     "label_counts": "samples of each label",
     "is_mobile": "whether a client is mobile",

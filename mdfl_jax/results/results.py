@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdfl_jax.checksums import check_texts
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.metrics.declare import Shown
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.metric import Shown
 from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
 from mdfl_jax.results import named, tables
 from mdfl_jax.results.saved import KeptModels
-from mdfl_jax.study_files import no_streets, read_json, read_results, read_streets
+from mdfl_jax.storage.checksums import check_texts
+from mdfl_jax.storage.study_files import no_streets, read_json, read_results, read_streets
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from mdfl_jax.results.plots import Plots
+    from mdfl_jax.report.plots import Plots
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -191,7 +191,7 @@ class Results(KeptModels):
     @property
     def plot(self) -> "Plots":
         """The figures of the study: ``results.plot.curves()``, ``results.plot.accuracy()``; printed, it lists them."""
-        from mdfl_jax.results.plots import Plots  # Matplotlib takes half a second to import
+        from mdfl_jax.report.plots import Plots  # Matplotlib takes half a second to import
 
         return Plots(self)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.model_files import CLIENTS, FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
 
 if TYPE_CHECKING:
     from mdfl_jax.results.results import Results

@@ -5,13 +5,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax import target
-from mdfl_jax.batch_statistics import STATISTICS
+from mdfl_jax.core import devices
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.flops import products
 from mdfl_jax.data.batching import Blocks, ClientIndex, draw_minibatch
-from mdfl_jax.flops import products
-from mdfl_jax.gradients import Cut, Tiling, Work, cut
 from mdfl_jax.models.adapters import draws
 from mdfl_jax.models.registry import SampleSpec
+from mdfl_jax.tasks.gradients import Cut, Tiling, Work, cut
 
 
 def cut_for(
@@ -24,7 +24,7 @@ def cut_for(
     tiling: Tiling = Tiling(),
     dtype: Any = jnp.float32,
 ) -> Cut:
-    """Choose the block size for a model with `mdfl_jax.gradients.cut`, from the work that one sample takes.
+    """Choose the block size for a model with `mdfl_jax.tasks.gradients.cut`, from the work that one sample takes.
 
     If the model has batch statistics or draws random numbers, a minibatch is one block, unless ``tiling`` sets the
     block size. So the results do not depend on the tile or the mapping.
@@ -33,12 +33,12 @@ def cut_for(
       model: a client model (`mdfl_jax.models.client_model`).
       shapes: the shapes of its variables.
       sample: what a sample is.
-      batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.gradients.cut`.
+      batch_size, num_samples, num_clients, tiling: as for `mdfl_jax.tasks.gradients.cut`.
       dtype: the type of the activations.
     """
     if (STATISTICS in shapes or draws(model)) and batch_size and not tiling.block_size:
         tiling = tiling._replace(block_size=batch_size)
-    work = None if target.backend() == "cpu" else _work(model, shapes, sample, dtype)
+    work = None if devices.backend() == "cpu" else _work(model, shapes, sample, dtype)
     return cut(tiling, sample.shape, batch_size, num_samples, num_clients, work)
 
 

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import contract, sharding
+from mdfl_jax.core import contract, sharding
+from mdfl_jax.core.types import ClientParams, Params, Score
 from mdfl_jax.data.batching import ClientIndex
-from mdfl_jax.losses import Loss
-from mdfl_jax.types import ClientParams, Params, Score
+from mdfl_jax.tasks.losses import Loss
 
 Logits = Callable[[Params, Any, jax.Array], jax.Array]
 # (shared, outputs [M, B, ...], test samples [B] int32, mask [B]) -> sums over the samples whose mask is True

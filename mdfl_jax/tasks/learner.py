@@ -9,22 +9,22 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import contract, sharding
-from mdfl_jax.batch_statistics import STATISTICS, trained, with_trained
+from mdfl_jax.core import contract, sharding
+from mdfl_jax.core.batch_statistics import STATISTICS, trained, with_trained
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams, Params, Score, Tally
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, cut_blocks, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.gradients import Cut, client_gradients, pad_blocks
-from mdfl_jax.losses import Loss
 from mdfl_jax.models.registry import SampleSpec
-from mdfl_jax.numbers import Numbers
-from mdfl_jax.rng import stream
-from mdfl_jax.rows import rows_like
 from mdfl_jax.tasks.blocks import minibatch_blocks, seed_of_block
 from mdfl_jax.tasks.evaluation import Evaluator, local_accuracy_of, over_samples, score_of
+from mdfl_jax.tasks.gradients import Cut, client_gradients, pad_blocks
+from mdfl_jax.tasks.losses import Loss
 from mdfl_jax.tasks.part import draw_part, score_of_part
 from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData
-from mdfl_jax.types import ClientParams, Params, Score, Tally
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
@@ -32,7 +32,7 @@ PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16"
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """The settings of the task, and its functions for `mdfl_jax.types.Task` as methods.
+    """The settings of the task, and its functions for `mdfl_jax.core.types.Task` as methods.
 
     Attributes:
       num_clients: N.
@@ -140,7 +140,7 @@ class Learner:
     def partition(
         self, data: SupervisedData, hparams: Numbers, key: jax.Array, places: jax.Array | None = None
     ) -> SupervisedClients:
-        """Divide the training samples among the clients; see `mdfl_jax.types.Task`."""
+        """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
         owner = self.owner(data, hparams, key, places)
         index = index_clients(owner, data.strata, sharding.padded(self.num_clients, self.mesh), self.num_strata)
         if self.batch_size:
@@ -157,7 +157,7 @@ class Learner:
     def gradient(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array
     ) -> tuple[jax.Array, ClientParams]:
-        """Compute the mean losses and gradients of all clients; see `mdfl_jax.types.Task`."""
+        """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
         if clients.blocks is None:
             blocks = minibatch_blocks(key, clients.held, self.batch_size, self.sizes.block_size)
             per_client = blocks.sample.size // len(clients.num_samples)
@@ -196,7 +196,7 @@ class Learner:
     def over_test(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
     ) -> Any:
-        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.types.Task`."""
+        """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
         del clients
         of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
         with self.in_precision():

@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.losses import Loss
+from mdfl_jax.core.types import ClientParams, Score
 from mdfl_jax.tasks.evaluation import Evaluator, masked_sum, over_models
-from mdfl_jax.types import ClientParams, Score
+from mdfl_jax.tasks.losses import Loss
 
 GROUPS = 20  # parts of the part; the error is estimated from the scores without each of them (jackknife)
 
 
 class Part(NamedTuple):
-    """How a task evaluates models on a part of its test samples (`mdfl_jax.types.Task`).
+    """How a task evaluates models on a part of its test samples (`mdfl_jax.core.types.Task`).
 
     Attributes:
       num_samples: the number of all test samples, T.

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.types import Task
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.gradients import Tiling
-from mdfl_jax.numbers import Numbers
-from mdfl_jax.registry import Registry
-from mdfl_jax.types import Task
+from mdfl_jax.tasks.gradients import Tiling
 
 OF_DATASETS = "classification"
 
@@ -34,7 +34,7 @@ class TaskRequest(NamedTuple):
       partition: a name of `mdfl_jax.data.partition.PARTITIONS`.
       augmentation: how training images are augmented.
       pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`.
-      loss: a name of `mdfl_jax.losses.LOSSES`; empty: the natural one of the data set's targets.
+      loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the data set's targets.
       loss_numbers: the numbers of the loss; None: its defaults.
     """
 
@@ -58,8 +58,8 @@ class TaskKind(NamedTuple):
     """A task as the registry holds it.
 
     Attributes:
-      make: (request) -> `mdfl_jax.types.Task`. Its ``partition`` gets ``hparams.task``: the task's own numbers, or the
-        numbers of the partition where ``of_datasets`` is true.
+      make: (request) -> `mdfl_jax.core.types.Task`. Its ``partition`` gets ``hparams.task``: the task's own numbers,
+        or the numbers of the partition where ``of_datasets`` is true.
       of_datasets: whether it learns from a data set, with a model and a partition; else each seed draws its data.
       precisions: the precisions that it supports.
       has_objective: whether it has an objective, which the stop rule needs.

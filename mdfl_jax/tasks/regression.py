@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from mdfl_jax import sharding
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.numbers import Numbers, number
-from mdfl_jax.rows import rows_like
+from mdfl_jax.core import sharding
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams, Params, Score, Task
 from mdfl_jax.tasks.evaluation import MANY, by_group
 from mdfl_jax.tasks.registry import TASKS, TaskKind, TaskRequest
-from mdfl_jax.types import ClientParams, Params, Score, Task
 
 KINDS = ("linear", "logistic")
 NOISE = 0.5  # standard deviation of the noise in the targets of the linear regression
@@ -142,7 +142,7 @@ def regression(
       test_samples: the size of the test set, and of the validation set.
       batch_size: samples of a minibatch, drawn with replacement; 0 takes all.
       precision: "float32", or "float64" (under jax.enable_x64).
-      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; None for one device.
+      mesh: devices that share one simulation, from `mdfl_jax.core.sharding.client_mesh`; None for one device.
 
     Raises:
       UserError: for an unknown kind or precision.

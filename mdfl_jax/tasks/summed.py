@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.batch_statistics import each
-from mdfl_jax.rows import rows_like
-from mdfl_jax.types import ClientParams, Task
+from mdfl_jax.core.batch_statistics import each
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams, Task
 
 
 def summed(task: Task, batch_size: int) -> Task:

@@ -7,22 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.batch_statistics import STATISTICS
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.types import Task
 from mdfl_jax.data.augment import Augmentation, check_augmentation
 from mdfl_jax.data.batching import ClientIndex
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.data.partition import PARTITIONS
-from mdfl_jax.errors import UserError, unknown_name
-from mdfl_jax.gradients import Tiling
-from mdfl_jax.losses import LOSSES, check_loss, loss_named
 from mdfl_jax.models.adapters import client_model, draws, variables_of
 from mdfl_jax.models.drawing import with_stream
 from mdfl_jax.tasks.blocks import cut_for
+from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.learner import PRECISIONS, Learner, low_type
+from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 from mdfl_jax.tasks.part import Part
 from mdfl_jax.tasks.registry import OF_DATASETS, TASKS, TaskKind, TaskRequest
 from mdfl_jax.tasks.samples import SupervisedClients, device_data, spec_of
-from mdfl_jax.types import Task
 
 
 def supervised(
@@ -41,7 +41,7 @@ def supervised(
 ) -> Task:
     """Make the task of learning the targets of a data set that is divided among clients.
 
-    A model with batch statistics (`mdfl_jax.batch_statistics`) normalises each block separately, and a model with
+    A model with batch statistics (`mdfl_jax.core.batch_statistics`) normalises each block separately, and a model with
     random draws draws for each block. For both, a minibatch is one block, unless ``tiling`` sets the block size. In
     full-batch training each block is weighted by its number of samples.
 
@@ -55,10 +55,10 @@ def supervised(
       tiling: how samples are divided into blocks and tiles.
       precision: the precision of the models' arithmetic, one of `PRECISIONS`; weights, sums and mixing are always
         float32.
-      mesh: devices that share one simulation, from `mdfl_jax.sharding.client_mesh`; None for one device.
+      mesh: devices that share one simulation, from `mdfl_jax.core.sharding.client_mesh`; None for one device.
       augmentation: how training images are augmented; by default they are not.
       pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`; None draws all of them.
-      loss: a name of `mdfl_jax.losses.LOSSES`; empty: the natural one of the targets.
+      loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the targets.
       loss_numbers: the numbers of the loss; None: its defaults.
 
     Raises:

@@ -6,7 +6,7 @@ gap of k slots, and P[0] = 0.
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 Law = np.ndarray
 

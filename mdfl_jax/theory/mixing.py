@@ -1,8 +1,8 @@
 """How fast mixing matrices bring models together: MADFL III, and a form of its bound that is finite where p is zero.
 
-W is a mixing matrix as `mdfl_jax.types.Links.mix`: row i has the weights of receiver i, rows sum to one, a round is
-X <- W X. J is the matrix of 1 / N. All functions are computed on the host in float64. The product psi of several rounds
-is W of the last round times ... times W of the first.
+W is a mixing matrix as `mdfl_jax.core.types.Links.mix`: row i has the weights of receiver i, rows sum to one, a round
+is X <- W X. J is the matrix of 1 / N. All functions are computed on the host in float64. The product psi of several
+rounds is W of the last round times ... times W of the first.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.theory.unions import num_components
 
 ZERO = 1e-9  # a p below this is zero: eigenvalues of small matrices are known to about 1e-15

@@ -10,23 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from mdfl_jax import stages, target
-from mdfl_jax.client_padding import held_by
-from mdfl_jax.division import divided
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.build.network import participation_of
-from mdfl_jax.experiments.config.costs import is_filtered
-from mdfl_jax.experiments.config.points import Point
-from mdfl_jax.experiments.config.sections import Experiment
-from mdfl_jax.experiments.config.vary import keys_of
-from mdfl_jax.experiments.run.study import Group, Study, make_study
+from mdfl_jax.config.costs import is_filtered
+from mdfl_jax.config.points import Point
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.vary import keys_of
+from mdfl_jax.core import devices, stages
+from mdfl_jax.core.client_padding import held_by
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.trees import of_types
+from mdfl_jax.core.types import Hparams
+from mdfl_jax.engine.division import divided
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
-from mdfl_jax.rows import of_types
-from mdfl_jax.simulation import Simulation
+from mdfl_jax.study.prepare.network import participation_of
+from mdfl_jax.study.study import Group, Study, make_study
 from mdfl_jax.theory.mixing import exact
 from mdfl_jax.theory.quantities import QUANTITIES
 from mdfl_jax.theory.rounds import Rounds
-from mdfl_jax.types import Hparams
 
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
 MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
@@ -129,7 +129,7 @@ def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: 
     """Compile `simulated` for the points of a group, which differ from its first one in traced numbers only."""
     keys = keys_of(experiment, [0] * num_seeds)
     program = simulated(group.simulation, num_rounds).lower(group.simulation.data, group.hparams[0], keys)
-    return program.compile(target.compiler_options())
+    return program.compile(devices.compiler_options())
 
 
 def observe(rounds: Rounds, experiment: Experiment) -> Observed:
@@ -175,14 +175,14 @@ def of_study(study: Study) -> list[Observed | None]:
     Batches of seeds are simulated and analysed side by side on the cores of the host.
 
     Args:
-      study: the study, from `mdfl_jax.experiments.make_study`, with matrices as links.
+      study: the study, from `mdfl_jax.study.make_study`, with matrices as links.
 
     Returns:
       An entry for each point; None where the clients do not mix their models.
     """
     found: list[Observed | None] = [None] * len(study.points)
     entries = study.experiment.rounds * max(point.experiment.network.num_clients for point in study.points) ** 2
-    size = max(1, min(BATCH // entries, -(-len(study.seeds) // target.num_cores())))
+    size = max(1, min(BATCH // entries, -(-len(study.seeds) // devices.num_cores())))
     for group in study.groups:
         first = study.points[group.points[0]].experiment
         if not mixes(first) or not group.simulation.parts.algorithm.needs & {"mix", "adjacency"}:
@@ -207,6 +207,6 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
         return [observe(rounds, study.points[index].experiment) for index in alike]
 
     large = size * study.experiment.rounds * study.points[alike[0]].experiment.network.num_clients ** 2 > BATCH
-    with ThreadPoolExecutor(1 if large else target.num_cores()) as pool:
+    with ThreadPoolExecutor(1 if large else devices.num_cores()) as pool:
         parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
     return [_joined([part[k] for part in parts]) for k in range(len(alike))]

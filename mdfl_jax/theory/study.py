@@ -2,8 +2,8 @@
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.fedmobile import FedMobileNumbers
-from mdfl_jax.experiments.config.families import in_use, numbers_in
-from mdfl_jax.experiments.config.points import Point
+from mdfl_jax.config.families import in_use, numbers_in
+from mdfl_jax.config.points import Point
 from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.theory import fedmobile
 

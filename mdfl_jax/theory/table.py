@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from mdfl_jax.experiments.config.points import Point
-from mdfl_jax.outcomes import interval
+from mdfl_jax.config.points import Point
+from mdfl_jax.core.outcomes import interval
 from mdfl_jax.theory.network import Observed
 from mdfl_jax.theory.quantities import QUANTITIES
 

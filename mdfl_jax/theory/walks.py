@@ -9,7 +9,7 @@ import numpy as np
 
 from mdfl_jax.theory.unions import NEVER
 
-MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.geometry.squared_reach`
+MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
 
 
 def _to_meet(is_mobile: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.resample import MAX_ROUNDS
 from mdfl_jax.traces.types import Contacts, ContactTable
 

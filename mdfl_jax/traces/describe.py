@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.contacts import contact_table
 from mdfl_jax.traces.resample import MAX_ROUNDS, longest_gap, places_at, round_times
 from mdfl_jax.traces.types import Contacts, Trace

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces.reading import opened, wrong
 from mdfl_jax.traces.sumo import read_sumo
 from mdfl_jax.traces.tables import header_of, is_header, read_contacts, read_csv

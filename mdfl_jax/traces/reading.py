@@ -13,7 +13,7 @@ from typing import IO, NoReturn, cast
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.types import Trace
 
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdfl_jax.errors import UserError, unknown_name
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.traces.types import Trace, TraceTable
 from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 
 def sumo_home() -> Path:

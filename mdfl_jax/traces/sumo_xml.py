@@ -4,7 +4,7 @@ import abc
 from pathlib import Path
 from xml.parsers import expat
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.reading import LONGEST_LINE, check_count, opened, wrong
 
 CHUNK = 1 << 18

@@ -7,7 +7,7 @@ from typing import TextIO
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.types import Trace
 
 

@@ -13,19 +13,19 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
-from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import make_model
 from mdfl_jax.models.conv import Conv, default_form
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.simulation import build
-from mdfl_jax.target import Target, aimed_at
 from mdfl_jax.tasks import classification
+from mdfl_jax.tasks.gradients import Tiling
 
 N = 4
 BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by JAX's names of the platforms

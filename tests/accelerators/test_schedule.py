@@ -1,6 +1,6 @@
 """The reader of a TPU's schedule, on a program by hand."""
 
-from mdfl_jax.experiments.ahead.cycles import Collective, Operation, read
+from mdfl_jax.study.ahead.cycles import Collective, Operation, read
 
 PROGRAM = """HloModule jit_advance, is_scheduled=true
 

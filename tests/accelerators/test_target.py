@@ -8,10 +8,11 @@ from pathlib import Path
 import jax
 import pytest
 
-from mdfl_jax import UserError, target
-from mdfl_jax.commands import ahead
-from mdfl_jax.experiments.ahead import topology
-from mdfl_jax.target import KINDS, Target, parse
+from mdfl_jax import UserError
+from mdfl_jax.cli import ahead
+from mdfl_jax.core import devices
+from mdfl_jax.core.devices import KINDS, Target, parse
+from mdfl_jax.study.ahead import topology
 
 
 @pytest.mark.parametrize(
@@ -51,27 +52,27 @@ def test_names_that_are_wrong(name, says):
 
 
 def test_programs_are_made_for_a_target_inside_a_with_and_for_what_is_here_outside():
-    here = target.backend()
+    here = devices.backend()
     aim = Target("tpu-v5e", "tpu", jax.local_devices()[:1], 2**34, KINDS["tpu-v5e"])
-    with target.aimed_at(aim):
-        assert (target.backend(), len(target.devices()), target.current().is_here) == ("tpu", 1, False)
-        assert target.compiler_options() is None
-        assert target.compiler_options(effort="quick") is None  # of a small program little is saved
-        assert target.compiler_options(effort="least") == {"exec_time_optimization_effort": -1.0}
+    with devices.aimed_at(aim):
+        assert (devices.backend(), len(devices.devices()), devices.current().is_here) == ("tpu", 1, False)
+        assert devices.compiler_options() is None
+        assert devices.compiler_options(effort="quick") is None  # of a small program little is saved
+        assert devices.compiler_options(effort="least") == {"exec_time_optimization_effort": -1.0}
         full = {"xla_tpu_scoped_vmem_limit_kib": "65536"}
-        assert target.compiler_options(large=True) == full
+        assert devices.compiler_options(large=True) == full
         quick = {"exec_time_optimization_effort": -0.5}
-        assert target.compiler_options(large=True, effort="quick") == full | quick
-        with target.aimed_at(aim._replace(kind=KINDS["tpu-v4"])):
-            assert target.compiler_options(large=True, effort="quick") == quick
-        with target.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
-            assert target.backend() == "gpu"
-            assert target.compiler_options(large=True, effort="least") == {"xla_gpu_enable_triton_gemm": False}
-        assert target.backend() == "tpu"
-    assert target.backend() == here == jax.default_backend()
-    assert target.current().is_here
-    assert target.compiler_options() is None
-    assert target.devices() == jax.local_devices()
+        assert devices.compiler_options(large=True, effort="quick") == full | quick
+        with devices.aimed_at(aim._replace(kind=KINDS["tpu-v4"])):
+            assert devices.compiler_options(large=True, effort="quick") == quick
+        with devices.aimed_at(aim._replace(backend="gpu", kind=KINDS["h100"])):
+            assert devices.backend() == "gpu"
+            assert devices.compiler_options(large=True, effort="least") == {"xla_gpu_enable_triton_gemm": False}
+        assert devices.backend() == "tpu"
+    assert devices.backend() == here == jax.default_backend()
+    assert devices.current().is_here
+    assert devices.compiler_options() is None
+    assert devices.devices() == jax.local_devices()
 
 
 @pytest.mark.parametrize("name", ["tpu-v5e", "h100"])
@@ -91,7 +92,7 @@ def children(monkeypatch, *ends):
         status, said, found = left.pop(0)
         if found is not None:
             Path(env[ahead.CHILD].split(":", 1)[1]).write_text(json.dumps(found))
-        assert command[:3] == [sys.executable, "-m", "mdfl_jax.commands.sweep"]
+        assert command[:3] == [sys.executable, "-m", "mdfl_jax.cli.sweep"]
         return subprocess.CompletedProcess(command, status, "", said)
 
     monkeypatch.setattr(ahead.subprocess, "run", run)

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from small import PATTERNS, toy_dataset, toy_hparams
 
-from mdfl_jax import Schedule, gradients, target
+from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.core.devices import Target
+from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
-from mdfl_jax.gradients import Tiling, Work, cut
+from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.models import make_model
-from mdfl_jax.montecarlo import monte_carlo
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
-from mdfl_jax.target import Target
-from mdfl_jax.tasks import classification
+from mdfl_jax.tasks import classification, gradients
+from mdfl_jax.tasks.gradients import Tiling, Work, cut
 
 N = 5
 
 
 def aim(backend, memory=2**34, devices=1):
-    return target.aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
+    return devices.aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
 
 
 def history(backend, model="cnn", batch_size=0, devices=1, **settings):

@@ -16,11 +16,11 @@ from mdfl_jax.algorithms.allreduce import ring_bits
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of
 from mdfl_jax.algorithms.sgp import push_weights
-from mdfl_jax.errors import UserError
-from mdfl_jax.exchange.message_bits import total_bits, words
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.message_bits import total_bits, words
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
+from mdfl_jax.engine.simulation import check_needs
 from mdfl_jax.networks.fixed import fixed_graph
-from mdfl_jax.simulation import check_needs
-from mdfl_jax.types import FIXED, SYMMETRIC, Links
 
 NAMES = ("extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "sgp", "allreduce")
 ALWAYS = [graph()] * 7

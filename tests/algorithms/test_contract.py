@@ -20,14 +20,14 @@ from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by, resolved
+from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
 from mdfl_jax.tasks import classification
 
 ROUNDS = 4

@@ -11,14 +11,14 @@ from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_ta
 
 from mdfl_jax.algorithms.dpsgd import dpsgd, local_only
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
+from mdfl_jax.core.message_bits import total_bits, words
+from mdfl_jax.core.rng import stream
+from mdfl_jax.core.types import Links
 from mdfl_jax.data.partition import DirichletNumbers, dirichlet
-from mdfl_jax.exchange.message_bits import total_bits, words
-from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.rng import stream
-from mdfl_jax.types import Links
+from mdfl_jax.tasks.gradients import Tiling
 
 COMPILE_FULLY = True
 

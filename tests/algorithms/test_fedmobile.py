@@ -15,11 +15,11 @@ from small import toy_task
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.core.message_bits import total_bits, words
+from mdfl_jax.core.types import Hparams, Links
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.exchange.message_bits import total_bits, words
+from mdfl_jax.engine.simulation import Schedule, simulate
 from mdfl_jax.networks.meetings import ExponentialNumbers, MeetingsParams, RandomNumbers, meetings
-from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.types import Hparams, Links
 
 N, SLOTS = 6, 40
 SIZES = {"a": (3,), "b": (2, 2)}

@@ -10,7 +10,7 @@ from oracles import innovations as oracle
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of, resolved
-from mdfl_jax.types import FIXED, SYMMETRIC, Links
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
 
 RIVALS = ("anq_nids", "beer", "choco", "dcd_psgd", "squarm_sgd")
 EVERY_OTHER = [graph() if t % 2 else NO_LINKS for t in range(8)]

@@ -9,13 +9,13 @@ from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
-from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.types import FIXED, SYMMETRIC
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 
 N, ROUNDS = 12, 4
 PLANE = SpatialParams(6, radius=250.0, motion=Motion(600.0, 600.0, 10.0))

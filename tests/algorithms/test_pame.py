@@ -14,9 +14,9 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.pame import pame
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.types import Links
 from mdfl_jax.exchange.partial import random_coordinates, random_neighbours
-from mdfl_jax.rng import own_draws
-from mdfl_jax.types import Links
 
 PAME = numbers_of("pame")
 ROUNDS = 12

@@ -19,10 +19,10 @@ from mdfl_jax.algorithms.gradient_tracking import gradient_tracking
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.nids import nids
 from mdfl_jax.algorithms.registry import numbers_of
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.types import SYMMETRIC
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.networks.fixed import fixed_graph
-from mdfl_jax.rng import own_draws
-from mdfl_jax.types import SYMMETRIC
 
 NAMES = ("nids", "gradient_tracking", "dfedsam", "dfedavgm", "epidemic", "epidemic_oracle")
 EVERY_OTHER = [graph() if t % 2 == 0 else NO_LINKS for t in range(7)]

@@ -5,7 +5,7 @@ import sys
 import pytest
 from absl import flags
 
-from mdfl_jax.commands import common
+from mdfl_jax.cli import common
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from shell import ROOT, heed_interrupts, without_stages
 from small import TINY
 
-from mdfl_jax.commands import common, sweep
-from mdfl_jax.errors import UserError, check_path
+from mdfl_jax.cli import common, sweep
+from mdfl_jax.core.errors import UserError, check_path
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 LONG = "a" * 5000
@@ -65,8 +65,8 @@ def test_a_number_beyond_its_bound_is_told_at_once(wrong, arguments, expected):
 def test_a_sweep_of_some_thousand_points_is_ready_soon():
     from tiny import tiny_config
 
-    from mdfl_jax.experiments.config.points import group_points, points
-    from mdfl_jax.experiments.config.resolve import resolve
+    from mdfl_jax.config.points import group_points, points
+    from mdfl_jax.config.resolve import resolve
 
     experiment = resolve(tiny_config(sweep="network.radius=" + ",".join(map(str, range(500)))))
     start = time.process_time()

@@ -77,7 +77,7 @@ def test_a_study_without_output_is_finished_and_its_files_hold_nothing_else(argu
 
 def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
     """Else what a library prints from C would be written into it."""
-    code = "from mdfl_jax.commands import streams; streams.install(); import os, sys\n"
+    code = "from mdfl_jax.cli import streams; streams.install(); import os, sys\n"
     code += "file = open(sys.argv[1], 'w'); os.write(1, b'printed'); os.write(2, b'printed'); file.write('mine')"
     (status,), _ = shell('"$@" <&- >&- 2>&-', "-c", code, tmp_path / "file")
     assert status == 0

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mdfl_jax.commands import data
+from mdfl_jax.cli import data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 TINY = """
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 def get_config():
     config = default_config()

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from mdfl_jax.commands import entry, shipped, sweep, words
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import entry, sweep, words
+from mdfl_jax.config import shipped
+from mdfl_jax.core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +32,7 @@ def test_alone_it_lists_every_command_in_a_line(arguments, monkeypatch, capsys):
 
 def test_every_command_is_a_module_and_a_launcher_of_the_checkout():
     for name in entry.COMMANDS:
-        assert (ROOT / "mdfl_jax" / "commands" / f"{name}.py").is_file()
+        assert (ROOT / "mdfl_jax" / "cli" / f"{name}.py").is_file()
         assert (ROOT / "launch" / f"{name}.py").is_file()
 
 
@@ -106,7 +107,7 @@ def test_a_launcher_started_as_a_file_says_how_it_is_started(name, tmp_path):
 
 @pytest.mark.long
 def test_help_lists_the_flags_of_the_command_in_both_forms():
-    for command in (["mdfl_jax.commands.entry", "sweep"], ["launch.sweep"]):
+    for command in (["mdfl_jax.cli.entry", "sweep"], ["launch.sweep"]):
         done = subprocess.run([sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True)
         assert "mdfl sweep digits" in done.stdout
         for flag in ("--config", "--use", "--workdir", "--target", "--shard"):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from shell import without_stages
 
-from mdfl_jax.commands import new
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.cli import new
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study, run_study
 
 pytestmark = pytest.mark.usefixtures("unregistered", "sources_as_before")
 KINDS = (
@@ -126,7 +126,7 @@ def test_every_kind_runs_as_a_study_and_passes_its_own_test(tmp_path, monkeypatc
 @pytest.mark.long
 def test_the_command_says_what_it_wrote(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(new.__file__).parents[2])}
-    command = [sys.executable, "-m", "mdfl_jax.commands.entry", "new", "metric", "own_metric"]
+    command = [sys.executable, "-m", "mdfl_jax.cli.entry", "new", "metric", "own_metric"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, without_stages(done.stderr)) == (0, "")
     assert done.stdout == (

@@ -23,7 +23,7 @@ from tests.report.made_report import unfinish
 DRIVER = """
 import contextlib, io, json, sys
 from absl import flags
-from mdfl_jax.commands import common, report, words
+from mdfl_jax.cli import common, report, words
 found = []
 for line in json.loads(sys.argv[1]):
     flags.FLAGS.unparse_flags()
@@ -159,7 +159,7 @@ def test_what_works(answers, folder):
 def serving(folder, name):
     """Starts `report NAME --serve=0` and returns its address; Ctrl-C must end it with status 0."""
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "mdfl_jax.commands.entry", "report", name, "--serve=0"]
+    command = [sys.executable, "-m", "mdfl_jax.cli.entry", "report", name, "--serve=0"]
     environment = os.environ | {"PYTHONPATH": str(root)}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts

@@ -3,8 +3,8 @@
 import pytest
 from shell import ROOT
 
-from mdfl_jax.commands import sweep, words
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import sweep, words
+from mdfl_jax.core.errors import UserError
 
 
 @pytest.mark.parametrize(

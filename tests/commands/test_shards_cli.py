@@ -10,7 +10,7 @@ import pytest
 from shell import ROOT, ended, start
 from small import TINY
 
-from mdfl_jax.commands import sweep
+from mdfl_jax.cli import sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 LONGER = """    config.rounds, config.eval_every, config.engine.checkpoint_minutes = 360000, 40, 0.001

@@ -13,7 +13,7 @@ import pytest
 from shell import ROOT, ended, start
 from small import TINY
 
-from mdfl_jax.commands import common, sweep
+from mdfl_jax.cli import common, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 

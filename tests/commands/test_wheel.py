@@ -19,7 +19,7 @@ BUILT_FROM = ("mdfl_jax", "configs", "launch", "tests", "pyproject.toml", "setup
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 IMPORTED = """
 import sys
-from mdfl_jax.commands import entry
+from mdfl_jax.cli import entry
 sys.argv[0] = "mdfl"
 try:
     entry.main()
@@ -147,7 +147,7 @@ def test_a_member_of_ones_own_that_imports_a_shipped_study(scripts, elsewhere):
 def test_processes_that_a_command_starts_are_found_too(scripts, elsewhere):
     """The child that compiles for a device that is not there is a module of the package."""
     code = (
-        "from mdfl_jax.commands import ahead\nfrom mdfl_jax.errors import UserError\n"
+        "from mdfl_jax.cli import ahead\nfrom mdfl_jax.core.errors import UserError\n"
         "try:\n    ahead.in_a_child(0, ['--config=nowhere.py', '--dry_run'])\n"
         "except UserError as error:\n    print(error)"
     )

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.study import make_study, run_study
 
 ROOT = Path(__file__).parents[2]
 THESIS = ["p_non_iid", "a_non_iid", "p_iid", "a_iid"]

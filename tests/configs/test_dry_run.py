@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from shell import ended, start
 
-from mdfl_jax.commands import shipped
-from mdfl_jax.experiments import make_study, plan
-from mdfl_jax.experiments.ahead import memory
+from mdfl_jax.config import shipped
+from mdfl_jax.study import make_study, plan
+from mdfl_jax.study.ahead import memory
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unregistered")]
 SHORT = {  # arguments: those whose study needs no trace that SUMO makes; those of drawn data beside

@@ -13,17 +13,17 @@ from small import toy_dataset, toy_hparams
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.costs import CostParams, Work, counted, link_filter
-from mdfl_jax.costs.account import CountedParams, add, no_total
-from mdfl_jax.exchange.message_bits import count_bits
+from mdfl_jax.core.message_bits import count_bits
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import Links, RoundStats
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
-from mdfl_jax.networks.participation import ParticipationParams
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
+from mdfl_jax.networks.costs import CostParams, Work, counted, link_filter
+from mdfl_jax.networks.costs.account import CountedParams, add, no_total
+from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.tasks import classification
-from mdfl_jax.types import Links, RoundStats
 
 N = 5
 NUMBERS = {

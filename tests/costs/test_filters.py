@@ -13,14 +13,14 @@ from oracles import costs as oracle
 from oracles import mixing as oracle_mixing
 
 from mdfl_jax import UserError
-from mdfl_jax.costs import SHORT_CONTACTS, CostParams, Work, client_speeds, link_filter
+from mdfl_jax.core.links import ALL_PAIRS
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks import GraphParams, fixed_graph, meetings, spatial
 from mdfl_jax.networks import given as given_matrices
+from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams, Work, client_speeds, link_filter
 from mdfl_jax.networks.mixing import MIXINGS, SYMMETRIC_MIXINGS
 from mdfl_jax.networks.spatial import SpatialParams
-from mdfl_jax.senders import ALL_PAIRS
-from mdfl_jax.types import FIXED, SYMMETRIC
 
 N, ROUNDS = 9, 8
 COST = CostParams(bandwidth=np.float32(100.0), link_bits=np.float32(40.0), latency=np.float32(0.1))  # 0.5 s a message

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
+from mdfl_jax.core.numbers import Setting
 from mdfl_jax.data.dataset import hold_out
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings, TableNumbers, by_owner, by_place, by_table
 from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.data.sources import load
-from mdfl_jax.numbers import Setting
 
 LABELS = np.random.default_rng(0).integers(0, 3, 40).astype(np.int32)
 

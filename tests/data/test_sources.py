@@ -14,9 +14,9 @@ import tensorflow_datasets as tfds
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data import sources
 from mdfl_jax.data.sources import balanced_subset, load, names
-from mdfl_jax.errors import UserError
 
 REAL_DATA = os.environ.get("MDFL_DATA_DIR", "")
 

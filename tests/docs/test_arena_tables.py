@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import arena, beside, quoted_arena
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.rivals import END, Matrix
 from mdfl_jax.report.settings import Axis
 

@@ -9,11 +9,11 @@ import pytest
 from forked import Started
 from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optional
 
-from mdfl_jax.commands import entry
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.config import points
-from mdfl_jax.experiments.config.resolve import check_key, resolve
-from mdfl_jax.study import as_config
+from mdfl_jax.cli import entry
+from mdfl_jax.config import points
+from mdfl_jax.config.resolve import check_key, resolve
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.api import as_config
 
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]
@@ -44,7 +44,7 @@ def named(case):
 
 def flags_of(module):
     """The names of the flags that a module of the commands defines, by its source."""
-    tree = ast.parse((ROOT / "mdfl_jax" / "commands" / f"{module}.py").read_text())
+    tree = ast.parse((ROOT / "mdfl_jax" / "cli" / f"{module}.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     return {call.args[0].value for call in calls if call.func.attr.startswith("DEFINE_")}
 

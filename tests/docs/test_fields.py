@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from mdfl_jax.experiments.config.catalogue import families, listing
-from mdfl_jax.experiments.config.reference import page
-from mdfl_jax.experiments.config.resolve import all_fields
+from mdfl_jax.cli.catalogue import families, listing
+from mdfl_jax.cli.reference import page
+from mdfl_jax.config.resolve import all_fields
 
 PAGE = Path(__file__).parents[2] / "docs" / "fields.md"
 

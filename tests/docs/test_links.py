@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from mdfl_jax.experiments.config.catalogue import listing
-from mdfl_jax.experiments.config.resolve import check_key
+from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.config.resolve import check_key
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

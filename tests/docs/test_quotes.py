@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from benchmarks import quote, quoted
-from mdfl_jax.commands import common
-from mdfl_jax.errors import UserError
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
 
 ROWS = ["| a | b |", "| :-- | --: |", "| 1 | 2 |"]
 PAGE = """# A page

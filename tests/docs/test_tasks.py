@@ -15,7 +15,7 @@ TITLES = [task.partition("\n")[0] for task in TASKS]
 def environment(folder):
     """The variables of a reader's shell, where `mdfl` and `python` are those of this environment and this checkout."""
     command = folder / "mdfl"  # what pip writes for an installed package
-    command.write_text(f"#!{sys.executable}\nfrom mdfl_jax.commands.entry import main\n\nmain()\n")
+    command.write_text(f"#!{sys.executable}\nfrom mdfl_jax.cli.entry import main\n\nmain()\n")
     command.chmod(0o755)
     path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "MDFL_", "PYTEST_"))}

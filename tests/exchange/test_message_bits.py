@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.exchange.message_bits import (
+from mdfl_jax.core.message_bits import (
     add_bits,
     count_bits,
     dense_bits,

@@ -3,12 +3,12 @@
 import jax
 import pytest
 
-from mdfl_jax import target
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.ahead import accounts, memory
-from mdfl_jax.experiments.ahead.cycles import Collective, Cost, Operation
-from mdfl_jax.experiments.ahead.flops import round_flops
-from mdfl_jax.target import KINDS, Target
+from mdfl_jax.core import devices
+from mdfl_jax.core.devices import KINDS, Target
+from mdfl_jax.study import make_study
+from mdfl_jax.study.ahead import accounts, memory
+from mdfl_jax.study.ahead.cycles import Collective, Cost, Operation
+from mdfl_jax.study.ahead.flops import round_flops
 
 
 @pytest.mark.long
@@ -69,7 +69,7 @@ def test_as_many_runs_as_are_said_to_fit_do(tiny):
     """Runs that follow one another on one device: the bound, by what one needs, against the compiler."""
     one = memory.Need(data=0, state=10, temporary=30)
     assert [memory.following(one, limit) for limit in (39, 40, 79, 80, 99, 100)] == [0, 1, 1, 2, 2, 3]
-    with target.aimed_at(Target("cpu", "cpu", jax.local_devices()[:1], 2**34)):
+    with devices.aimed_at(Target("cpu", "cpu", jax.local_devices()[:1], 2**34)):
         changes = {"network.num_clients": 60, "algorithm.momentum": 0.9, "seeds": 8}
         group = make_study(tiny(**changes)).groups[0]
         one = memory.need(group, 1, 1)

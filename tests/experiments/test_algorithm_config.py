@@ -6,12 +6,12 @@ import pytest
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.algorithms.registry import ignored_by, numbers_of, register
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.config.checks import UNSET, WHY
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.plan import plan
-from mdfl_jax.numbers import number
+from mdfl_jax.config.checks import UNSET, WHY
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.plan import plan
 
 WRONG = [
     ("dpsgd", {"compressor": "top_k"}, "algorithm.compressor is 'top_k'; dpsgd sends nothing compressed; it must be"),

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mdfl_jax import disk
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.workdir import Held
-from mdfl_jax.experiments.run import alone as module
-from mdfl_jax.experiments.run.alone import alone
-from mdfl_jax.workdir_names import LOCK
+from mdfl_jax.core import disk
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.workdir import Held
+from mdfl_jax.storage.workdir_names import LOCK
+from mdfl_jax.study import alone as module
+from mdfl_jax.study.alone import alone
 
 ME = f"process {os.getpid()} of {platform.node()}"
 
@@ -62,7 +62,7 @@ def test_folders_that_were_made_are_removed_unless_something_is_in_them(tmp_path
 
 
 def test_a_process_that_was_killed_has_given_it_back_at_once(tmp_path):
-    code = "import os, sys; from pathlib import Path; from mdfl_jax.experiments.run.alone import alone\n"
+    code = "import os, sys; from pathlib import Path; from mdfl_jax.study.alone import alone\n"
     code += "with alone(Path(sys.argv[1])): print('there', flush=True); os.kill(os.getpid(), 9)"
     killed = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True)
     assert killed.stdout == "there\n"
@@ -166,8 +166,8 @@ def test_many_that_begin_at_once_are_one(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.run.alone import alone
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study.alone import alone
 folder, here, done = Path(sys.argv[1]), Path(sys.argv[2]), 0
 end = time.monotonic() + 2
 while time.monotonic() < end:

@@ -15,12 +15,11 @@ from small import Terminal
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.run import progress
-from mdfl_jax.experiments.run.batch import batches_of
-from mdfl_jax.experiments.run.callback import Callback
-from mdfl_jax.experiments.run.events import Evaluated
 from mdfl_jax.metrics.history import Metrics
+from mdfl_jax.study import make_study, progress
+from mdfl_jax.study.batch import batches_of
+from mdfl_jax.study.callback import Callback
+from mdfl_jax.study.events import Evaluated
 
 pytestmark = pytest.mark.long  # studies of several seconds
 

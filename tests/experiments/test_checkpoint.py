@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import Interrupted, make_study, run_study
-from mdfl_jax.experiments.results import checkpoint
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.checkpoint import Checkpoints, Saved
-from mdfl_jax.experiments.results.state_file import read_state, write_state
-from mdfl_jax.experiments.run.batch import Program
-from mdfl_jax.experiments.run.events import Evaluated
-from mdfl_jax.experiments.run.manifest import wanted
-from mdfl_jax.experiments.run.runner import Runner
-from mdfl_jax.experiments.run.sinks import MetricsFile
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import checkpoint
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.checkpoint import Checkpoints, Saved
+from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.study import Interrupted, make_study, run_study
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.runner import Runner
+from mdfl_jax.study.sinks import MetricsFile
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
 # after each evaluation.

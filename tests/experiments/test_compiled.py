@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.run.batch import Program, steps
-from mdfl_jax.experiments.run.compiled import Compiler
-from mdfl_jax.experiments.run.study import Run
+from mdfl_jax.core.metric import CLIENTS, HOLDS, ROUNDS
+from mdfl_jax.engine.montecarlo import to_host
 from mdfl_jax.metrics import metric
-from mdfl_jax.metrics.declare import CLIENTS, HOLDS, ROUNDS
-from mdfl_jax.montecarlo import to_host
+from mdfl_jax.study import make_study
+from mdfl_jax.study.batch import Program, steps
+from mdfl_jax.study.compiled import Compiler
+from mdfl_jax.study.study import Run
 
 COMPILE_FULLY = True  # with few optimisations, programs round in other ways if they are cut in another place
 ALGORITHMS = {"sweep": "algorithm.name=dpsgd,gradient_tracking", "baseline": ""}
@@ -104,7 +104,7 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
 def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypatch):
     """Or a study of many groups would hold all of their programs until its end."""
     compiled = []
-    monkeypatch.setattr("mdfl_jax.experiments.run.compiled.HELD", len(ALL))
+    monkeypatch.setattr("mdfl_jax.study.compiled.HELD", len(ALL))
     monkeypatch.setattr(jax.stages.Lowered, "compile", lambda one, _: compiled.append(one.as_text().split()[1]))
     compiler = Compiler()
     for number, names in ((0, ALL), (1, {"begin", "rounds"}), (1, set()), (0, {"begin", "rounds"})):

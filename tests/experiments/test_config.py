@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config, make_study, plan, run_study
-from mdfl_jax.experiments.config.families import schema
-from mdfl_jax.experiments.config.resolve import all_fields, check_value, resolve
+from mdfl_jax.config import default_config
+from mdfl_jax.config.families import schema
+from mdfl_jax.config.resolve import all_fields, check_value, resolve
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study, plan, run_study
 
 
 def told(config):

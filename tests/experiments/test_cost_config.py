@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.config.checks import notes
-from mdfl_jax.experiments.config.points import group_points, points
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config.checks import notes
+from mdfl_jax.config.points import group_points, points
+from mdfl_jax.config.resolve import resolve
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.study import make_study, run_study
 
 DROP = {"cost.short_contact": "drop", "cost.bandwidth": 100.0}
 SOME = {"cost.latency": 0.1}

@@ -6,12 +6,12 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.costs.account import SECONDS
-from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.run.batch import BatchResult, from_arrays, to_arrays
-from mdfl_jax.metrics.declare import HOLDS, Metric
+from mdfl_jax.core.metric import HOLDS, Metric
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.parts import RunFacts
+from mdfl_jax.networks.costs.account import SECONDS
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.study.batch import BatchResult, from_arrays, to_arrays
 
 STUDY = {
     "rounds": 6,

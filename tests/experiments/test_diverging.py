@@ -15,19 +15,19 @@ from tiny import tiny_config
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.diverging import largest_norm, no_divergence, rounds_computed, update_divergence
-from mdfl_jax.experiments import Interrupted, make_study, run_study
-from mdfl_jax.experiments.results.state_file import read_state, write_state
-from mdfl_jax.experiments.run.batch import Program, batches_of, steps
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed, update_divergence
+from mdfl_jax.engine.rounds import _diverged
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import diverged, tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.rounds import _diverged
-from mdfl_jax.simulation import build
+from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.study import Interrupted, make_study, run_study
+from mdfl_jax.study.batch import Program, batches_of, steps
+from mdfl_jax.study.resume import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}

@@ -11,11 +11,8 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.errors import UserError
-from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.experiments import default_config, make_study
-from mdfl_jax.experiments.build.simulation import hparams_of
-from mdfl_jax.experiments.config.families import (
+from mdfl_jax.config import default_config
+from mdfl_jax.config.families import (
     FAMILIES,
     algorithm_numbers,
     has_momentum,
@@ -24,14 +21,18 @@ from mdfl_jax.experiments.config.families import (
     schema,
     setting_of,
 )
-from mdfl_jax.experiments.config.points import group_points, parse_axes, points
-from mdfl_jax.experiments.config.resolve import all_fields, check_key, check_value, resolve
-from mdfl_jax.experiments.config.sections import Experiment
-from mdfl_jax.experiments.run.plan import plan
+from mdfl_jax.config.points import group_points, parse_axes, points
+from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
+from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.meetings import PATTERNS
-from mdfl_jax.numbers import Numbers, fields_of, kinds_of, number
+from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
+from mdfl_jax.study.prepare.simulation import hparams_of
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 

@@ -14,13 +14,13 @@ import pytest
 from small import TINY
 from tiny import tiny_config
 
-from mdfl_jax import disk
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.results.files import write_arrays, write_json
-from mdfl_jax.experiments.results.state_file import write_state
-from mdfl_jax.experiments.run.merge import merge
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.core import disk
 from mdfl_jax.report import page
+from mdfl_jax.storage.files import write_arrays, write_json
+from mdfl_jax.storage.state_file import write_state
+from mdfl_jax.study import make_study
+from mdfl_jax.study.merge import merge
+from mdfl_jax.study.resume import run_or_resume
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
 STUDY |= {"loggers": "tensorboard"}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from oracles import graphs as oracle
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.study import make_study, run_study
 
 N = 6
 
@@ -191,7 +191,7 @@ def test_what_a_network_does_not_give_is_told(tiny):
     """An algorithm's needs in words, and what the network is called."""
     from mdfl_jax.algorithms.dpsgd import dpsgd
     from mdfl_jax.algorithms.registry import ALGORITHMS
-    from mdfl_jax.types import FIXED, SYMMETRIC
+    from mdfl_jax.core.types import FIXED, SYMMETRIC
 
     @ALGORITHMS.register("needy")
     def needy(settings):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from made_study import without_checksums
 
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results.mobile_static import group_mean
-from mdfl_jax.outcomes import interval
+from mdfl_jax.core.outcomes import interval
 from mdfl_jax.report.panels import groups
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
+from mdfl_jax.storage.mobile_static import group_mean
+from mdfl_jax.study import make_study, run_study
 
 STUDY = {
     "sweep": "network.num_mobile=0,2,6",

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.results import whole as wholes
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import Interrupted, make_study
+from mdfl_jax.study import whole as wholes
+from mdfl_jax.study.resume import run_or_resume
 
 # A group has one program, of which each device has several runs of a batch: a loop of one run would be unrolled.
 STUDY = {
@@ -118,7 +118,7 @@ def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mdfl_jax.experiments.results.whole.publish", move)
+        patch.setattr("mdfl_jax.study.whole.publish", move)
         with pytest.raises(KeyboardInterrupt):
             go(tiny(**MORE), less)
     assert moves == ["config.json", "history.npz"]
@@ -139,7 +139,7 @@ def test_an_unfinished_study_is_finished_first(tiny, finished, tmp_path):
 @pytest.mark.long
 def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
     arrays, told = (less / "history.npz").read_bytes(), []
-    monkeypatch.setattr("mdfl_jax.experiments.run.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
     changed = {"title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
     summary, was_finished = go(tiny(**LESS | changed), less, extend=False, log=told.append)
     assert was_finished
@@ -154,7 +154,7 @@ def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeyp
 @pytest.mark.long
 def test_points_in_another_order_are_put_in_order_without_a_run(tiny, finished, tmp_path, monkeypatch):
     shutil.copytree(finished / "more", tmp_path / "run")
-    monkeypatch.setattr("mdfl_jax.experiments.run.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
     go(tiny(**MORE | {"sweep": "network.mobility=dcm,static"}), tmp_path / "run", extend=False)
     with np.load(tmp_path / "run" / "history.npz") as found, np.load(finished / "more" / "history.npz") as expected:
         np.testing.assert_array_equal(found["0/loss"], expected["1/loss"])

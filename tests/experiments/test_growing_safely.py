@@ -9,19 +9,18 @@ import pytest
 from made_study import made, record_of
 from tiny import tiny_config
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.results import provenance
-from mdfl_jax.experiments.results import whole as wholes
-from mdfl_jax.experiments.results.identity import compare
-from mdfl_jax.experiments.results.records import joined, read
-from mdfl_jax.experiments.results.state_file import read_state, write_state
-from mdfl_jax.experiments.run import continued
-from mdfl_jax.experiments.run.extend import extend
-from mdfl_jax.experiments.run.manifest import wanted
-from mdfl_jax.experiments.run.merge import merge
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.storage import provenance
+from mdfl_jax.storage.identity import compare
+from mdfl_jax.storage.records import joined, read
+from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.study import Interrupted, continued, make_study
+from mdfl_jax.study import whole as wholes
+from mdfl_jax.study.extend import extend
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.merge import merge
+from mdfl_jax.study.resume import run_or_resume
 
 FEW = {"sweep": "", "seeds": 2, "rounds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static"}

@@ -6,14 +6,14 @@ import json
 import pytest
 from made_study import without_checksums
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.config.resolve import all_fields
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.files import plain, write_json
-from mdfl_jax.experiments.results.identity import GROWS, compare, point_digests, state_names
-from mdfl_jax.experiments.run.manifest import wanted
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.files import plain, write_json
+from mdfl_jax.storage.identity import GROWS, compare, point_digests, state_names
+from mdfl_jax.study import make_study
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.resume import run_or_resume
 
 
 @pytest.mark.parametrize(("size", "is_same"), [(0, True), (None, True), (2, False)])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax import own_files
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.build.inputs import of_dataset
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.files import write_json
-from mdfl_jax.experiments.run.manifest import wanted
+from mdfl_jax.core import own_files
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.files import write_json
+from mdfl_jax.study import make_study
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.prepare.inputs import of_dataset
 
 
 def started(study, folder):

@@ -10,20 +10,20 @@ from safetensors.numpy import load_file
 
 import mdfl_jax
 from mdfl_jax import Results
+from mdfl_jax.config.save import Save, parse_save
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import Interrupted, make_study, plan, run_study
-from mdfl_jax.experiments.config.save import Save, parse_save
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.run.batch import Program
-from mdfl_jax.experiments.run.events import Evaluated
-from mdfl_jax.experiments.run.keeping import Keeper, Kept, accuracy_of
-from mdfl_jax.experiments.run.manifest import wanted
-from mdfl_jax.experiments.run.sinks import MetricsFile
-from mdfl_jax.experiments.run.study import Run
-from mdfl_jax.model_files import read_header
 from mdfl_jax.models import MODELS, adapt
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.storage.model_files import read_header
+from mdfl_jax.study import Interrupted, make_study, plan, run_study
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.sinks import MetricsFile
+from mdfl_jax.study.study import Run
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.

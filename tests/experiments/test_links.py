@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError, run
-from mdfl_jax.experiments.build.links import check_lists, links_note, rounded, wants_lists
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.continued import _is_independent
-from mdfl_jax.experiments.run.study import make_study
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.study.continued import _is_independent
+from mdfl_jax.study.prepare.links import check_lists, links_note, rounded, wants_lists
+from mdfl_jax.study.study import make_study
 
 
 def lists_of(config, **engine):
@@ -102,5 +102,5 @@ def test_rounds_can_be_added_to_studies_with_lists(tiny, changes):
 def test_rounds_that_need_longer_lists_cannot_be_added(tiny, monkeypatch):
     study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4), max_neighbours=5))
     shorter = study.groups[0].simulation.list_bound - 2  # neighbours; as if the first rounds had shorter lists
-    monkeypatch.setattr("mdfl_jax.experiments.run.continued.with_links", lambda make, *_: make(max_neighbours=shorter))
+    monkeypatch.setattr("mdfl_jax.study.continued.with_links", lambda make, *_: make(max_neighbours=shorter))
     assert not _is_independent(study, study.groups[0], 2)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.loggers import LOGGERS, load, loggers_of, parse_loggers
-from mdfl_jax.experiments.run.loggers.line_logger import LONGEST, WORDS, LineLogger, folder_names
-from mdfl_jax.experiments.run.study import Run, Study
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.study.loggers import LOGGERS, load, loggers_of, parse_loggers
+from mdfl_jax.study.loggers.line_logger import LONGEST, WORDS, LineLogger, folder_names
+from mdfl_jax.study.study import Run, Study
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
 
@@ -185,7 +185,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import mdfl_jax
 from tiny import tiny_config
-from mdfl_jax.experiments.run import batch
+from mdfl_jax.study import batch
 batch.Program.start = None
 try:
     mdfl_jax.run(tiny_config(loggers="wandb"), {str(tmp_path / "run")!r})

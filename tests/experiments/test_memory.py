@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.ahead import memory
-from mdfl_jax.experiments.ahead.flops import round_flops
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.flops import count_flops
+from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.ahead.flops import round_flops
 
 
 def test_flops_of_products_in_loops_branches_and_devices():

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_study import made
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results.records import read
-from mdfl_jax.experiments.run.merge import merge
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.records import read
+from mdfl_jax.study.merge import merge
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",

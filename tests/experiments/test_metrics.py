@@ -11,8 +11,8 @@ from small import assert_trees_equal, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.run.batch import BatchResult, from_arrays, to_arrays
+from mdfl_jax.core.outcomes import interval
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import (
     AXIS,
     BUILT_IN,
@@ -29,14 +29,14 @@ from mdfl_jax.metrics import (
 )
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.metrics.registry import RESERVED
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.outcomes import interval
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import curves, metrics
 from mdfl_jax.report.read import declared, read_workdir
-from mdfl_jax.simulation import build
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.batch import BatchResult, from_arrays, to_arrays
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study, run_study
 
 WRONG = [
     ("random_walk", {"motion.width": 0.0}, "motion.width is 0.0; it must be greater than 0 and finite"),

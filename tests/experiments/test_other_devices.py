@@ -53,10 +53,10 @@ time.time = lambda: real() + step * (1 + time.monotonic() - begin)  # a clock th
 sys.path.insert(0, "tests")
 from pathlib import Path
 from tiny import tiny_config
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.run.alone import alone
-from mdfl_jax.experiments.run.resume import run_or_resume
-from mdfl_jax.experiments.run.runner import Runner
+from mdfl_jax.study import make_study
+from mdfl_jax.study.alone import alone
+from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.runner import Runner
 saves = []
 write = Runner._write
 Runner._write = lambda *args: (saves.append(1), write(*args))

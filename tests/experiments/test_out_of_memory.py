@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-from mdfl_jax import host
-from mdfl_jax.errors import UserError, out_of_memory
-from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.ahead import memory
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.run import halving, into_workdir
-from mdfl_jax.experiments.run.batch import Program
-from mdfl_jax.experiments.run.resume import run_or_resume
+from mdfl_jax.core import host
+from mdfl_jax.core.errors import UserError, out_of_memory
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.study import Interrupted, halving, into_workdir, make_study
+from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.resume import run_or_resume
 
 CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
 GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."
@@ -88,7 +87,7 @@ def test_a_sweep_halves_its_batches_and_goes_on(study, in_twos, tmp_path, monkey
 def test_what_is_finished_or_under_way_stays(study, in_twos, tmp_path, monkeypatch, after):
     """The first batch has three evaluations. What is saved of it is cut, and not run again."""
     short, ran = Short(monkeypatch, most=2, after=after), []
-    monkeypatch.setattr("mdfl_jax.experiments.run.runner.Runner._save_is_due", lambda self: True)
+    monkeypatch.setattr("mdfl_jax.study.runner.Runner._save_is_due", lambda self: True)
     real = Program.advance
     counted = lambda *args: ran.append(args[3]) or real(*args)  # noqa: E731
     monkeypatch.setattr(Program, "advance", counted)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.client_padding import Held
+from mdfl_jax.core.client_padding import Held
+from mdfl_jax.core.rng import stream
 from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.data.partition import by_place
 from mdfl_jax.data.sources import load
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.ahead.partitions import describe, draw
 from mdfl_jax.mobility import MOBILITIES, Motion
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.rng import stream
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.ahead.partitions import describe, draw
 
 DRAWN = tuple(name for name in MOBILITIES if name not in ("trace", "static_trace", "contacts"))
 

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from oracles.resnet import random_tensors
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, plan
-from mdfl_jax.experiments.build.pretrained import PretrainedFiles
-from mdfl_jax.experiments.build.task import build_task, load_dataset
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import weight_files
+from mdfl_jax.study import make_study, plan
+from mdfl_jax.study.prepare.pretrained import PretrainedFiles
+from mdfl_jax.study.prepare.task import build_task, load_dataset
 
 RESNET = {"model.name": "resnet18", "model.base_width": 2}
 

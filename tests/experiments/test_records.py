@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from made_study import made, record_of
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results.files import plain
-from mdfl_jax.experiments.results.records import difference, in_order, joined, read
-from mdfl_jax.experiments.results.summary import baselines, history_arrays, stacked, summarize
-from mdfl_jax.experiments.results.write import lines_in_order
-from mdfl_jax.metrics.declare import Shown
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import Shown
+from mdfl_jax.results.summary import baselines, history_arrays, stacked, summarize
+from mdfl_jax.results.write import lines_in_order
+from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.records import difference, in_order, joined, read
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",

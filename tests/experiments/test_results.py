@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.results.files import dumps, metric_lines, plain
-from mdfl_jax.experiments.results.records import from_devices
-from mdfl_jax.experiments.results.summary import summarize_point
+from mdfl_jax.core.outcomes import interval
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.outcomes import interval
-from mdfl_jax.parts import RunFacts
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.summary import summarize_point
+from mdfl_jax.storage.files import dumps, metric_lines, plain
+from mdfl_jax.storage.records import from_devices
+from mdfl_jax.study import make_study, run_study
 
 SUMMARY_KEYS = {
     "id",

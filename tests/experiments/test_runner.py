@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-from mdfl_jax.experiments import Interrupted, make_study
-from mdfl_jax.experiments.results.checkpoint import Checkpoints
-from mdfl_jax.experiments.run.events import Compiling, Ended, Evaluated
-from mdfl_jax.experiments.run.runner import Runner
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.study import Interrupted, make_study
+from mdfl_jax.study.events import Compiling, Ended, Evaluated
+from mdfl_jax.study.runner import Runner
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "seeds": 2, "engine.runs_per_batch": 2, "rounds": 6}
 

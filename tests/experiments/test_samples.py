@@ -8,17 +8,17 @@ from made_study import record_of
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import make_study, plan, run_study
-from mdfl_jax.experiments.results.files import accuracy_of, metric_lines, plain
-from mdfl_jax.experiments.results.records import from_devices
-from mdfl_jax.experiments.results.summary import summarize_point
+from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.sampling import metrics_of_sample
-from mdfl_jax.parts import RunFacts
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.tables import text
+from mdfl_jax.results.summary import summarize_point
+from mdfl_jax.storage.files import accuracy_of, metric_lines, plain
+from mdfl_jax.storage.records import from_devices
+from mdfl_jax.study import make_study, plan, run_study
 
 IS_MOBILE = np.array([True, True, True, False, False, False])
 STANDS_FOR = np.array([1.5, 0, 1.5, 1.5, 1.5, 0])  # of six clients, four are evaluated at the second evaluation

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
+from mdfl_jax.config import default_config
 from mdfl_jax.data.dataset import Dataset, hold_out
-from mdfl_jax.experiments import default_config, make_study, run_study
-from mdfl_jax.experiments.results.step_sizes import select
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.results.step_sizes import select
+from mdfl_jax.study import make_study, run_study
 
 ONE = "one_way"
 

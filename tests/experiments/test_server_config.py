@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.build.server import read_meetings
-from mdfl_jax.experiments.build.simulation import hparams_of
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.plan import plan
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.server import NEVER
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.plan import plan
+from mdfl_jax.study.prepare.server import read_meetings
+from mdfl_jax.study.prepare.simulation import hparams_of
 
 ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "server.unit_range": 1.5}
 MOBILE = {"algorithm.name": "fedmobile"}

@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from mdfl_jax.commands import common
-from mdfl_jax.experiments.run.signals import handled
+from mdfl_jax.cli import common
+from mdfl_jax.study.signals import handled
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from made_study import made
 
-from mdfl_jax import power
-from mdfl_jax.experiments.results.records import read
-from mdfl_jax.experiments.results.summary import _power, summarize
-from mdfl_jax.outcomes import with_seeds
+from mdfl_jax.core.outcomes import with_seeds
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.results import power
+from mdfl_jax.results.summary import _power, summarize
+from mdfl_jax.storage.records import read
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
 

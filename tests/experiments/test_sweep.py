@@ -2,10 +2,10 @@
 
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.config.points import baseline_of, group_points, parse_axes, points
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config.points import baseline_of, group_points, parse_axes, points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study
 
 
 def swept(tiny, sweep, **changes):

@@ -9,15 +9,15 @@ from made_study import made
 from tiny import tiny_config
 
 from mdfl_jax import Results
-from mdfl_jax.checksums import CHECKSUMS, check_texts
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.results import write
-from mdfl_jax.experiments.results.records import read
-from mdfl_jax.experiments.results.write import rewrite
-from mdfl_jax.experiments.run.resume import LEFT, run_or_resume
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.workdir_names import PUBLISHING, RESULT
+from mdfl_jax.results import write
+from mdfl_jax.results.write import rewrite
+from mdfl_jax.storage.checksums import CHECKSUMS, check_texts
+from mdfl_jax.storage.records import read
+from mdfl_jax.storage.workdir_names import PUBLISHING, RESULT
+from mdfl_jax.study import make_study
+from mdfl_jax.study.resume import LEFT, run_or_resume
 
 READERS = {"Python": Results.load, "merge and --extend": read, "report": read_workdir}
 TEXTS = ("config.json", "summary.json", "metrics.jsonl")

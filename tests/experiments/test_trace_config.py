@@ -6,12 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.build.task import load_dataset
-from mdfl_jax.experiments.run.plan import plan
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.plan import plan
+from mdfl_jax.study.prepare.task import load_dataset
 from mdfl_jax.traces import load_trace, resample
 
 VEHICLES, SECONDS = 8, 6

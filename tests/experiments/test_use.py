@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import pytest
 
 import mdfl_jax
-from mdfl_jax import contract
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.config.catalogue import listing
-from mdfl_jax.experiments.config.resolve import default_config, resolve
-from mdfl_jax.experiments.config.use import completed, files_of, with_files
-from mdfl_jax.study import as_config
+from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.config.resolve import default_config, resolve
+from mdfl_jax.config.use import completed, files_of, with_files
+from mdfl_jax.core import contract
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study
+from mdfl_jax.study.api import as_config
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 SMALL = {
@@ -31,7 +31,7 @@ SMALL = {
 RULE = """import jax
 import jax.numpy as jnp
 from mdfl_jax.mobility import MOBILITIES, grid_mobility
-from mdfl_jax.numbers import Numbers, number
+from mdfl_jax.core.numbers import Numbers, number
 
 class StrollNumbers(Numbers):
     drift: int = number(1, "grid points a round", at_least=0)
@@ -242,7 +242,7 @@ def test_a_contract_shows_what_was_returned_and_what_must_be():
 
 
 def test_a_study_of_the_packages_own_members_is_not_traced_twice(monkeypatch):
-    from mdfl_jax.experiments.run import study
+    from mdfl_jax.study import study
 
     monkeypatch.setattr(study, "check_traced", lambda *args: pytest.fail("it was traced"))
     make_study(as_config(SMALL))

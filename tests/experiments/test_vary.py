@@ -4,12 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from mdfl_jax import UserError, rng, run
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.ahead.partitions import draw
-from mdfl_jax.experiments.config.points import group_points, points, static_key
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.config.vary import keys_of, varied, words_of
+from mdfl_jax import UserError, run
+from mdfl_jax.config.points import group_points, points, static_key
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.vary import keys_of, varied, words_of
+from mdfl_jax.core import rng
+from mdfl_jax.study import make_study
+from mdfl_jax.study.ahead.partitions import draw
 from mdfl_jax.theory import network
 
 SEEDS = (5, 0, 9)

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results import workdir as workdirs
-from mdfl_jax.experiments.results.files import write_json
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import workdir as workdirs
+from mdfl_jax.storage.files import write_json
 
 CONFIG = {"seeds": 2, "model": {"widths": (4, 8)}, "network": {"radius": float("inf")}}
 WANTED = {"config": CONFIG}  # as in config.json

@@ -97,7 +97,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Writes the report, in the process that has all counts."""
     path = session.config.getoption("--faults-report", None)
     if path and not hasattr(session.config, "workerinput"):
-        from mdfl_jax.experiments.results.provenance import commit, versions  # not before the environment is set
+        from mdfl_jax.storage.provenance import commit, versions  # not before the environment is set
 
         rows = []
         for kind in sorted({kind for kind, _ in _counts}):

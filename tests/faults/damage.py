@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mdfl_jax import model_files
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments.results.state_file import read_state
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import model_files
+from mdfl_jax.storage.state_file import read_state
 
 Change = Callable[[bytes], bytes]
 

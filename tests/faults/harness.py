@@ -16,7 +16,7 @@ KILLED = -signal.SIGKILL
 SECONDS = "_seconds"  # entries with names that end so differ from run to run
 
 STUDY = """
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 
 def get_config():
     config = default_config()

@@ -8,9 +8,9 @@ import pytest
 from forked import Started
 from tiny import tiny_config
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study, run_study
-from mdfl_jax.experiments.config.resolve import all_fields
+from mdfl_jax.config.resolve import all_fields
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study, run_study
 from tests.faults.drawn import drawn
 
 TWO_ROUNDS = {"rounds": 2, "eval_every": 1, "seeds": 1, "data.limit_train": 60, "data.limit_test": 30}

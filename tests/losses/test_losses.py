@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import hamming_loss, log_loss, r2_score
 
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.errors import UserError
-from mdfl_jax.losses import (
+from mdfl_jax.tasks.losses import (
     BINARY_CROSS_ENTROPY,
     CROSS_ENTROPY,
     LOSSES,
@@ -18,7 +19,6 @@ from mdfl_jax.losses import (
     check_loss,
     loss_named,
 )
-from mdfl_jax.numbers import number
 
 M, B, T, C = 3, 11, 4, 5
 RNG = np.random.default_rng(0)

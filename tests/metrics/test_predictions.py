@@ -11,17 +11,17 @@ from tiny import tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.experiments import make_study, run_study
+from mdfl_jax.core.metric import CLASSES, HOLDS, Metric
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
 from mdfl_jax.metrics.builtin import accuracy
-from mdfl_jax.metrics.declare import CLASSES, HOLDS, Metric
 from mdfl_jax.metrics.evaluation import Evaluation
 from mdfl_jax.metrics.predictions import BINS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
+from mdfl_jax.study import make_study, run_study
 from mdfl_jax.tasks import classification
 
 N, C = 6, 4  # label 3 has training samples and no test samples

@@ -15,9 +15,11 @@ from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.registry import resolved
-from mdfl_jax.experiments.results.files import write_arrays
+from mdfl_jax.core.metric import CLIENTS, record
+from mdfl_jax.core.parts import Parts
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
-from mdfl_jax.metrics.declare import CLIENTS, record
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.metrics.round_records import before_rounds, choose, of_round, without_round
@@ -25,13 +27,11 @@ from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation
-from mdfl_jax.networks.roadside import RoadsideParams, roadside
 from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
-from mdfl_jax.parts import Parts
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
+from mdfl_jax.storage.files import write_arrays
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 from mdfl_jax.traces import TraceTable

@@ -13,12 +13,12 @@ from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_ta
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.engine.simulation import build, simulate
 from mdfl_jax.metrics import over_clients, sampling
 from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.sharding import client_mesh
-from mdfl_jax.simulation import build, simulate
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.part import GROUPS
 from mdfl_jax.tasks.regression import regression

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
+from mdfl_jax.core.links import as_matrix, no_senders
 from mdfl_jax.metrics import spectrum
 from mdfl_jax.networks.encounters import listed_contacts
 from mdfl_jax.networks.mixing import metropolis_hastings, uniform
-from mdfl_jax.senders import as_matrix, no_senders
 
 N = 400
 FIND = jax.jit(lambda place, radius: listed_contacts(place, None, jnp.full(N, radius), False, 60))

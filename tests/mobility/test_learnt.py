@@ -11,9 +11,10 @@ from oracles import strategies as oracle
 from strategy_world import GRID, MOBILE, RADIUS, SIZE, STEP, world
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import default_config, make_study
+from mdfl_jax.config import default_config
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.strategies.learnt import COUNT, START, WEIGHTS
+from mdfl_jax.study import make_study
 
 ROUNDS = 30
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "policy.json"

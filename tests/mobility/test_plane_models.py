@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.plane import fold
 from mdfl_jax.mobility.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
-from mdfl_jax.numbers import fields_of, from_values
 
 MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane" and "trace" not in name]
 WIDTH, HEIGHT, N, ROUNDS = 200.0, 120.0, 400, 60

@@ -11,10 +11,10 @@ from oracles import strategies as oracle
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import make_study
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
 from mdfl_jax.mobility.plane_strategy import LARGEST, SIDE, lattice
+from mdfl_jax.study import make_study
 
 MOBILE, STATIC, ROUNDS, RADIUS, SPEED, DT = 3, 7, 25, 60.0, 10.0, 8.0
 ALL, SIZE = MOBILE + STATIC, np.array([400.0, 300.0])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import plane_world
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.random_walk import bounce
 
 JIT_BOUNCE = jax.jit(bounce)

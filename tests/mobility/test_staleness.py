@@ -11,15 +11,15 @@ from oracles import strategies as oracle
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.client_padding import held_by
-from mdfl_jax.division import divided
-from mdfl_jax.experiments import make_study
+from mdfl_jax.core.client_padding import held_by
+from mdfl_jax.engine.division import divided
+from mdfl_jax.engine.rounds import models, one_round
+from mdfl_jax.engine.starting import first
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.values import differences
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.rounds import models, one_round
-from mdfl_jax.starting import first
+from mdfl_jax.study import make_study
 from mdfl_jax.theory.network import alone, of_study
 
 SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0

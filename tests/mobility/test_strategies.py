@@ -13,12 +13,13 @@ from oracles import strategies as oracle
 from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import default_config, make_study
+from mdfl_jax.config import default_config
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.sight import Sight, Sites, drawn, look
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.spectral import fiedler
 from mdfl_jax.mobility.strategy import LARGEST
+from mdfl_jax.study import make_study
 
 ROUNDS = 30
 WITH_ORACLE = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting")

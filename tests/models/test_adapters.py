@@ -11,11 +11,11 @@ from small import assert_trees_equal, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.errors import UserError
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.models import SamplesLast, adapt, make_model
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.simulation import build
+from mdfl_jax.tasks.gradients import Tiling
 
 
 class Net(nn.Module):

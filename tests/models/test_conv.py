@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import fields_of
 from mdfl_jax.models import MODELS, SampleSpec, conv, filtering, filtering_2d, make_model
 from mdfl_jax.models.conv import FORMS, Conv, convolution, default_form, max_pool
 from mdfl_jax.models.norm import GroupNorm
-from mdfl_jax.numbers import fields_of
 
 
 def reference(x, kernel, stride=1):

@@ -9,12 +9,12 @@ from adapted import step, task_of
 from flax import nnx
 from small import assert_trees_equal
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import MODELS, ModelSettings, SamplesLast, SampleSpec, adapt, client_model, make_model
 from mdfl_jax.models.adapters import draws, variables_of
 from mdfl_jax.models.drawing import with_stream
 from mdfl_jax.tasks import cut_for
+from mdfl_jax.tasks.gradients import Tiling
 
 SAMPLE = SampleSpec((4, 4, 1))
 

@@ -11,7 +11,7 @@ import pytest
 from adapted import N, started, step, task_of, trained_by_linen, trained_by_the_task
 from small import assert_trees_equal
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import SampleSpec, client_model
 from mdfl_jax.models.adapters import draws, variables_of
 

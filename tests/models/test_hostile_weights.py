@@ -13,9 +13,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax import model_files, unpacked
-from mdfl_jax.errors import UserError
+from mdfl_jax.core import unpacked
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.storage import model_files
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."
 

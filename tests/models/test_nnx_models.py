@@ -9,10 +9,10 @@ from adapted import LR, N, batches, started, step, task_of, trained_by_the_task
 from flax import nnx
 from small import assert_trees_equal
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import SampleSpec, adapt, client_model
 from mdfl_jax.models.adapters import draws, variables_of
+from mdfl_jax.tasks.gradients import Tiling
 
 
 class Net(nnx.Module):

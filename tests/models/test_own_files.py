@@ -4,15 +4,15 @@ import runpy
 
 import pytest
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import make_study
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.study import make_study
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 
 FILE = """import flax.linen as nn
 import jax.numpy as jnp
 from flax import nnx
-from mdfl_jax.experiments import default_config
+from mdfl_jax.config import default_config
 from mdfl_jax.models import MODELS
 
 class Linen(nn.Module):

@@ -11,7 +11,7 @@ import pytest
 from oracles.resnet import logits, names_and_shapes, random_tensors
 from safetensors.numpy import save_file
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import make_model
 from mdfl_jax.models.pretrained import match, resized
 from mdfl_jax.models.weight_files import read_tensors

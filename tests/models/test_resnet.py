@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import ModelSettings, make_model
 from mdfl_jax.models.resnet import ResNet, ResNetNumbers, Shape
 

@@ -7,12 +7,12 @@ import pytest
 from adapted import step, task_of
 from small import assert_trees_equal
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.gradients import Tiling
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import from_values
 from mdfl_jax.models import MODELS, SampleSpec, make_model
 from mdfl_jax.models.adapters import draws, variables_of
 from mdfl_jax.models.transformer import sinusoids
-from mdfl_jax.numbers import from_values
+from mdfl_jax.tasks.gradients import Tiling
 
 NAMES = ("lstm", "transformer")
 TOKENS, FLOATS, IMAGES = SampleSpec((5,), 7), SampleSpec((5, 3)), SampleSpec((5, 4, 2))

@@ -11,7 +11,7 @@ DIVERGING, IDENTITY = "experiments/test_diverging.py", "experiments/test_identit
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"
 DEVICES = f"{CHECKPOINT}::test_a_study_goes_on_over_another_number_of_devices"
 
-RESULTS, RUN = "experiments/results", "experiments/run"
+RESULTS, RUN = "storage", "study"
 MUTANTS = [
     # Flipped bytes.
     Mutant(f"{RESULTS}/state_file.py", "checksum is not None and checksum !=", "False and checksum !=", CHECKPOINT),
@@ -39,9 +39,9 @@ MUTANTS = [
     Mutant("disk.py", "self._file.truncate(self._size)", "pass", DISK),
     Mutant(f"{RUN}/runner.py", "self._save_finished()\n            raise\n", "pass\n            raise\n", DISK),
     # Nobody reads the output; signals.
-    Mutant("commands/streams.py", "if error.errno not in GONE + FULL:", "if True:", STREAMS),
-    Mutant("commands/streams.py", "(CLOSED if any(", "(0 if any(", STREAMS),
-    Mutant("commands/streams.py", "os.open(os.devnull, os.O_RDWR)", "pass", STREAMS),
+    Mutant("cli/streams.py", "if error.errno not in GONE + FULL:", "if True:", STREAMS),
+    Mutant("cli/streams.py", "(CLOSED if any(", "(0 if any(", STREAMS),
+    Mutant("cli/streams.py", "os.open(os.devnull, os.O_RDWR)", "pass", STREAMS),
     Mutant(f"{RUN}/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", STREAMS),
     Mutant(f"{RUN}/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", SIGNALS),
     Mutant("ctrl_c.py", "if not issubclass(unraisable.exc_type, KeyboardInterrupt):", "if True:", SIGNALS),
@@ -54,18 +54,18 @@ MUTANTS = [
     Mutant(f"{RUN}/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
     Mutant("host.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
-    Mutant("experiments/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
+    Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
     Mutant("rounds.py", "(slice(num_clients),)] if of_clients", "(slice(num_clients),)] if False", DEVICES),
-    Mutant("experiments/config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',
+    Mutant("config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',
            IDENTITY),
     Mutant(f"{RESULTS}/identity.py", "and {self.here!r} {self.here_is}", "and another", IDENTITY),
     # Numbers and paths beyond all bounds, and whatever a file raises.
-    Mutant("experiments/config/points.py", "if num_points > MOST_POINTS:", "if False:", BOUNDS),
-    Mutant("experiments/config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", BOUNDS),
+    Mutant("config/points.py", "if num_points > MOST_POINTS:", "if False:", BOUNDS),
+    Mutant("config/points.py", "experiment.seeds) > MOST_RUNS:", "experiment.seeds) < 0:", BOUNDS),
     Mutant("errors.py", "if error.errno == errno.ENAMETOOLONG else", "if False else", BOUNDS),
-    Mutant("commands/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
-    Mutant("commands/common.py", "if isinstance(error, ctrl_c.CtrlC) or not place(error):", "if True:", BOUNDS),
+    Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
+    Mutant("cli/common.py", "if isinstance(error, ctrl_c.CtrlC) or not place(error):", "if True:", BOUNDS),
     # Files of somebody else.
     Mutant("models/pytorch_files.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
     Mutant("models/pytorch_files.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),

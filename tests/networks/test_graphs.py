@@ -8,14 +8,14 @@ from oracles import graphs as oracle
 from oracles import mixing as oracle_mixing
 from scipy.stats import chi2
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Setting, from_values
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.networks.connected import is_connected, joined, until_connected
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.random_graphs import ErdosRenyiNumbers, RegularNumbers, SmallWorldNumbers, circulant
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.numbers import Setting, from_values
-from mdfl_jax.types import FIXED, SYMMETRIC
 
 PLAIN = ("ring", "torus", "star", "complete", "barbell", "exponential")
 RANDOM = ("random_regular", "erdos_renyi", "small_world")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.experiments import default_config, make_study
+from mdfl_jax.config import default_config
 from mdfl_jax.networks.movers import MOVERS, moving
+from mdfl_jax.study import make_study
 
 
 def expected(name, samples, place):

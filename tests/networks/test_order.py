@@ -11,14 +11,15 @@ from small import PATTERNS, toy_task
 
 from mdfl_jax import Hparams, Schedule, simulate
 from mdfl_jax.algorithms import LocalNumbers, dpsgd
-from mdfl_jax.costs import CostParams, Work, link_filter
+from mdfl_jax.config import default_config
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.config.resolve import resolve
 from mdfl_jax.mobility import Motion
-from mdfl_jax.networks import SpatialParams, move_first, roadside, rule_numbers, spatial
-from mdfl_jax.networks.roadside import RoadsideParams, at_units
+from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
+from mdfl_jax.networks.costs import CostParams, Work, link_filter
+from mdfl_jax.networks.wrappers import roadside
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, at_units
 
 
 class Holdings(NamedTuple):

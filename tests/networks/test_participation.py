@@ -11,14 +11,14 @@ from small import toy_task
 from mdfl_jax import Hparams, Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
+from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.participation import ParticipationParams, partial_participation, pick_links
 from mdfl_jax.networks.random_graphs import RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.types import FIXED, SYMMETRIC
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation, pick_links
 
 SPACE = SpatialParams(num_mobile=4, radius=np.float32(3.0), mobility=1)
 

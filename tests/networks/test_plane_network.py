@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from oracles import plane_world
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.mixing import SpeedAwareNumbers

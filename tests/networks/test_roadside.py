@@ -7,14 +7,14 @@ import pytest
 from small import toy_task
 
 from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.types import NEVER, Hparams
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.errors import UserError
+from mdfl_jax.engine.simulation import Schedule, simulate
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.registry import rule_numbers
-from mdfl_jax.networks.roadside import RoadsideParams, matching, roadside
 from mdfl_jax.networks.spatial import SpatialParams, spatial
-from mdfl_jax.simulation import Schedule, simulate
-from mdfl_jax.types import NEVER, Hparams
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, matching, roadside
 
 N, SLOTS = 10, 60
 UNITS = np.array([[100.0, 100.0], [300.0, 300.0]], np.float32)

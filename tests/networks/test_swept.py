@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import plane_world
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.contact import closest_squared, disc, swept
 from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours
 

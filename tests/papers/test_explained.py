@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.papers.explained_pame import TOLERANCE, first_rest, unrest
-from mdfl_jax.stopping import initial_stop_state, update_stop_state
+from mdfl_jax.core.stopping import initial_stop_state, update_stop_state
 
 
 def test_the_rest_of_an_objective_is_where_the_stop_rule_ends_a_run():

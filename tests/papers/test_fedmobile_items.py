@@ -9,9 +9,9 @@ import xarray as xr
 from benchmarks.papers import catalogue
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, SIGN, UNKNOWN
 from benchmarks.papers.studies import Study
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.outcomes import with_seeds
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.outcomes import with_seeds
 
 catalogue.load()
 NAMES = [name for name in ITEMS if name.startswith("fedmobile:")]

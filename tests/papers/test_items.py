@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.papers import catalogue, devices, items, page, records
 from benchmarks.papers.items import AGREES, DIFFERS, SIGN, UNDECIDED, UNKNOWN, Claim, Item, Outcome, chosen
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 
 catalogue.load()
 

@@ -9,9 +9,9 @@ from benchmarks.papers import catalogue, rivals
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, UNKNOWN
 from benchmarks.papers.studies import Study
 from configs import pame
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.outcomes import with_seeds
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.outcomes import with_seeds
 
 catalogue.load()
 FIGURES = [f"pame:f{figure}" for figure in range(2, 13)]

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.papers import catalogue
 from benchmarks.papers.items import ITEMS
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.presets import SCALES
+from mdfl_jax.config.points import points
+from mdfl_jax.config.presets import SCALES
+from mdfl_jax.config.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 catalogue.load()

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.papers import components, page, records, variance
 from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, tables
 from benchmarks.papers.items import ITEMS, Outcome
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.power import seeds_for
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.results.power import seeds_for
 
 
 def test_the_deviation_is_that_within_the_groups():

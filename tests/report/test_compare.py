@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import names_of, read_studies
 from mdfl_jax.report.page import render, write
 from mdfl_jax.report.pairing import differing, pairs_of, shared, why_unpaired

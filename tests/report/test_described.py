@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.run.manifest import manifest_of
-from mdfl_jax.experiments.run.study import make_study
+from mdfl_jax.config import default_config
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.study.manifest import manifest_of
+from mdfl_jax.study.study import make_study
 
 ON_GRID, IN_PLANE, NOWHERE = np.ones((2, 3, 2)), np.full((2, 3, 2), 1.5), None  # positions as they are recorded
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.map_frames import PER_ROUND, links_at
 from mdfl_jax.report.movie import save_movie
 from mdfl_jax.report.read import read_workdir

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.own_files import import_file
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import import_file
 from mdfl_jax.report import figures
 from mdfl_jax.report.page import render, write_report
 from mdfl_jax.report.read import read_workdir

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import paper
 from mdfl_jax.report.figures import applying
 from mdfl_jax.report.read import read_workdir

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import render
 from mdfl_jax.report.partial import NotYetError, common_round
 from mdfl_jax.report.read import read_workdir

@@ -15,7 +15,7 @@ import pytest
 from shell import without_stages
 
 import mdfl_jax.report
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
 from mdfl_jax.report.making import making
 from mdfl_jax.report.read import read_workdir

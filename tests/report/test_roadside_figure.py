@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from configs import city
-from mdfl_jax.experiments import default_config, make_study, run_study
+from mdfl_jax.config import default_config
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels.roadside import _meetings, at_unit, roadside
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.world import units_of
+from mdfl_jax.study import make_study, run_study
 
 
 def test_meetings_drawn_are_those_of_the_places():

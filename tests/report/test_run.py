@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.pairing import why_unpaired
 from mdfl_jax.report.read import kept, read_workdir
 from mdfl_jax.report.settings import Axis
 from mdfl_jax.report.style import PALETTE, colours_of
 from mdfl_jax.report.world import World, worlds_of
-from mdfl_jax.study_files import read_lines
+from mdfl_jax.storage.study_files import read_lines
 from tests.report.conftest import write_workdir
 
 STREETS = np.array([[0.0, 1.0, 5.0, 1.0], [2.0, 0.0, 2.0, 9.0]])

@@ -11,7 +11,7 @@ import time
 import pytest
 from shell import heed_interrupts
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import serve as serving
 from mdfl_jax.report.serve import LivePage, serve
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax import Results
-from mdfl_jax.errors import UserError
-from mdfl_jax.metrics.declare import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 
 # The axes of a metric of each kind after the seed: E evaluations, R + 1 rounds, N clients.
 KINDS = {"scalar": "E", "of_clients": "EN", "of_five": "EN5", "matrix": "E34", "places": "RN2", "by_label": "ENCC"}

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import mdfl_jax
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.metrics import CLIENTS, HOLDS, METRICS, metric
 from mdfl_jax.report.page import write_report
 

@@ -5,16 +5,16 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax import UserError
+from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
-from mdfl_jax.experiments import make_study
-from mdfl_jax.experiments.ahead.partitions import describe, draw
-from mdfl_jax.experiments.config.catalogue import listing
-from mdfl_jax.experiments.config.resolve import resolve
-from mdfl_jax.experiments.run.plan import plan
-from mdfl_jax.losses import LOSSES, SQUARED_ERROR, LossNumbers
-from mdfl_jax.numbers import number
 from mdfl_jax.report.tables import note
-from mdfl_jax.study import as_config
+from mdfl_jax.study import make_study
+from mdfl_jax.study.ahead.partitions import describe, draw
+from mdfl_jax.study.api import as_config
+from mdfl_jax.study.plan import plan
+from mdfl_jax.tasks.losses import LOSSES, SQUARED_ERROR, LossNumbers
 
 RNG = np.random.default_rng(0)
 X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)

@@ -6,10 +6,10 @@ import pytest
 from small import toy_dataset, toy_hparams, toy_task
 
 import mdfl_jax
-from mdfl_jax.batch_statistics import STATISTICS
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config import default_config
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.tasks.summed import summed
 
 KEY = jax.random.key(3)

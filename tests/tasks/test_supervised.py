@@ -8,15 +8,15 @@ import pytest
 from sklearn.metrics import r2_score
 from small import assert_trees_equal, toy_dataset
 
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.arrays import as_dataset
 from mdfl_jax.data.batching import index_clients
 from mdfl_jax.data.partition import DirichletNumbers, OwnerNumbers, PartitionNumbers
-from mdfl_jax.errors import UserError
-from mdfl_jax.gradients import Tiling
 from mdfl_jax.models import make_model
-from mdfl_jax.sharding import client_mesh
 from mdfl_jax.tasks import spec_of, supervised
 from mdfl_jax.tasks.evaluation import client_of_owner
+from mdfl_jax.tasks.gradients import Tiling
 
 N, KEY = 4, jax.random.key(0)
 SMALL = Tiling(block_size=3, tile=6)  # several blocks a client, the last one padded

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.theory import fedmobile as theory
 

@@ -10,13 +10,13 @@ from small import PATTERNS, TINY, toy_hparams, toy_task
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.errors import UserError
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config import default_config
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import theory as pictures
-from mdfl_jax.simulation import build
 from mdfl_jax.theory import mixing, network, table
 from mdfl_jax.theory.quantities import QUANTITIES
 from mdfl_jax.theory.rounds import Rounds

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from shell import without_stages
 
-from mdfl_jax.experiments import default_config
-from mdfl_jax.experiments.config.points import points
-from mdfl_jax.experiments.config.resolve import resolve
+from mdfl_jax.config import default_config
+from mdfl_jax.config.points import points
+from mdfl_jax.config.resolve import resolve
 from mdfl_jax.theory.study import HEADER, table
 
 

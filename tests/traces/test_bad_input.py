@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load
 
 STEP = '<fcd-export>\n<timestep time="0">\n<vehicle id="a" x="1" y="2"/>\n</timestep>\n'

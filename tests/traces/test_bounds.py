@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import contact_table, load, reading, resample
 from mdfl_jax.traces.describe import describe
 

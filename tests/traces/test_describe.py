@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from shell import without_stages
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load_trace
 from mdfl_jax.traces import vehicles as vehicles_module
 from mdfl_jax.traces.describe import describe, link_stats, speeds
@@ -152,5 +152,5 @@ def test_the_town_is_what_its_script_makes():
 
 def test_describing_does_without_jax():
     """JAX alone would take 120 MB, and a trace of 1 GB is to be described in 300 MB."""
-    code = "import sys, mdfl_jax.commands.data; sys.exit('jax' in sys.modules)"
+    code = "import sys, mdfl_jax.cli.data; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0

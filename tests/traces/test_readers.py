@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, Trace, detect, load, load_contacts, load_trace
 from mdfl_jax.traces.reading import EARTH_RADIUS
 

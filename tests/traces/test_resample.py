@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, Trace, contact_table, resample, vehicles, write_csv
 from mdfl_jax.traces.load import load_trace
 from mdfl_jax.traces.vehicles import presence, spacing

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import streets as module
 from mdfl_jax.traces.streets import read_streets, simplified, street_pieces
 from mdfl_jax.traces.types import Trace

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces.streets import read_streets
 from mdfl_jax.traces.sumo_tools import call, numbers_of, only_streets, sumo_home, without_comment
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Trace, load_trace, write_bonnmotion, write_csv
 
 FILES = Path(__file__).parents[1] / "data" / "traces"

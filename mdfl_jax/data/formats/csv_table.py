@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats.format import Format, unreadable
 from mdfl_jax.data.shipped import for_testing
-from mdfl_jax.errors import UserError
 
 TARGETS = ("label", "target")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature

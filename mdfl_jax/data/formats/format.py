@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdfl_jax.errors import UserError
-from mdfl_jax.own_files import words
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
 
 
 class Format(NamedTuple):

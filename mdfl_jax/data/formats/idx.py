@@ -11,9 +11,9 @@ from typing import IO
 
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.unpacked import check_size
 from mdfl_jax.data.formats.format import Format, unreadable
-from mdfl_jax.errors import UserError
-from mdfl_jax.unpacked import check_size
 
 FILES = {
     "x_train": "train-images-idx3-ubyte",

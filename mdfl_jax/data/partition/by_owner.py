@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.errors import UserError
 
 
 class OwnerNumbers(PartitionNumbers):

@@ -5,9 +5,9 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition.deal import cuts_of_shares, deal_by_cuts
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.numbers import number
 
 
 class PlaceNumbers(PartitionNumbers):

@@ -3,11 +3,11 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition.deal import shuffled_rank
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.errors import UserError
-from mdfl_jax.numbers import number
 
 
 class ClassesNumbers(PartitionNumbers):

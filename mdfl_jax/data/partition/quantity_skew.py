@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition.deal import deal_by_sizes, sizes_of_shares
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.numbers import number
 
 
 class QuantityNumbers(PartitionNumbers):

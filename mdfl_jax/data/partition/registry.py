@@ -5,9 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
+from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.numbers import Numbers
-from mdfl_jax.registry import Registry
 
 
 class PartitionSettings(NamedTuple):

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.numbers import number
 
 
 class ShardsNumbers(PartitionNumbers):

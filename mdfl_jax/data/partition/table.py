@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Setting, number
+from mdfl_jax.core.unpacked import check_npz
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition.deal import deal_by_counts
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.errors import UserError
-from mdfl_jax.numbers import Setting, number
-from mdfl_jax.unpacked import check_npz
 
 LARGEST = 2**24  # numbers are single precision, which has all whole numbers up to this one
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import squared_distance
+from mdfl_jax.core.geometry import squared_distance
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.sight import Sight, Sites
 from mdfl_jax.mobility.strategy import strategy

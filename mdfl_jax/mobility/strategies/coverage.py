@@ -10,9 +10,9 @@ at random as under ``waypoint``, which knows as little.
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.sight import NEVER, Sight, best
 from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
-from mdfl_jax.numbers import number
 
 LONGEST = 255  # rounds; a place that was out of range for longer, or always, is as idle as this
 

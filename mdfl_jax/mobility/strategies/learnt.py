@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.errors import UserError
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.sight import Sight, best
 from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
-from mdfl_jax.numbers import number
 
 FEATURES, HIDDEN = 8, 4
 COUNT = FEATURES * (1 + HIDDEN) + 2 * HIDDEN

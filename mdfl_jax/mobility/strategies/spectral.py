@@ -12,10 +12,10 @@ knows only its own contacts. No labels.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.geometry import within
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.sight import Sight, best
 from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
-from mdfl_jax.numbers import number
 
 STEPS = 64  # power iterations
 

@@ -11,9 +11,9 @@ It must know the places of the static clients, and the models that it heard, whi
 import jax
 import jax.numpy as jnp
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.sight import NEVER, Sight, best
 from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
-from mdfl_jax.numbers import number
 
 
 class StalenessNumbers(StrategyNumbers):

@@ -12,9 +12,9 @@ It must know the places of the static clients, and nothing of their labels.
 
 import jax
 
+from mdfl_jax.core.numbers import number
 from mdfl_jax.mobility.sight import Sight, best
 from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
-from mdfl_jax.numbers import number
 
 
 class WaitingNumbers(StrategyNumbers):

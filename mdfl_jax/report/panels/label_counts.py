@@ -9,8 +9,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
-from mdfl_jax.errors import UserError
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import point_labels

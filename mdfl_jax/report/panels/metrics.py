@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from mdfl_jax.core.metric import Shown
 from mdfl_jax.metrics import CURVE
-from mdfl_jax.metrics.declare import Shown
 from mdfl_jax.report.panels.curves import MANY, against, draw_mean, explain, naming
 from mdfl_jax.report.read import Run, declared
 from mdfl_jax.report.registry import Chart, figure

@@ -1,0 +1,137 @@
+"""`mdfl sweep --dry_run --target=NAME`: compiles each program of a study for that device, in separate processes.
+
+A compiler that aborts ends only its own process. The child process executes the same command again; the environment
+variable `CHILD` tells it the number of its program and the file for its results.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from mdfl_jax.core.errors import UserError
+
+if TYPE_CHECKING:
+    from mdfl_jax.core.devices import Wanted
+
+TARGET = flags.DEFINE_string(
+    "target", "", "With --dry_run: the device to compile for, such as tpu-v5e:2x2 or h100; it need not be there."
+)
+EFFORT = flags.DEFINE_enum(
+    "effort",
+    "quick",
+    ["least", "quick", "full"],
+    "With --target: how hard a TPU's compiler tries; on other devices, and of studies, always in full.",
+)
+CHILD = "MDFL_JAX_AHEAD"  # the environment variable; its value is NUMBER:FILE
+ESTIMATES = "these are the compiler's estimates for a device that was not at hand, not measurements"
+
+
+def main(wanted: "Wanted") -> int:
+    """Compiles every program and prints the results. Returns exit status 1 if one does not compile or does not fit."""
+    from mdfl_jax.study.ahead import accounts, topology
+
+    topology.check_installed(wanted)
+    bad, number, count = 0, 0, 1
+    hours: list[Any] = []
+    while number < count:
+        print(f"compiling program {number + 1} ...", file=sys.stderr, flush=True)
+        found = in_a_child(number, sys.argv[1:])
+        if number == 0 and "count" in found:
+            print(found["plan"])
+            print(f"  for {wanted.name}: {ESTIMATES}", flush=True)
+        count = found.get("count", count)
+        if "failure" in found:
+            name = "; ".join(found.get("points", [])) or f"program {number + 1} of {count}"
+            print(f"  {name}\n    does not compile: {found['failure']}", flush=True)
+        else:
+            print(accounts.describe(found), flush=True)
+        bad += "failure" in found or not found["runs_that_fit"]
+        hours.append(found.get("study_hours"))
+        number += 1
+    if count > 1 and all(hours):
+        print(f"  the whole study: {accounts.in_hours(sum(hours))}, the time of compiling left out")
+    return 1 if bad else 0
+
+
+def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
+    """Compiles one program in a child process.
+
+    Args:
+      number: the number of the program, from 0.
+      arguments: the arguments of the command `sweep`, which include ``--dry_run`` and ``--target``.
+
+    Returns:
+      The child's results (`mdfl_jax.study.ahead.accounts.account`). If the program did not compile, they have the
+      key "failure" with a message.
+
+    Raises:
+      UserError: if the child found a mistake of the user.
+    """
+    from mdfl_jax.study.ahead.topology import ENVIRONMENT
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "found.json"
+        told = {CHILD: f"{number}:{path}"}
+        command = [sys.executable, "-m", "mdfl_jax.cli.sweep", *arguments]
+        done = subprocess.run(command, env=os.environ | ENVIRONMENT | told, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return json.loads(path.read_text())
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if done.returncode == 2 and lines and lines[-1].startswith("error: "):
+            raise UserError(lines[-1].removeprefix("error: "))
+        begun = json.loads(path.read_text()) if path.exists() else {}
+        return begun | {"failure": _last_words(lines, done.returncode)}
+
+
+def _last_words(lines: list[str], status: int) -> str:
+    """Returns one line that says why the compiler's process ended."""
+    told = [
+        line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
+    ]
+    word = (told or lines or ["it said nothing"])[0 if told else -1]
+    ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    ended += ", as where the machine's memory does not suffice" if status == -signal.SIGKILL else ""
+    return f"the compiler's process {ended}: {word[:400]}"
+
+
+def is_child() -> bool:
+    """Tells whether this process is a child that compiles one program."""
+    return CHILD in os.environ
+
+
+def child(wanted: "Wanted") -> int:
+    """Compiles one program and writes the results to the file in `CHILD`. A compiler's error is written as a result."""
+    from ml_collections import ConfigDict
+
+    from mdfl_jax.core import devices
+    from mdfl_jax.study import make_study, plan
+    from mdfl_jax.study.ahead import accounts, topology
+
+    number, path = os.environ[CHILD].split(":", 1)
+    config: ConfigDict = flags.FLAGS["config"].value
+    with devices.aimed_at(topology.load(wanted)):
+        study = make_study(config)
+        group = study.groups[int(number)]
+        begun = {
+            "count": len(study.groups),
+            "all_runs": len(study.all_runs),
+            "plan": plan(study),
+            "points": [study.points[i].id for i in group.points],
+        }
+        Path(path).write_text(json.dumps(begun))  # the parent needs these if the compiler aborts
+        try:
+            found = accounts.account(study, int(number), EFFORT.value)
+        except Exception as error:  # compilers raise many types
+            if isinstance(error, UserError):
+                raise
+            found = {"failure": " ".join(str(error).split())[:600]}
+        Path(path).write_text(json.dumps(begun | found))
+    return 0

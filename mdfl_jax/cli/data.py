@@ -1,0 +1,74 @@
+"""Describes a trace of positions or a contact list: mdfl data FILE, or python -m launch.data --trace=FILE
+
+With --config=FILE [--config.KEY=VALUE] [--picture=FILE.png] it shows instead, without training, the data that the
+clients of a study will hold: the counts of the labels, and numbers that say how unequal they are.
+
+--format=NAME  sumo, sumo_geo, bonnmotion, ns2, csv, csv_geo or contacts; by default found from the file
+--radius=R     distance in metres within which two clients are in contact
+--dt=SECONDS   length of a round; 0 takes the spacing of the samples
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from mdfl_jax.cli import common
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.traces import load
+from mdfl_jax.traces.describe import describe
+
+_TRACE = flags.DEFINE_string("trace", None, "Trace file, plain or .gz.")
+_FORMAT = flags.DEFINE_string("format", "auto", "Its format; auto goes by the file's ending or content.")
+_RADIUS = flags.DEFINE_float("radius", 100.0, "Metres within which two are in contact.", lower_bound=0.0)
+_DT = flags.DEFINE_float("dt", 0.0, "Seconds a round; 0 takes the spacing of the samples.", lower_bound=0.0)
+_CONFIG = common.config_flag()
+flags.declare_key_flag("config")
+_PICTURE = flags.DEFINE_string("picture", "", "With --config: picture of the clients' data (.png, .pdf or .svg).")
+_USE = common.use_flag()
+WORDS = {"trace": str}
+DOES = "reading the data"
+
+
+def main() -> int:
+    """Prints one line for each fact about a trace, or the data that the clients of a study will hold."""
+    if _CONFIG.value is not None:
+        if _TRACE.value:
+            raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
+        return _show_clients()
+    if _PICTURE.value:
+        raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
+    if not _TRACE.value:
+        raise UserError("--trace=FILE is missing: a trace to describe; or --config=FILE, a study")
+    lines = [("trace", _TRACE.value), *describe(load(_TRACE.value, _FORMAT.value), _RADIUS.value, _DT.value)]
+    width = max(len(what) for what, _ in lines)
+    for what, value in lines:
+        print(f"{what:{width}}  {value}")
+    return 0
+
+
+def _show_clients() -> int:
+    """Prints the clients' data of a study, once for each group of sweep points that draw the same, and draws them."""
+    from mdfl_jax.config.use import with_files
+    from mdfl_jax.report.panels import label_counts
+    from mdfl_jax.study import make_study
+    from mdfl_jax.study.ahead import partitions
+
+    path = Path(_PICTURE.value)
+    if _PICTURE.value:
+        label_counts.check_picture(path)
+    with_files(_CONFIG.value, _USE.value)
+    common.setup_jax("")
+    study = make_study(_CONFIG.value)
+    drawn = partitions.draw(study)
+    for k, data in enumerate(drawn, 1):
+        print(partitions.describe(study, data))
+        if _PICTURE.value:
+            own = path if len(drawn) == 1 else path.with_stem(f"{path.stem}_{k}")
+            label_counts.save_counts(data.counts[0], data.is_mobile[0], own)
+            print(f"\npicture: {own}")
+        print("\n" * (k < len(drawn)), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

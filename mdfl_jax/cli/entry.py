@@ -1,0 +1,57 @@
+"""The command `mdfl` of an installed package: ``mdfl sweep digits`` and so on, one subcommand for each launcher."""
+
+import importlib
+import os
+import sys
+
+from mdfl_jax.cli import streams
+from mdfl_jax.core import stages
+from mdfl_jax.core.errors import unknown_name
+
+COMMANDS = {
+    "sweep": "runs a study: mdfl sweep digits, mdfl sweep ./my_study.py --config.rounds=100",
+    "merge": "puts workdirs together, other seeds, points or shards: mdfl merge runs/one runs/two --workdir=runs/all",
+    "report": "makes the report of a study again, or compares several: mdfl report runs/digits runs/radius",
+    "info": "prints versions and devices, or the members of the families: mdfl info --list, mdfl info algorithm.pame",
+    "data": "describes a trace or a contact list, mdfl data FILE, or a study's data, mdfl data --config=digits",
+    "theory": "prints what theory says of a study, without running it: mdfl theory fedmobile_digits",
+    "new": "writes a member of your own and a test of it: mdfl new mobility my_rule",
+}
+
+
+def usage() -> str:
+    """Returns the list of the subcommands, one line each."""
+    lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
+    return "\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command."])
+
+
+def main() -> None:
+    """Runs the subcommand that the command line names. The rest of the command line is that of the launcher."""
+    word = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if word in ("--help", "-h", "-help", "--helpfull", "help"):
+        print(usage())
+        sys.exit(0)
+    if word not in COMMANDS:
+        print(f"error: {unknown_name('command', word, COMMANDS)}", file=sys.stderr)
+        sys.exit(2)
+    sys.argv = [f"mdfl {word}", *sys.argv[2:]]
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as python -m does, so that config files can import their neighbours
+    start(word)
+
+
+def start(name: str) -> None:
+    """Runs a command. What takes more than a second is named on standard error, the imports of the command too.
+
+    Args:
+      name: the name of the command, one of `COMMANDS`.
+    """
+    streams.install()
+    with stages.telling():
+        with stages.stage(f"starting {name}"):
+            command = importlib.import_module(f"mdfl_jax.cli.{name}")
+        command.common.run(command.main)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Puts workdirs together as one study: other seeds, other sweep points, other machines, or shards.
+
+mdfl merge DIR DIR ... --workdir=OUT [--partial]
+python -m launch.merge DIR DIR ... --workdir=OUT [--partial]
+
+The workdirs are read and stay as they are. Neither the data nor the devices of the study are needed.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from mdfl_jax.cli import common
+from mdfl_jax.cli.words import Each
+from mdfl_jax.core.errors import UserError, check_path
+
+_PART = flags.DEFINE_multi_string("part", [], "Workdir of a part, as each word of the command.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Where the whole study goes.")
+_PARTIAL = flags.DEFINE_bool("partial", False, "Write what is there, although runs of the whole study are missing.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace the study that --workdir holds, which may be a part.")
+_REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html of the whole study.")
+WORDS = {"part": Each(str)}
+DOES = "putting the studies together"
+
+
+def main() -> int:
+    """Merges the workdirs, prints the table of the whole study and makes its report."""
+    if not _PART.value:
+        raise UserError("the workdirs of the parts are missing, as in: mdfl merge runs/one runs/two --workdir=OUT")
+    if not _WORKDIR.value:
+        raise UserError("--workdir=OUT is missing: the folder where the whole study goes")
+    common.setup_jax("", only_cpu=True)
+    from mdfl_jax.report import tables
+    from mdfl_jax.storage.study_files import read_json
+    from mdfl_jax.study.alone import alone
+    from mdfl_jax.study.merge import merge
+
+    out = Path(_WORKDIR.value)
+    for given in (*_PART.value, out):
+        check_path("the workdir", str(given))
+    with alone(out):
+        summary = merge([Path(part) for part in _PART.value], out, _PARTIAL.value, _OVERWRITE.value)
+        print(tables.text(summary, read_json(out / "config.json", ("config",))["config"]))
+        if _REPORT.value:
+            common.write_report(out)
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

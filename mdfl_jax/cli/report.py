@@ -1,0 +1,237 @@
+"""Makes the report of a study again, finished or not, or compares several studies; shows it; saves one figure.
+
+mdfl report runs/digits [--x=bits] [--page_only]
+mdfl report runs/digits runs/radius [--out=runs/both] [--baseline="digits: dcm"]
+mdfl report runs/digits --serve
+mdfl report runs/digits --figure=accuracy --to=accuracy.pdf [--width=column] [--points="static; dcm"]
+mdfl report runs/digits --figure=map --to=map.gif [--rounds=60]
+python -m launch.report runs/digits
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+from markupsafe import escape
+
+from mdfl_jax.cli import common, words
+from mdfl_jax.core.errors import UserError, check_path, unknown_name
+from mdfl_jax.report import page, paper, studies
+from mdfl_jax.report.compare import read_studies
+from mdfl_jax.report.missing import extension_lines
+from mdfl_jax.report.partial import NotYetError
+from mdfl_jax.report.read import ROUNDS, Run
+
+PORT = 8000  # of --serve
+
+
+class _PortParser(flags.ArgumentParser):
+    """Parses the port of --serve: without a value `PORT`."""
+
+    syntactic_help = "a port"
+
+    def parse(self, argument: str | int) -> int | None:
+        """Returns the port, or None for --noserve."""
+        text = str(argument)
+        if text in ("true", "false"):
+            return PORT if text == "true" else None
+        if not text.isascii() or not text.isdigit() or int(text) > 65535:
+            raise ValueError("it must be a port, a number from 0 to 65535")
+        return int(text)
+
+
+_DIRS = flags.DEFINE_multi_string("workdir", [], "Folder of a study. Words stand for it too; several are compared.")
+_X = flags.DEFINE_string(
+    "x",
+    None,
+    "X axis of the curves: rounds (or round), messages, bits or another metric declared as an axis; default: the"
+    " study's.",
+)
+_OUT = flags.DEFINE_string(
+    "out",
+    None,
+    "Folder for the report, or FILE.html for the page alone. Default: the study's; several: compare-... beside it.",
+)
+_BASELINE = flags.DEFINE_string(
+    "baseline", "", "Point of a comparison that the others are compared with: STUDY: POINT."
+)
+_PAGE_ONLY = flags.DEFINE_bool("page_only", False, "Write report.html only, no tables and no files of figures.")
+_FIGURE = flags.DEFINE_string("figure", None, "One figure, to be saved with --to; list: print their names.")
+_TO = flags.DEFINE_string("to", None, "File of --figure: .png, .pdf or .svg; of the map also .gif or .mp4.")
+_WIDTH = flags.DEFINE_string("width", None, "Width of --figure: column (3.5 inches), page (7.2; default) or inches.")
+_POINTS = flags.DEFINE_string("points", None, "Points of --figure: ids separated by ';', or indices as in 0,3.")
+_ROUNDS = flags.DEFINE_integer("rounds", None, "Rounds of a moving map.", lower_bound=1)
+_FPS = flags.DEFINE_integer("fps", None, "Pictures a second of a moving map.", lower_bound=1)
+_SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no value
+    "serve", None, f"Show the page on this machine and follow the files; --serve=PORT: default {PORT}, 0 any free port."
+)
+flags.FLAGS["serve"].parser = _PortParser()
+WORDS = {"workdir": words.Each(str)}
+DOES = "drawing tables, figures and the page"
+
+
+def main() -> int:
+    """Writes the report, or what the flags ask for, and prints its path."""
+    dirs = [Path(name) for name in _DIRS.value]
+    if not dirs:
+        raise UserError("the folder of a study is missing: mdfl report DIR; several folders are compared")
+    for name in (*dirs, _OUT.value or "", _TO.value or ""):
+        check_path("the path", str(name))
+    _check_together()
+    if _FIGURE.value is not None:
+        return _save_figure(_read(dirs, None))
+    if _SERVE.value is not None:
+        return _serve(dirs, _SERVE.value)
+    out = _given_out(Path(_OUT.value)) if _OUT.value else _default_folder(dirs) if len(dirs) > 1 else None
+    print(_write(_read(dirs, out), out))
+    return 0
+
+
+def _check_together() -> None:
+    """Refuses flags that have no effect.
+
+    Raises:
+      UserError: if a flag needs another one that is not given, or forbids one that is given.
+    """
+    given = {flag.name: flag.value for flag in (_OUT, _FIGURE, _TO, _WIDTH, _POINTS, _ROUNDS, _FPS, _SERVE)}
+    given["page_only"] = _PAGE_ONLY.value or None
+    named = [name for name, value in given.items() if value is not None]
+    for name in ("to", "width", "points", "rounds", "fps"):
+        if name in named and "figure" not in named:
+            raise UserError(f"--{name} is for one figure: add --figure=NAME; --figure=list prints the names")
+    if _FIGURE.value == "list" and _TO.value:
+        raise UserError(f"--figure=list prints the names of the figures, so --to={_TO.value} has no effect")
+    first = next((name for name in ("figure", "serve") if name in named), None)
+    for name in ("out", "serve", "page_only") if first == "figure" else ("out", "page_only") if first else ():
+        if name in named:
+            raise UserError(f"--{first} writes no report, so it cannot be combined with --{name}")
+    if "figure" in named and _FIGURE.value != "list" and not _TO.value:
+        raise UserError(f"--to=FILE is missing: the file of the figure, such as {_FIGURE.value}.pdf")
+
+
+def _read(dirs: Sequence[Path], folder: Path | None) -> Run:
+    x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
+    return read_studies(dirs, folder, _BASELINE.value, x)
+
+
+def _given_out(out: Path) -> Path:
+    """Returns the folder or the file of --out.
+
+    Raises:
+      UserError: if the folder that it is in does not exist.
+    """
+    if not out.parent.is_dir():
+        raise UserError(f"--out={out}: there is no folder {str(out.parent)!r}")
+    return out
+
+
+def _default_folder(dirs: Sequence[Path]) -> Path:
+    """Returns the folder of a comparison beside that of the first study: compare-A-B."""
+    first = dirs[0] if dirs[0].name not in ("", "..") else dirs[0].resolve()
+    names = [re.sub(r"[^\w.]+", "-", path.resolve().name) for path in dirs]
+    more = f"-and-{len(names) - 3}-more" if len(names) > 3 else ""
+    return first.parent / f"compare-{'-'.join(names[:3])}{more}"
+
+
+def _write(run: Run, out: Path | None) -> Path:
+    """Writes a report and returns the path of its page.
+
+    Args:
+      run: the study or the comparison.
+      out: the folder, or the file of the page alone; None: the folder of the study.
+
+    Raises:
+      UserError: if the folder holds a study, or if it cannot be written.
+    """
+    path = run.workdir / "report.html"
+    try:
+        if out is not None:
+            if (out / "config.json").exists():
+                raise UserError(f"--out={out}: it holds a study; choose another folder")
+            path = out if out.suffix == ".html" else out / "report.html"
+            path.parent.mkdir(exist_ok=True)
+        if path == out or _PAGE_ONLY.value:
+            page.save(path, page.render(run))
+            return path
+        page.write(run)
+        if run.studies:
+            studies.write_differences(run, run.workdir / "tables")
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def _save_figure(run: Run) -> int:
+    """Saves one figure, or prints the names of all that apply."""
+    if _FIGURE.value == "list":
+        print("\n".join(f"{name:16} {what}" for name, what in paper.listed(run)))
+        return 0
+    name, path, width = str(_FIGURE.value), Path(str(_TO.value)), paper.inches(_WIDTH.value or "page")
+    moves = path.suffix in paper.MOVIES
+    paper.check(run, name, path)
+    if not moves and (_ROUNDS.value or _FPS.value):
+        flag = "rounds" if _ROUNDS.value else "fps"
+        raise UserError(f"--{flag} is for a moving map: --figure=map --to=FILE.gif or .mp4, not {path.name}")
+    points = None if _POINTS.value is None else _indices(run, _POINTS.value)
+    if moves:
+        from mdfl_jax.report.movie import save_movie
+
+        rate = {} if _FPS.value is None else {"fps": _FPS.value}
+        print(save_movie(run, path, points, _ROUNDS.value, width=width, **rate))
+    else:
+        paper.save(run if points is None else run.only(points), name, path, width)
+        print(path)
+    return 0
+
+
+def _indices(run: Run, text: str) -> list[int]:
+    """Returns the indices of the sweep points that a text names.
+
+    Raises:
+      UserError: if there is no such sweep point.
+    """
+    ids = [str(point["id"]) for point in run.points]
+    parts = [part.strip() for part in text.split(";") if part.strip()]
+    if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text) and text.strip() not in ids:
+        parts = [part.strip() for part in text.split(",")]
+    found = []
+    for part in parts:
+        if part in ids:
+            found.append(ids.index(part))
+        elif part.isascii() and part.isdigit() and int(part) < len(ids):
+            found.append(int(part))
+        else:
+            raise UserError(
+                f"--points={text}: {unknown_name('point', part, ids)}; or an index from 0 to {len(ids) - 1}"
+            )
+    if not found or len(set(found)) < len(found):
+        raise UserError(f"--points={text}: it must name at least one point, and none twice; known: {'; '.join(ids)}")
+    return found
+
+
+def _serve(dirs: Sequence[Path], port: int) -> int:
+    """Shows the page of studies that may still run, until Ctrl-C."""
+    from mdfl_jax.report import serve
+
+    names = ("config.json", "summary.json", "metrics.jsonl", "history.npz")
+
+    def make() -> str:
+        try:
+            for path in dirs:
+                if not (path / "config.json").exists() and (path.is_dir() or not path.exists()):
+                    raise NotYetError(f"{path}: there is no study yet; the page waits for it")
+            return page.render(_read(dirs, None))
+        except NotYetError as error:
+            print(error, file=sys.stderr, flush=True)
+            return f'<!doctype html><html lang="en"><title>Waiting</title><body><p>{escape(error)}</p></body></html>'
+
+    watched = [path / name for path in dirs for name in names]
+    watched += [file for path in dirs for file in extension_lines(path)]
+    serve.serve(make, lambda: watched, port)
+    return 0
+
+
+if __name__ == "__main__":
+    common.run(main)

@@ -1,0 +1,78 @@
+"""Standard output and error that outlive their reader: ``mdfl sweep ... | head -1``, a closed terminal, ``>&-``.
+
+A study that runs for hours should not end because nobody reads its lines any more. So what cannot be written is
+dropped, the command goes on, and its exit status is `CLOSED`, that of a process that SIGPIPE ended, if it would have
+been 0. The same holds for output into a file on a full disk, of which a line on standard error tells.
+"""
+
+import errno
+import os
+import sys
+from typing import Any, TextIO, cast
+
+from mdfl_jax.core import disk
+
+CLOSED = 128 + 13
+GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)  # a pipe, a terminal, a descriptor, a socket
+FULL = (*disk.FULL, errno.EFBIG)  # a file in place of a reader
+
+
+class _Patient:
+    """A text stream that drops what its reader no longer takes."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self.is_gone = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes a text, or drops it."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered, or drops it."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        """Leads all that follows, of libraries in C too, into nothing."""
+        if error.errno not in GONE + FULL:
+            raise error
+        self.is_gone = True
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._stream.fileno())
+        os.close(nothing)
+        if error.errno in FULL and sys.stderr is not self:
+            sys.stderr.write(f"standard output cannot be written: {error.strerror}; the command goes on without it\n")
+
+
+def install() -> None:
+    """Makes standard output and error patient. Those that were closed from the beginning lead into nothing.
+
+    Else a file that is opened later would get the number of standard output, and with it what libraries print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115 - it stays until the process ends
+        if not isinstance(stream, _Patient):
+            setattr(sys, name, cast(TextIO, _Patient(stream)))
+
+
+def status(of_command: int) -> int:
+    """Flushes both streams, and returns the exit status: `CLOSED` in place of 0 if a stream has lost its reader."""
+    patient = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, _Patient)]
+    for stream in patient:
+        stream.flush()
+    return of_command or (CLOSED if any(stream.is_gone for stream in patient) else 0)

@@ -1,0 +1,235 @@
+"""Checks of fields that depend on each other, where no single member of a family can check them."""
+
+import math
+
+from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.config.costs import check_cost
+from mdfl_jax.config.costs import notes as cost_notes
+from mdfl_jax.config.families import check_members, numbers_in, task_numbers, task_of
+from mdfl_jax.config.relays import check_relays
+from mdfl_jax.config.save import parse_save
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.vary import check_vary
+from mdfl_jax.config.world import NetworkConfig
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import points_of
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.models import MODELS
+from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.study.loggers import parse_loggers
+from mdfl_jax.study.prepare.links import check_links, links_note
+from mdfl_jax.study.prepare.pretrained import check_pretrained
+from mdfl_jax.study.prepare.traces import FOLLOWERS, check_trace
+from mdfl_jax.tasks import TASKS
+
+UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
+MOST_EVALUATIONS = 1_000_000  # of a run
+WHY = {
+    "compressor": "sends nothing compressed; it must be empty",
+    "local_steps": "takes one gradient step a round; it must be 1",
+    "momentum": "has its step in its recursion, which knows no momentum; it must be 0",
+    "optimizer": "has its step in its recursion; it must be sgd",
+    "statistics": "exchanges whole models; it must be mixed",
+}
+
+
+def check_algorithm(experiment: Experiment) -> None:
+    """Checks that no field is set that the algorithm does not use.
+
+    Raises:
+      UserError: If such a field is set. The message names the field, its value and the value that it must have.
+    """
+    config = experiment.algorithm
+    for field in sorted(ignored_by(config.name)):
+        value = getattr(config, field)
+        if value is not None and value != UNSET[field]:
+            shown = repr(value) if isinstance(value, str) else value
+            raise UserError(f"algorithm.{field} is {shown}; {config.name} {WHY[field]}")
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """Returns warnings about settings that are allowed but probably not intended, one line for each."""
+    model, found = experiment.model, cost_notes(experiment)
+    if (
+        experiment.algorithm.statistics == "local"
+        and MODELS[model.name].__module__.startswith("mdfl_jax.")  # a user's model must be built to know this
+        and getattr(numbers_in(experiment, MODELS, model.name), "norm", "") != "batch"
+    ):
+        found.append(f"algorithm.statistics is local; {model.name} has no batch statistics")
+    return found + links_note(experiment)
+
+
+def check_graph(experiment: Experiment) -> None:
+    """Checks the fields of a graph, without reading its file.
+
+    Raises:
+      UserError: If a field does not fit a graph. The message names the fields and their values.
+    """
+    network, config = experiment.network, experiment.graph
+    if network.link_fading > 0:
+        raise UserError(f"network.link_fading is {network.link_fading}; a graph knows no distances")
+    if network.mixing.startswith("speed_aware"):
+        raise UserError(f"network.mixing is {network.mixing}; a graph knows no speeds")
+    if network.graph == "file":
+        if not config.file:
+            raise UserError("graph.file is ''; network.graph file needs one")
+        return
+    GRAPHS[network.graph].check_size(network.num_clients)
+
+
+def check_graph_used(experiments: list[Experiment]) -> None:
+    """Checks that a study that names a graph file has a sweep point that uses it.
+
+    Raises:
+      UserError: If no sweep point uses it.
+    """
+    named = next((experiment for experiment in experiments if experiment.graph.file), None)
+    if named and all(experiment.network.graph != "file" for experiment in experiments):
+        raise UserError(
+            f"graph.file is {named.graph.file!r}; network.graph is {named.network.graph!r}, and it must be file"
+        )
+
+
+def parse_units(text: str) -> list[tuple[float, float]]:
+    """Parses the places of the road-side units from a text 'x,y; x,y; ...'.
+
+    Raises:
+      UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
+
+    >>> parse_units("0,0; 10,2.5")
+    [(0.0, 0.0), (10.0, 2.5)]
+    """
+    units = points_of("server.units", text)
+    for x, y in units:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise UserError(f"server.units: '{x:g},{y:g}' is not a place")
+    if not units:
+        raise UserError(f"server.units is {text!r}; server.pattern roadside needs a unit or more, 'x,y; x,y; ...'")
+    return units
+
+
+def _check_units(experiment: Experiment) -> None:
+    rule = experiment.network.mobility
+    world = MOBILITIES[rule]().world
+    if world == "contacts":
+        raise UserError("server.pattern is roadside; network.mobility contacts knows no places")
+    units = parse_units(experiment.server.units)
+    if rule in FOLLOWERS:  # the configuration does not say the area of a trace
+        return
+    motion, size = experiment.motion, experiment.network.grid_size
+    first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
+    for x, y in units:
+        if not (first <= x <= width and first <= y <= height):
+            area = f"{first:g}..{width:g} x {first:g}..{height:g}"
+            raise UserError(f"server.units: the unit {x:g},{y:g} is outside of the area {area}")
+
+
+def check_order(experiment: Experiment) -> None:
+    """Checks that clients have places that they can leave before they mix, if they are to move first.
+
+    The places before the first round are then those after a movement, which may depend on the data. So no data can be
+    divided by them.
+
+    Raises:
+      UserError: If they have none. The message names the fields and their values.
+    """
+    network, pattern = experiment.network, experiment.server.pattern
+    if network.order == NetworkConfig().order:
+        return
+    why = ""
+    if network.graph:
+        why = f"a graph (network.graph is {network.graph}) knows no places"
+    elif MOBILITIES[network.mobility]().world == "contacts":
+        why = f"network.mobility {network.mobility} knows no places"
+    elif pattern and pattern != "roadside":
+        why = f"under server.pattern {pattern} pairs are drawn"
+    elif getattr(task_numbers(experiment), "needs_places", False):
+        why = f"data.partition {experiment.data.partition} reads the places before any movement"
+    if why:
+        raise UserError(f"network.order is {network.order}; it must be {NetworkConfig().order}: {why}")
+
+
+def check_server(experiment: Experiment) -> None:
+    """Checks that the fields of the server fit each other and the network.
+
+    Raises:
+      UserError: If they do not. The message names the fields and their values.
+    """
+    server = experiment.server
+    if server.pattern and experiment.network.graph:
+        raise UserError(
+            f"server.pattern is {server.pattern}; network.graph is {experiment.network.graph!r}, and it must be empty"
+        )
+    if server.units and server.pattern != "roadside":
+        raise UserError(f"server.units is {server.units!r}; server.pattern must be roadside, not {server.pattern!r}")
+    if server.file and server.pattern != "table":
+        raise UserError(f"server.file is {server.file!r}; server.pattern is {server.pattern!r}, and it must be 'table'")
+    if server.pattern == "table" and not server.file:
+        raise UserError("server.file is ''; server.pattern table needs a file of lines client,slot")
+    if server.pattern == "roadside":
+        _check_units(experiment)
+    elif server.pattern and (experiment.network.link_failure > 0 or experiment.network.link_fading > 0):
+        raise UserError(
+            f"network.link_failure and link_fading must be 0 under server.pattern {server.pattern}: pairs are drawn"
+        )
+
+
+def check_task(experiment: Experiment) -> None:
+    """Checks that the task has an objective if the stop rule is used, and that it supports the precision and the loss.
+
+    Raises:
+      UserError: If it does not. The message names the field and its value.
+    """
+    name, task, precision = experiment.data.name, task_of(experiment), experiment.engine.precision
+    if experiment.stop_std and not task.has_objective:
+        have = ", ".join(known for known in TASKS if TASKS[known].has_objective)
+        raise UserError(f"stop_std is {experiment.stop_std}; it must be 0 unless data.name is one of {have}")
+    if precision not in task.precisions:
+        allowed = f"{', '.join(task.precisions[:-1])} or {task.precisions[-1]}".removeprefix(" or ")
+        raise UserError(f"engine.precision is {precision}; with data.name {name} it is {allowed}")
+    if experiment.model.loss and not task.of_datasets:
+        raise UserError(f"model.loss is {experiment.model.loss}; it must be empty with data.name {name}")
+
+
+def check_together(experiment: Experiment) -> None:
+    """Checks a configuration as a whole: its fields against each other, and the numbers of the members in use.
+
+    Raises:
+      UserError: If the fields contradict each other. The message names the fields and their values.
+    """
+    network, data = experiment.network, experiment.data
+    if network.num_mobile > network.num_clients and not network.graph:
+        raise UserError(
+            f"network.num_mobile is {network.num_mobile}; it must be at most network.num_clients, "
+            f"which is {network.num_clients}"
+        )
+    if network.graph:
+        check_graph(experiment)
+    else:
+        check_trace(experiment)
+    check_order(experiment)
+    check_relays(experiment)
+    check_task(experiment)
+    check_pretrained(experiment)
+    check_algorithm(experiment)
+    check_server(experiment)
+    check_cost(experiment)
+    check_links(experiment)
+    check_members(experiment)
+    if experiment.rounds % experiment.eval_every:
+        raise UserError(
+            f"rounds is {experiment.rounds}; it must be a multiple of eval_every, which is {experiment.eval_every}"
+        )
+    if experiment.rounds // experiment.eval_every > MOST_EVALUATIONS:
+        raise UserError(
+            f"rounds is {experiment.rounds} and eval_every is {experiment.eval_every}, which makes "
+            f"{experiment.rounds // experiment.eval_every:,} evaluations; at most {MOST_EVALUATIONS:,} are allowed"
+        )
+    check_vary(experiment)
+    parse_save(experiment.save, experiment.rounds, experiment.eval_every)
+    parse_loggers(experiment.loggers)
+    name = experiment.name
+    if name in ("", ".", "..") or any(c in name for c in "/\\\0") or len(name.encode()) > 200:
+        raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")
+    if not data.name:
+        raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")

@@ -1,0 +1,249 @@
+"""The points of a sweep: lists them, names them, and groups those that share a compiled program."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mdfl_jax.config import costs
+from mdfl_jax.config.families import has_momentum, schema, task_of
+from mdfl_jax.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.vary import varies_all
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import baselines, selected_fields
+from mdfl_jax.core.rng import SOURCES
+from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.study.prepare.network import is_partial
+
+# Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
+STUDY_WIDE = (
+    *("seeds", "first_seed", "rounds", "eval_every", "eval_clients", "eval_samples", "sweep", "baseline", "name"),
+    *("title", "target", "judged", "metrics", "loggers", "save", "stop_std", "select", "select_by", "x_axis"),
+    "diverged_norm",
+)
+
+MOST_POINTS = 10_000  # of a sweep; making them ready takes some milliseconds each
+MOST_RUNS = 1_000_000  # of a study: points x seeds
+
+
+class Point(NamedTuple):
+    """One combination of the axes' values.
+
+    Attributes:
+      id: The name of the point in results, such as 'dcm' or 'dcm, alpha=0.1'.
+      overrides: The values by path, {'network.mobility': 'dcm', ...}, one entry for each field of the axes.
+      experiment: The configuration with these values.
+    """
+
+    id: str
+    overrides: dict[str, Any]
+    experiment: Experiment
+
+
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Puts in front of an error message what the error is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+
+
+def can_be_axis(path: str) -> bool:
+    """Tells whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
+    return path not in STUDY_WIDE and not path.startswith("engine.")
+
+
+def _check_axis(path: str) -> dataclasses.Field:
+    """Returns the field of an axis. Raises a `UserError` if no field has this path, or if a sweep cannot vary it."""
+    field = check_key(path)
+    if not can_be_axis(path):
+        sweepable = [p for p in all_fields() if can_be_axis(p)]
+        raise UserError(f"{path} cannot be an axis; known axes: {', '.join(sorted(sweepable))}")
+    return field
+
+
+def _parse_value(path: str, text: str) -> Any:
+    kind = _check_axis(path).type
+    try:
+        if kind is bool:
+            value: Any = {"true": True, "false": False}[text.lower()]
+        elif kind is int or kind is float:
+            value = kind(text)
+        elif kind is str:
+            value = text
+        else:
+            value = tuple(int(item) for item in text.split("x"))
+    except (ValueError, KeyError):
+        names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
+        wanted = names.get(kind, "widths such as 16x32")
+        raise UserError(f"{path} takes {wanted}, not {text!r}") from None
+    if isinstance(value, float) and math.isnan(value):
+        raise UserError(f"{path} takes numbers, not {text!r}")
+    return check_value(path, value)
+
+
+Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
+
+
+def parse_axes(sweep: str) -> Axes:
+    """Parses the text of a sweep, such as 'network.mobility=static,dcm; network.radius=1,3,inf', into its axes.
+
+    Fields tied by '+' form one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
+
+    Returns:
+      {(field, ...): [(value, ...), ...]}. Each tuple has one element, unless fields are tied.
+
+    Raises:
+      UserError: If the text is not of that form, a field is unknown, a field does not take a value, or there are more
+        than `MOST_POINTS` combinations, which are counted before the values are read.
+    """
+    num_points = math.prod(axis.count(",") + 1 for axis in sweep.split(";"))
+    if num_points > MOST_POINTS:
+        raise UserError(f"sweep has {num_points:,} points; at most {MOST_POINTS:,} are allowed")
+    axes: Axes = {}
+    for part in filter(None, (part.strip() for part in sweep.split(";"))):
+        path, equals, values = (item.strip() for item in part.partition("="))
+        if not equals or not values:
+            raise UserError(f"sweep: {part!r} is not of the form field=value,value")
+        paths = tuple(p.strip() for p in path.split("+"))
+        for p in paths:
+            if [*itertools.chain(*axes), *paths].count(p) > 1:
+                raise UserError(f"sweep: {p} is given twice")
+        with _errors_of("sweep"):
+            axes[paths] = [_tied(paths, value) for value in values.split(",")]
+        if len(set(axes[paths])) < len(axes[paths]):
+            raise UserError(f"sweep: {path} holds a value twice: {values}")
+    if sweep.strip() and not axes:
+        raise UserError(f"sweep is {sweep!r}; it must be of the form field=value,value; field=value,value")
+    return axes
+
+
+def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
+    """Parses one value for each field of an axis. If the axis has one field, a '+' is part of the value, as in 1e+3."""
+    parts = text.split("+") if len(paths) > 1 else [text]
+    if len(parts) != len(paths):
+        raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
+    return tuple(_parse_value(path, part.strip()) for path, part in zip(paths, parts))
+
+
+def text_of(value: Any) -> str:
+    """Returns a value as it is written in a sweep and in the name of a point."""
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def name_of(overrides: dict[str, Any]) -> str:
+    """Names a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    parts = [
+        text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
+        for path, value in overrides.items()
+    ]
+    return ", ".join(parts) or "all"
+
+
+def points(experiment: Experiment) -> list[Point]:
+    """Returns a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
+
+    Raises:
+      UserError: As `parse_axes`, or if the values of a combination contradict each other, or if the study has more than
+        `MOST_RUNS` runs.
+    """
+    axes = parse_axes(experiment.sweep)
+    num_points = math.prod(map(len, axes.values()))
+    if (num_runs := num_points * experiment.seeds) > MOST_RUNS:
+        raise UserError(
+            f"seeds is {experiment.seeds:,}, which makes {num_runs:,} runs of the {num_points:,} points of the sweep; "
+            f"at most {MOST_RUNS:,} are allowed"
+        )
+    found = []
+    for values in itertools.product(*axes.values()):
+        overrides = dict(zip(itertools.chain(*axes), itertools.chain(*values)))
+        changed = replace_all(experiment, overrides)
+        with _errors_of(f"sweep, point {name_of(overrides)!r}"):
+            check_together(changed)
+        found.append(Point(name_of(overrides), overrides, changed))
+    return found
+
+
+def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
+    """Returns the baseline of each point (`mdfl_jax.core.outcomes.baselines`), and checks the field that names it.
+
+    Raises:
+      UserError: If the baseline is not of the form field=value, or if the field does not take the value.
+    """
+    if experiment.baseline:
+        path, equals, text = (item.strip() for item in experiment.baseline.partition("="))
+        if not equals:
+            raise UserError(f"baseline is {experiment.baseline!r}; it must be of the form field=value")
+        with _errors_of("baseline"):
+            _parse_value(path, text)
+    points_of = [{"overrides": point.overrides} for point in all_points]
+    return baselines({"config": {"baseline": experiment.baseline}, "points": points_of})
+
+
+def check_select(experiment: Experiment, all_points: list[Point]) -> None:
+    """Checks that ``select`` names swept fields, and that there are validation samples to choose by.
+
+    Raises:
+      UserError: If ``select`` is no axis of numbers, if there are no validation samples, or if a baseline is set too:
+        the points that are compared with a baseline would not be at their best value.
+    """
+    path, paths = experiment.select, selected_fields(experiment.select)
+    if not paths:
+        return
+    swept = {name for axis in parse_axes(experiment.sweep) for name in axis}
+    if len(set(paths)) < len(paths) or any(p not in swept or check_key(p).type not in (int, float) for p in paths):
+        raise UserError(
+            f"select is {path!r}; it must be an axis of numbers of the sweep, or several with commas, and the sweep is "
+            f"{experiment.sweep!r}"
+        )
+    for point in all_points:
+        if not point.experiment.data.validation and task_of(point.experiment).of_datasets:
+            raise UserError(f"select is {path!r}, which needs validation samples; data.validation is 0")
+    if experiment.baseline:
+        raise UserError(f"baseline is {experiment.baseline!r}; it must be empty where select chooses points")
+
+
+def static_key(experiment: Experiment) -> Experiment:
+    """Returns the configuration without its traced values. Points with equal keys share one compiled program."""
+    traced = {
+        path: field.default
+        for path, field in all_fields().items()
+        if field.metadata.get("traced") and "read" not in field.metadata  # arrays differ in shape
+    }
+    key = replace_all(experiment, traced)
+    # A program without momentum leaves out its memory and arithmetic, so it is another program.
+    if has_momentum(experiment):
+        key = replace(key, "algorithm.momentum", 0.5)
+    # If some streams do not follow the seed, a run has a key for each stream.
+    if not varies_all(experiment):
+        key = replace(key, "vary", " ".join(SOURCES))
+    # If links never fail, the program leaves out the draws of failures.
+    if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
+        key = replace(key, "network.link_failure", 0.5)
+    # If the network is not thinned, the program leaves out the thinning.
+    if is_partial(experiment):
+        key = replace(key, "algorithm.participation", 0.5)
+    key = replace_all(key, costs.of_program(experiment))
+    if experiment.network.graph:  # a graph has no places
+        plain = schema()()
+        key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
+        return replace(replace(key, "network.mobility", ""), "network.contact", "")
+    # The mobility rules of one world share a program. Contact lists do not: they differ in length.
+    world = MOBILITIES[experiment.network.mobility]().world
+    if world == "contacts":
+        key = dataclasses.replace(key, trace=experiment.trace, motion=experiment.motion)
+    return replace(replace(key, "network.mobility", world), "sweep", "")
+
+
+def group_points(all_points: list[Point]) -> list[list[int]]:
+    """Returns the indices of the points of each compiled program, ordered by the first point of each program."""
+    groups: dict[Experiment, list[int]] = {}
+    for i, point in enumerate(all_points):
+        groups.setdefault(static_key(point.experiment), []).append(i)
+    return list(groups.values())

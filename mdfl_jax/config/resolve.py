@@ -1,0 +1,164 @@
+"""Makes the typed and checked configuration of a study.
+
+A config file (``configs/*.py``) calls `default_config`, changes the fields that it needs and returns the result, an
+ml_collections tree. `resolve` turns this tree into the frozen dataclasses of `mdfl_jax.config.sections`.
+An error message names the field, its value and what is allowed.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
+
+from mdfl_jax.config.checks import check_together
+from mdfl_jax.config.families import check_own, schema
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.use import import_used
+from mdfl_jax.core.errors import UserError, check_path, unknown_name
+from mdfl_jax.core.numbers import check_bounds
+
+RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
+
+
+def default_config() -> ConfigDict:
+    """Returns every field with its default, to be changed by a config file. Unknown fields cannot be added.
+
+    The numbers of members are None, which stands for the member's own default.
+    """
+    tree = ConfigDict(dataclasses.asdict(schema()()))
+    for path, field in all_fields().items():
+        if "own" in field.metadata:
+            section, name = path.split(".")
+            tree[section][name] = placeholder(tuple if field.type == tuple[int, ...] else field.type)
+    return tree.lock()
+
+
+def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
+    """Returns the fields of a configuration by path: {'network.radius': field, ...}."""
+    return dict(_fields(kind or schema(), prefix))
+
+
+@functools.cache  # a sweep asks for them at each of its values
+def _fields(kind: type, prefix: str) -> dict[str, dataclasses.Field]:
+    found: dict[str, dataclasses.Field] = {}
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(field.type):
+            found |= _fields(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+        else:
+            found[prefix + field.name] = field
+    return found
+
+
+def check_key(path: str) -> dataclasses.Field:
+    """Returns the field at a path.
+
+    Raises:
+      UserError: If there is no such field. The message suggests the nearest one.
+    """
+    fields = all_fields()
+    if path in RENAMED:
+        raise UserError(f"{path} is called {RENAMED[path]} now")
+    if any(name.startswith(f"{path}.") for name in fields):
+        raise UserError(f"{path} is a section; set its fields, as in {path}.FIELD=VALUE")
+    if path not in fields:
+        raise UserError(unknown_name("config key", path, fields))
+    return fields[path]
+
+
+def check_value(path: str, value: Any) -> Any:
+    """Returns a value in the type of its field, after checking its bounds. None is kept for a member's number.
+
+    Raises:
+      UserError: If the value is not allowed. The message names the field, its value and what is allowed.
+    """
+    field = check_key(path)
+    rules = field.metadata
+    if value is None and "own" in rules:
+        return None
+    value = _typed(path, field.type, value)
+    if field.type is str and (rules.get("file") or "\0" in value):
+        check_path(path, value)
+    if "own" in rules:
+        check_own(path, value, rules)
+        return value
+    check_bounds(path, value, rules)
+    names = rules.get("names", ())
+    known = names() if callable(names) else names
+    if known and value not in known:
+        raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
+    return value
+
+
+def in_words(kind: Any) -> str:
+    """Says in words which values a field of this type takes, for error messages."""
+    words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+    return words.get(kind, "whole numbers, as in (16, 32)")
+
+
+def _typed(path: str, kind: Any, value: Any) -> Any:
+    """Returns the value in the field's type. Whole numbers become floats, sequences of whole numbers become tuples."""
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    if kind in (int, str, bool) and type(value) is kind:
+        return value
+    if kind == tuple[int, ...] and isinstance(value, Iterable) and not isinstance(value, str):
+        items = tuple(value)
+        if all(type(item) is int for item in items):
+            return items
+    shown = " ".join(repr(value).split())  # the text of a ConfigDict has several lines
+    raise UserError(f"{path} is {shown}; it must be {in_words(kind)}")
+
+
+def resolve(config: ConfigDict) -> Experiment:
+    """Checks a configuration and returns it as frozen dataclasses.
+
+    Raises:
+      UserError: If a field is unknown, has a wrong type or is out of bounds, or if fields contradict each other;
+        if a file of the field `use` cannot be imported.
+    """
+
+    import_used(config)
+
+    def section(kind: type, tree: Any, prefix: str) -> Any:
+        if not isinstance(tree, ConfigDict | Mapping):
+            raise UserError(f"{prefix[:-1] or 'the config'} is {tree!r}; it must be a section with fields of its own")
+        known = {field.name: field for field in dataclasses.fields(kind)}
+        for name in tree:
+            if name not in known:
+                check_key(prefix + name)
+        values = {}
+        for name, field in known.items():
+            if name not in tree:
+                continue
+            if dataclasses.is_dataclass(field.type):
+                values[name] = section(field.type, tree[name], f"{prefix}{name}.")  # type: ignore[arg-type]
+            else:
+                values[name] = check_value(prefix + name, tree[name])
+        return kind(**values)
+
+    experiment: Experiment = section(schema(), config, "")
+    check_together(experiment)
+    return experiment
+
+
+def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
+    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
+    return replace_all(experiment, {path: value})
+
+
+def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
+    """Returns a copy of the configuration with other values in some fields, which are given by path."""
+    changed: dict[str, Any] = {}
+    of_sections = defaultdict[str, dict[str, Any]](dict)
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        (of_sections[head] if rest else changed)[rest or head] = value
+    for head, fields in of_sections.items():
+        changed[head] = dataclasses.replace(getattr(experiment, head), **fields)
+    return dataclasses.replace(experiment, **changed)

@@ -1,0 +1,229 @@
+"""The sections of a configuration: every field that is not a member's number, with its default, bounds and meaning.
+
+The members (mobility rules, algorithms, ...) declare their own numbers, which are fields of the same sections; the
+complete configuration is `mdfl_jax.config.families.schema`. Sweep points may differ in a field that is
+marked ``traced`` without compiling again. The checks are in `mdfl_jax.config.resolve`.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.config.costs import COUNTED_AXES, CostConfig
+from mdfl_jax.config.field import field
+from mdfl_jax.config.world import GraphConfig, MotionConfig, NetworkConfig, ServerConfig, TraceConfig
+from mdfl_jax.core.batch_statistics import KEPT
+from mdfl_jax.core.disk import CHOICES
+from mdfl_jax.core.diverging import NORM
+from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
+from mdfl_jax.data.normalize import MODES
+from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.models import MODELS
+from mdfl_jax.models.conv import FORMS
+from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.tasks import GRADIENTS, PRECISIONS
+from mdfl_jax.tasks.gradients import MAPPINGS
+from mdfl_jax.tasks.losses import LOSSES
+
+X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
+LR_SCHEDULES = ("constant", "cosine", "exponential")
+OPTIMIZERS = ("adam", "sgd")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The samples that are used, and how they are divided among the clients."""
+
+    name: str = field(
+        "digits",
+        "digits, python_topics, the name of an .npz, .csv or folder of IDX files in dir, tfds:<name>, hf:<folder>, or "
+        "a task that draws its data, as synthetic:linear",
+    )
+    dir: str = field("", "data directory; empty: that of the environment variable MDFL_DATA_DIR", in_runs=False)
+    limit_train: int = field(0, "number of training samples to use; 0: all", at_least=0)
+    limit_test: int = field(0, "number of test samples to use; 0: all", at_least=0)
+    partition: str = field("dirichlet", "how samples are divided among the clients", names=PARTITIONS)
+    validation: int = field(0, "number of training samples held out, to choose step sizes by", at_least=0)
+    crop: int = field(0, "largest random shift of training images, in pixels", at_least=0, at_most=64)
+    flip: bool = field(False, "training images are mirrored with probability one half")
+    normalize: str = field(
+        "auto",
+        "auto: channels, float features and regression targets by their training mean and deviation; none: nothing",
+        names=MODES,
+    )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The model that every client trains, and the loss that it minimises."""
+
+    name: str = field("cnn", "name of the model", names=MODELS)
+    loss: str = field("", "loss on a data set; empty: the natural one of its targets", names=lambda: ("", *LOSSES))
+    pretrained: str = field(
+        "",
+        "weights file of a ResNet-18 or -50 (.safetensors, .npz, .pth), or the workdir, a folder or a file of models "
+        "that a study has kept (save); empty: random weights",
+        file=True,
+    )
+    pretrained_clients: str = field(
+        "own",
+        "with kept models: each client starts from its own, or all from the mean (or global) one",
+        names=("own", "mean"),
+    )
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """The algorithm, its optimiser and its local steps in a round."""
+
+    name: str = field("dpsgd", "name of the algorithm", names=ALGORITHMS)
+    optimizer: str = field("sgd", "local optimiser", names=OPTIMIZERS)
+    lr_schedule: str = field("constant", "how the learning rate changes over the local steps", names=LR_SCHEDULES)
+    lr_final: float = field(0.0, "last factor of the cosine, or lower limit of the exponential", at_least=0, at_most=1)
+    lr_decay: float = field(0.99, "factor of the exponential for each step", above=0, below=1)
+    batch_size: int = field(0, "samples in a minibatch; 0: full batch", at_least=0)
+    gradient: str = field("mean", "a client's gradient: mean or sum over the samples of its batch", names=GRADIENTS)
+    local_steps: int = field(1, "number of optimiser steps between exchanges, E", at_least=1)
+    picks: str = field(
+        "both_ways",
+        "how clients exchange with the neighbours that they pick, if the participation is below 1: both send "
+        "(both_ways), or only the picked one (one_way), as in pame",
+        names=PICKS,
+    )
+    statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)
+    compressor: str = field("", "message compressor; empty: the algorithm's own", names=lambda: ("", *COMPRESSORS))
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Speed and memory. Results differ by rounding only; batch normalisation and dropout treat a block as a batch."""
+
+    runs_per_batch: int = field(
+        0,
+        "runs (point x seed) that are on the devices together; 0: the seeds of a point, at least 8",
+        at_least=0,
+        in_runs=False,
+    )
+    runs_at_once: int = field(
+        0, "runs of a device mapped together; 0: one on CPU or if one run fills an accelerator, else all", at_least=0
+    )
+    block_size: int = field(
+        0, "samples in a block of full-batch rounds; 0: by the clients' mean sample count", at_least=0, at_most=65_536
+    )
+    tile: int = field(0, "samples computed at once; 0: by the cache (CPU) or the memory", at_least=0, at_most=2**24)
+    mapping: str = field("chunk", "blocks computed together: all (vmap), a tile (chunk) or one (scan)", names=MAPPINGS)
+    precision: str = field(
+        "float32",
+        "precision of the models' arithmetic; float64, which some tasks have, is also the precision of the weights",
+        names=(*PRECISIONS, "float64"),
+    )
+    convolution: str = field("auto", "form of the convolutions", names=("auto", *FORMS))
+    remat: bool = field(False, "compute stages again for the gradient instead of storing them")
+    links: str = field(
+        "auto",
+        "form of the links: dense (matrices N x N) or neighbour lists; auto: lists for more than 512 clients, if they "
+        "are short",
+        names=("auto", "dense", "lists"),
+    )
+    max_neighbours: int = field(
+        0, "neighbours that a list can hold; 0: as many as the movement of all runs needs", at_least=0
+    )
+    mixing_bound: int = field(0, "senders in a neighbour list; 0: by N; denser rounds use the product", at_least=0)
+    client_devices: int = field(
+        0, "devices that share a run, a divisor of their number; 0: one, or all if runs are fewer", at_least=0
+    )
+    memory_mib: int = field(
+        0, "memory limit of a device in MiB; 0: by the memory that it has", at_least=0, in_runs=False
+    )
+    checkpoint_minutes: float = field(5.0, "minutes between checkpoints", above=0, in_runs=False)
+    on_full_disk: str = field(
+        "stop",
+        "a file has no room on the disk: the study stops, or waits until there is",
+        names=CHOICES,
+        in_runs=False,
+    )
+    states_mib: int = field(
+        256,
+        "MiB that the last states of all runs may take in the workdir, so that --extend can add rounds; if they would "
+        "take more, none is kept; 0: none",
+        at_least=0,
+        in_runs=False,
+    )
+    record_positions: bool = field(True, "record the clients' places in every round, for maps")
+    record_mib: float = field(
+        8.0,
+        "with the places, record links, meetings, relays and destinations of every round, for maps, if they take at "
+        "most this many MiB of a run; 0: places only",
+        at_least=0,
+        finite=True,
+    )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study: what is run, for how many rounds, and over which sweep points and seeds."""
+
+    name: str = field("study", "name of the study and of its default workdir", in_runs=False)
+    title: str = field("", "headline of the report", in_runs=False)
+    use: str = field("", "Python files that register members of your own, separated by commas; imported first")
+    sweep: str = field("", "axes of the sweep: 'network.mobility=static,dcm; data.alpha=0.05,0.1'")
+    baseline: str = field(
+        "", "setting of the point that others are compared with: 'network.mobility=random_movement'", in_runs=False
+    )
+    seeds: int = field(6, "number of seeds", at_least=1, at_most=1_000_000)
+    first_seed: int = field(0, "seeds are first_seed, first_seed + 1, ...", at_least=0)
+    vary: str = field(
+        "all",
+        "random streams that follow the seed, separated by spaces: 'placement mobility', or 'all but init'; the others "
+        "draw as under held_seed",
+        traced=True,
+    )
+    held_seed: int = field(0, "seed of the streams that vary does not name", at_least=0, at_most=2**32 - 1, traced=True)
+    rounds: int = field(400, "number of rounds R", at_least=1, at_most=100_000_000)
+    eval_every: int = field(20, "rounds between evaluations", at_least=1)
+    eval_clients: int = field(
+        0, "clients that are evaluated between the first and the last evaluation, a sample; 0: all", at_least=0
+    )
+    eval_samples: int = field(0, "test samples on which they are evaluated there, a sample; 0: all", at_least=0)
+    target: float = field(0.8, "accuracy whose first round is reported", above=0, below=1, in_runs=False)
+    judged: str = field(
+        "clients",
+        "whose accuracy is measured: the clients' models, or only the global one (the server's, else their mean)",
+        names=("clients", "global"),
+    )
+    save: str = field("", "models to keep in files: final, best (by the accuracy) or every:K rounds; empty: none")
+    metrics: str = field("", "metrics to measure on request, separated by commas: 'personal_accuracy'")
+    loggers: str = field(
+        "",
+        "tools that draw the study while it runs, separated by commas: 'tensorboard,wandb'; empty: none",
+        in_runs=False,
+    )
+    stop_std: float = field(
+        0.0,
+        "for tasks with an objective: a run ends when its deviation over three rounds is below this; 0: never",
+        at_least=0,
+        finite=True,
+    )
+    diverged_norm: float = field(
+        NORM,
+        "a run has diverged, and ends, once the norm of a client's parameters is above this; inf: not finite",
+        above=0,
+    )
+    select: str = field(
+        "", "swept fields, separated by commas, whose best values are reported: 'algorithm.lr'", in_runs=False
+    )
+    select_by: str = field(
+        VALIDATION_LOSS, "what the best values of select have the least of", names=tuple(SELECT_BY), in_runs=False
+    )
+    x_axis: str = field("rounds", "x axis of the curves in the figures", names=X_AXES, in_runs=False)
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    motion: MotionConfig = dataclasses.field(default_factory=MotionConfig)
+    graph: GraphConfig = dataclasses.field(default_factory=GraphConfig)
+    trace: TraceConfig = dataclasses.field(default_factory=TraceConfig)
+    server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
+    cost: CostConfig = dataclasses.field(default_factory=CostConfig)
+    algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
+    engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)

@@ -1,0 +1,1 @@
+"""The ground of the package: nouns, numbers, registries, links, random keys, devices and errors."""

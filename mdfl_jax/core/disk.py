@@ -1,0 +1,203 @@
+"""Writes files whole or not at all. What cannot be written is one line that names the file and what is missing.
+
+A study waits for room on a full disk, or stops, as ``engine.on_full_disk`` says (`on_full_disk`). No JAX is needed.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mdfl_jax.core.errors import UserError
+
+CHOICES = ("stop", "wait")
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FAILED = (*FULL, errno.EROFS, errno.EIO, errno.EFBIG)  # what a file system may say at any time
+PART = ".part"  # what the name of a file has at its end until it is complete
+RETRY = 5.0  # seconds from one attempt to the next
+_TICK = 0.2  # seconds after which a stop is noticed
+_MIB = 2**20
+
+GUARDS: list[Callable[[Path], None]] = []
+"""Functions that are called before a path is written, and that raise a `UserError` if this process may not."""
+
+
+class DiskError(UserError):
+    """A file could not be written. What was written before stays as it was."""
+
+
+class Waiting(NamedTuple):
+    """What is done on a full disk: whether to wait, where lines for the user go, and whether the run is to stop."""
+
+    waits: bool = False
+    log: Callable[[str], None] = print
+    stopping: Callable[[], bool] = lambda: False
+
+
+_waiting: ContextVar[Waiting] = ContextVar("waiting", default=Waiting())  # noqa: B039 - a NamedTuple
+
+
+@contextlib.contextmanager
+def _set(waiting: Waiting) -> Iterator[None]:
+    token = _waiting.set(waiting)
+    try:
+        yield
+    finally:
+        _waiting.reset(token)
+
+
+def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """Inside this context manager, a full disk is waited for or not.
+
+    Args:
+      choice: "stop" or "wait".
+      log: A function that takes lines for the user. It should not be silent: nothing else says why a run stands still.
+    """
+    return _set(Waiting(choice == "wait", log))
+
+
+def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
+    """Inside this context manager, a full disk is waited for only until the user has stopped the run."""
+    return _set(_waiting.get()._replace(stopping=stopping))
+
+
+def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
+    """Calls a function that writes to a path, and on a full disk calls it again if the run waits for room.
+
+    Args:
+      path: The file or folder.
+      act: The function. If it raises an OSError, nothing of what it wrote may count.
+      needs: About how many bytes it writes; 0: unknown.
+
+    Raises:
+      DiskError: If it cannot be written.
+      UserError: If this process may not write there any more.
+    """
+    waiting, told = _waiting.get(), False
+    while True:
+        for check in tuple(GUARDS):
+            check(path)
+        try:
+            act()
+        except OSError as error:
+            line = _line(path, error, needs)
+            if error.errno not in FULL or not waiting.waits or waiting.stopping():
+                raise DiskError(line) from error
+            if not told:
+                waiting.log(f"{line}; waiting for room ...")
+            told = True
+            until = time.monotonic() + RETRY
+            while time.monotonic() < until and not waiting.stopping():
+                time.sleep(min(_TICK, RETRY))
+        else:
+            if told:
+                waiting.log(f"{path} is written; going on")
+            return
+
+
+def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
+    """Writes a file through another one beside it, so that a reader never sees an incomplete file.
+
+    Args:
+      path: The file. Its folder is made if it is absent.
+      make: A function that writes the path that it is given.
+      needs: About how many bytes it writes; 0: unknown.
+
+    Raises:
+      DiskError: If it cannot be written. Nothing of it stays, and an earlier file stays as it was.
+    """
+    part = path.with_name(path.name + PART)
+
+    def act() -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            make(part)
+            part.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+
+    attempt(path, act, needs)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes bytes, as `write` does."""
+    write(path, lambda part: part.write_bytes(content), len(content))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text in UTF-8, with its line ends as they are, as `write` does."""
+    write_bytes(path, text.encode())
+
+
+class Appended:
+    """A file to which whole pieces are appended: what is written of a piece that does not fit is taken away again.
+
+    Args:
+      path: The file, which is emptied.
+
+    Raises:
+      DiskError: If it cannot be written.
+    """
+
+    def __init__(self, path: Path):
+        self.path, self._size = path, 0
+        attempt(path, self._open)
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("wb", buffering=0)
+
+    def write(self, content: bytes) -> None:
+        """Appends bytes.
+
+        Raises:
+          DiskError: If they cannot be written.
+        """
+
+        def act() -> None:
+            try:
+                self._file.seek(self._size)
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._file.truncate(self._size)
+                raise
+
+        attempt(self.path, act, len(content))
+        self._size += len(content)
+
+    def close(self) -> None:
+        """Closes the file."""
+        with contextlib.suppress(OSError):  # nothing is buffered
+            self._file.close()
+
+
+def _line(path: Path, error: OSError, needs: int) -> str:
+    """Returns the line that names the file and what is missing."""
+    why = (error.strerror or str(error)).lower()
+    if error.errno in FULL:
+        why = "the quota is used up" if error.errno == errno.EDQUOT else "the disk is full"
+        wanted = f"about {needs / _MIB:.2f} MiB needed, " if needs else ""
+        why += f" ({wanted}{_free(path)} free); make room, and the same command goes on"
+    return f"{path} cannot be written: {why}"
+
+
+def _free(path: Path) -> str:
+    """Returns what is free where a path lies, in words."""
+    folder = path
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        found = os.statvfs(folder)
+    except (OSError, AttributeError):  # Windows has no statvfs
+        return "unknown"
+    files = "no further file" if found.f_files and not found.f_favail else ""
+    return files or f"{found.f_bavail * found.f_frsize / _MIB:.2f} MiB"

@@ -1,0 +1,132 @@
+"""Exact counts of the messages and bits sent over the directed links.
+
+A round of a large model can send more than 2^32 bits, and a float would round the count. So a count is a pair of words,
+`Bits`. A message is counted once for each directed link, even if one radio transmission could reach several receivers.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+
+WORD = 16  # the width of the low word, in bits
+
+
+class Bits(NamedTuple):
+    """Counts of bits below 2^48, each as high * 2^16 + low; `add_bits` adds two of them.
+
+    Attributes:
+      high: [N] uint32.
+      low: [N] uint32, below 2^16.
+    """
+
+    high: Any
+    low: Any
+
+
+def no_bits(num_clients: int) -> Bits:
+    """Return counts of zero, [N]."""
+    return Bits(jnp.zeros(num_clients, jnp.uint32), jnp.zeros(num_clients, jnp.uint32))
+
+
+def count_bits(messages: jax.Array, size: jax.Array | int) -> Bits:
+    """Count the bits of ``messages`` messages of ``size`` bits each, exactly.
+
+    It is a product of two 32-bit numbers, of which the lower 48 bits are kept.
+
+    Args:
+      messages: [N] whole numbers.
+      size: the bits of a message, below 2^32; one number for all clients, or [N].
+
+    Returns:
+      The counts, [N].
+
+    >>> float(total_bits(words(count_bits(jnp.array([70_000]), 4_000_000_000)))[0])
+    280000000000000.0
+    """
+    m, b = jnp.asarray(messages).astype(jnp.uint32), jnp.asarray(np.uint32(size) if isinstance(size, int) else size)
+    b = jnp.broadcast_to(b.astype(jnp.uint32), m.shape)
+    m_high, m_low, b_high, b_low = m >> WORD, m & 0xFFFF, b >> WORD, b & 0xFFFF
+    low = m_low * b_low
+    return Bits(((m_high * b_high) << WORD) + m_high * b_low + m_low * b_high + (low >> WORD), low & 0xFFFF)
+
+
+def add_bits(a: Bits, b: Bits) -> Bits:
+    """Return the sum of two counts, with the carry."""
+    low = a.low + b.low
+    return Bits(a.high + b.high + (low >> WORD), low & 0xFFFF)
+
+
+def words(bits: Bits) -> jax.Array:
+    """Return counts as one array, [N, 2] uint32, high word first."""
+    return jnp.stack(bits, axis=-1)
+
+
+def total_bits(words: Any) -> np.ndarray:
+    """Convert counts [..., 2], as `words` returns them, to float64 [...] on the host, exact below 2^53."""
+    return np.asarray(words)[..., 0].astype(np.float64) * 2**WORD + np.asarray(words)[..., 1]
+
+
+def messages_sent(adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+    """Return [N] int32, the messages that each client sends if it sends to all that hear it: the column sums.
+
+    Args:
+      adjacency: [N, K] bool, [i, j] where i hears the sender at place j.
+      senders: the clients for which the places stand, `Links.senders`.
+
+    Raises:
+      UserError: if the adjacency is no matrix and the senders are not given.
+    """
+    if senders.ids is None and adjacency.shape[0] != adjacency.shape[1]:
+        raise UserError("messages_sent(...) over neighbour lists needs links.senders, or engine.links=dense")
+    return senders.sums(adjacency)
+
+
+def num_coordinates(client_params: Any) -> int:
+    """Return the number of coordinates of one client's model, for stacked trees [N, ...]."""
+    return sum(leaf[0].size for leaf in jax.tree.leaves(client_params))
+
+
+def float_bits(client_params: Any) -> int:
+    """Return the bits of a coordinate, the width of the models' floats: 32 or 64."""
+    return int(jnp.finfo(jax.tree.leaves(client_params)[0].dtype).bits)
+
+
+def dense_bits(client_params: Any) -> int:
+    """Return the bits of one client's whole model, for stacked trees [N, ...]."""
+    return num_coordinates(client_params) * float_bits(client_params)
+
+
+def index_bits(size: int, count: jax.Array | int) -> jax.Array:
+    """Return the bits that tell which ``count`` of ``size`` coordinates a message holds: uint32, shape of ``count``.
+
+    The indices are sent as a bitmap or as a list, whichever is shorter. A message of all coordinates needs none.
+
+    >>> int(index_bits(1000, 10)), int(index_bits(1000, 500)), int(index_bits(1000, 1000))
+    (100, 1000, 0)
+    """
+    width = max((size - 1).bit_length(), 1)
+    count = jnp.asarray(count, jnp.uint32)
+    # With size / width entries or more the bitmap is at least as short, and the product count * width could overflow.
+    listed = jnp.where(count < -(-size // width), count * width, size)
+    return jnp.where(count >= size, 0, jnp.minimum(listed, size)).astype(jnp.uint32)
+
+
+def sparse_bits(size: int, count: jax.Array | int, width: int) -> jax.Array:
+    """Return the bits of a message of ``count`` of ``size`` coordinates, ``width`` bits each, with their indices."""
+    return jnp.asarray(count, jnp.uint32) * jnp.uint32(width) + index_bits(size, count)
+
+
+def double_dense_bits(hparams: Any, num_params: int) -> float:
+    """Return the bits of a dense message of n = ``num_params`` coordinates as PaME counts them (III-C): 64 n."""
+    del hparams
+    return 64.0 * num_params
+
+
+def double_sparse_bits(count: float, num_params: int) -> float:
+    """Return the bits of a message of s = ``count`` of n coordinates as PaME counts them (equation 8): 63 s + n."""
+    return 63.0 * count + num_params

@@ -1,0 +1,192 @@
+"""The declaration of a metric. This file does not import JAX, since the report reads declarations without JAX."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Axes of a shape: the N clients, ceil(N / 8) bytes with a bit a client, the C labels, the rounds since the evaluation.
+CLIENTS, CLIENT_BYTES, CLASSES, ROUNDS = "clients", "client_bytes", "classes", "rounds"
+SCHEMA = 1  # the version of the format of a study's files
+HOLDS, UNKNOWN, NOTHING = None, math.nan, 0.0  # the value of a metric after the stop rule has ended the run
+TABLE, AXIS, CURVE, TARGET = "table", "axis", "curve", "target"  # where the report shows a metric
+GROUPS = ("mobile", "other")
+
+
+def mean(values: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    """Return the mean of all values, computed in double precision; with weights [N] over the first axis if given."""
+    if weights is None:
+        return values.mean(dtype=np.float64)
+    return np.average(values.astype(np.float64), axis=0, weights=weights).mean()
+
+
+def _itself(values: np.ndarray) -> np.ndarray:
+    return values
+
+
+class Shown(NamedTuple):
+    """The description of a metric for the report. summary.json contains it for metrics that are not built in.
+
+    Attributes:
+      name: the name of the metric.
+      key: the metric's key in metrics.jsonl and summary.json.
+      title: the text on an axis and above a column.
+      scale: the values are divided by this number before they are shown.
+      where: the places in the report, some of `TABLE`, `AXIS`, `CURVE` and `TARGET`.
+      unit: the unit of the values, before they are divided.
+      shape: the declared shape. Older files do not have it.
+      summary: whether summary.json has the value at the end. Older files do not say it.
+    """
+
+    name: str
+    key: str
+    title: str
+    scale: float
+    where: tuple[str, ...]
+    unit: str = ""
+    shape: tuple[str | int, ...] | None = None
+    summary: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """The declaration of a metric.
+
+    Attributes:
+      name: an identifier. A history has the metric as an attribute of this name.
+      measure: (Evaluation) -> the value, an array of ``shape``. It is traced into the compiled program.
+      still: the value at an evaluation before which the run did no round, since the stop rule had ended it. It is
+        `HOLDS`, the last value; `UNKNOWN`, not a number; `NOTHING`, zero; or any other number. There is no default, so
+        every declaration must choose. Of a metric with one value a round it also tells the rows (see ``each_round``).
+      shape: the shape for one evaluation of one run. Its axes are `CLIENTS`, `CLIENT_BYTES`, `CLASSES` (not with
+        ``each_round``), `ROUNDS` (as the first axis only) or whole numbers; () is a scalar. A metric of shape
+        (ROUNDS, ...) has one value a round; it is in history.npz only.
+      unit: the unit of the values.
+      label: the text on an axis and above a column. If it is left out, it is the name with the unit.
+      key: the name in files, if it differs from ``name``.
+      each_round: (RoundView) -> an array of ``shape``. These arrays are added up over the rounds since the last
+        evaluation (`Evaluation.total`, `Evaluation.mean_over_rounds`). If the shape is (ROUNDS, ...), it returns the
+        value of one round, without this axis. The values are stacked, one row a round (`Evaluation.by_round`). With
+        ``still`` `HOLDS` the function reads only the state after the round (`RoundView.state`); the state before the
+        first round has a row too, so a study has R + 1 rows. With a number for ``still`` a study has R rows, and this
+        number fills the rows of rounds that the stop rule left out.
+      dtype: the type of the values of a metric that has R rows.
+      record: whether the metric is a record of the rounds, for maps and contacts. A simulation keeps records only if
+        its schedule says so and their size is bounded (`mdfl_jax.metrics.round_records`).
+      on_host: a function that is applied to the NumPy values of any number of evaluations, [..., *shape], before they
+        are written.
+      over_clients: a function from the values of one evaluation [*shape] to the one number that metrics.jsonl and
+        summary.json contain. It is not used if the shape is ().
+      more: further numbers of each line of metrics.jsonl. The number 'key_NAME' is the function NAME of the values.
+      by_group: whether metrics.jsonl also contains the means of the mobile clients and of the others.
+      optional: if true, a metric that is NaN at all evaluations of a run, or in all rounds, is one that the run does
+        not have. It is then left out of history.npz, and is null in summary.json.
+      summary: whether summary.json contains the value at the end, with mean, deviation and 95 % interval over seeds.
+      shown: where the report shows the metric: `TABLE`, as a column with the value in summary.json; `AXIS`, as a choice
+        for the x axis of the accuracy; `CURVE`, as a curve over the rounds; `TARGET`, as a column with the value at
+        the first evaluation whose accuracy reaches the target. summary.json has this value as 'key_to_target'.
+      scale: the values are divided by this number before they are shown.
+      on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
+        take time.
+      needs: the fields of `mdfl_jax.core.types.Task` that the metric reads and that a task may lack.
+      sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
+        only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
+        get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].
+      of_all: whether measuring evaluates the models of all clients. It is then refused where a sample is evaluated.
+    """
+
+    name: str
+    measure: Callable[[Any], Any]
+    still: float | None
+    shape: tuple[str | int, ...] = (CLIENTS,)
+    unit: str = ""
+    label: str = ""
+    key: str = ""
+    each_round: Callable[[Any], Any] | None = None
+    dtype: str = "float32"
+    record: bool = False
+    on_host: Callable[[np.ndarray], np.ndarray] = _itself
+    over_clients: Callable[[np.ndarray], Any] = mean
+    more: Mapping[str, Callable[[np.ndarray], Any]] = field(default_factory=dict)
+    by_group: bool = False
+    optional: bool = False
+    summary: bool = True
+    shown: frozenset[str] | set[str] = frozenset()
+    scale: float = 1.0
+    on_request: bool = False
+    needs: tuple[str, ...] = ()
+    sampled: bool = False
+    of_all: bool = False
+
+    def __post_init__(self) -> None:
+        # A decorated function has these attributes too. The registry reads from them where the metric comes from.
+        for attribute in ("__module__", "__doc__"):
+            object.__setattr__(self, attribute, getattr(self.measure, attribute, None))
+
+    @property
+    def in_files(self) -> str:
+        """The metric's key in files."""
+        return self.key or self.name
+
+    @property
+    def by_round(self) -> bool:
+        """Whether the metric has one value per round, instead of one per evaluation."""
+        return self.shape[:1] == (ROUNDS,)
+
+    @property
+    def line_keys(self) -> list[str]:
+        """The metric's keys in a line of metrics.jsonl; none if the metric has one value per round."""
+        further = [*self.more, *(GROUPS if self.by_group else ())]
+        return [] if self.by_round else [self.in_files, *(f"{self.in_files}_{name}" for name in further)]
+
+    @property
+    def summary_keys(self) -> list[str]:
+        """The metric's keys in summary.json besides ``in_files``; none unless it is shown at the target."""
+        return [f"{self.in_files}_to_target", f"{self.in_files}_to_target_per_seed"] if TARGET in self.shown else []
+
+    @property
+    def described(self) -> Shown:
+        """The description of the metric for the report."""
+        spaced = self.name.replace("_", " ")
+        title = self.label or (f"{spaced} ({self.unit})" if self.unit else spaced)
+        where = tuple(sorted(self.shown))
+        return Shown(self.name, self.in_files, title, self.scale, where, self.unit, self.shape, self.summary)
+
+    def dims(self, num_clients: int, num_rounds: int = 0, num_classes: int = 0) -> tuple[int, ...]:
+        """Return the shape as numbers, with N clients, C labels and the given number of rounds."""
+        axes = {CLIENTS: num_clients, CLIENT_BYTES: -(-num_clients // 8), CLASSES: num_classes, ROUNDS: num_rounds}
+        return tuple(axes[axis] if isinstance(axis, str) else axis for axis in self.shape)
+
+    def unknown(self, values: np.ndarray) -> bool:
+        """Tell from the values of one run [E, ...] whether an optional metric was not measured (``optional``)."""
+        return bool(np.isnan(values).all())
+
+    def number(self, values: np.ndarray, weights: np.ndarray | None = None) -> Any:
+        """Reduce the values [*shape] of one evaluation, as ``on_host`` returns them, to one number.
+
+        Args:
+          values: the values.
+          weights: [N] the weights of the clients, 0 for those that were not evaluated; None: all were.
+        """
+        return self.reduced(self.over_clients, values, weights) if self.shape else values
+
+    def reduced(self, function: Callable[..., Any], values: np.ndarray, weights: np.ndarray | None) -> Any:
+        """Apply ``over_clients`` or a function of ``more`` to the values of one evaluation; see `number`."""
+        if weights is None or not self.sampled:
+            return function(values)
+        return function(values[weights > 0], weights[weights > 0])
+
+
+def record(name: str, each_round: Callable[[Any], Any], still: float, **declared: Any) -> Metric:
+    """Declare a record of the rounds: a metric whose measured value is its rows (`Metric.record`).
+
+    Args:
+      name: the name of the metric.
+      each_round: (RoundView) -> the value of one round.
+      still: the value in the place of a round that the stop rule left out.
+      **declared: other fields of `Metric`. The shape is [rounds, N] if none is given.
+    """
+    fields = {"shape": (ROUNDS, CLIENTS), "record": True, "summary": False, **declared}
+    return Metric(name, lambda at: at.by_round(name), still, each_round=each_round, **fields)

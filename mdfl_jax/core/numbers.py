@@ -1,0 +1,224 @@
+"""Declares the numbers (parameters) of a member of a family, once, in the member's own file.
+
+A mobility rule, an algorithm, a compressor and so on is registered with a class of its numbers. Config fields,
+command-line flags, sweep axes, checks, error texts and the output of `launch.info --list` are all made from this class.
+`None` in a configuration means the member's default, which is the paper's number where a paper gives one.
+"""
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdfl_jax.core.errors import UserError, unknown_name
+
+LARGEST = 2**31 - 1  # the compiled programs use 32-bit integers
+KINDS: dict[Any, Any] = {int: np.int32, bool: np.bool_, float: np.float32}
+BOUNDS = {
+    "at_least": (lambda value, bound: value >= bound, "at least"),
+    "above": (lambda value, bound: value > bound, "greater than"),
+    "at_most": (lambda value, bound: value <= bound, "at most"),
+    "below": (lambda value, bound: value < bound, "less than"),
+}
+RULES = (*BOUNDS, "finite", "odd", "names", "unit", "source", "read")
+
+
+class Setting(NamedTuple):
+    """The parts of a configuration, besides the member's own numbers, that the checks of a member may use.
+
+    Attributes:
+      member: the name of the member that is checked.
+      num_clients: the number of clients, N.
+      num_mobile: the number of mobile clients, M.
+      width, height: the size of the plane, in metres.
+      dt: the length of a round, in seconds.
+      allow_disconnected: whether disconnected graphs are allowed.
+      largest_gap: the longest gap between two meetings with a server, in slots; None where only a run can show it.
+    """
+
+    member: str = ""
+    num_clients: int = 1
+    num_mobile: int = 0
+    width: float = math.inf
+    height: float = math.inf
+    dt: float = 1.0
+    allow_disconnected: bool = False
+    largest_gap: int | None = None
+
+
+def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
+    """Declares one number of a member, as a field of a subclass of `Numbers`.
+
+    Args:
+      default: the value where a configuration sets none; the paper's number where there is one.
+      doc: one line of help.
+      static: whether the number is a constant of the compiled program, so that sweep points with different values need
+        separate compilations. Otherwise the number is traced.
+      **rules: the bounds ``at_least``, ``above``, ``at_most`` and ``below``; ``finite``, by default true for a traced
+        number without an upper bound; ``odd``; ``names``, the allowed values of a text; the texts ``unit`` and
+        ``source``; ``read``, a function that converts a text to the array that the program uses.
+
+    Raises:
+      UserError: for an unknown rule.
+    """
+    if unknown := [rule for rule in rules if rule not in RULES]:
+        raise UserError(unknown_name("rule of a number", unknown[0], RULES))
+    kept = {"finite": not (static or "at_most" in rules or "below" in rules), **rules}
+    return dataclasses.field(default=default, metadata={"doc": doc, "traced": not static, **kept})
+
+
+def nested(numbers: "Numbers") -> Any:
+    """Declares a field that holds the numbers of another member, as an algorithm holds those of its compressor."""
+    return dataclasses.field(default=numbers)
+
+
+@dataclass_transform(frozen_default=True)
+class Numbers:
+    """The numbers of a member; the base class has none. Every subclass becomes a frozen dataclass and a pytree.
+
+    The fields are declared with `number` and annotated as int, float, bool, str or tuple[int, ...]. Traced fields are
+    the leaves of the pytree; static fields are part of its structure.
+
+    >>> class Wander(Numbers):
+    ...     speed: float = number(5.0, "metres a second", above=0)
+    >>> Wander(speed=2.0)
+    Wander(speed=2.0)
+    >>> Wander(speed=-1.0).validate("motion.")
+    Traceback (most recent call last):
+      ...
+    mdfl_jax.core.errors.UserError: motion.speed is -1.0; it must be greater than 0 and finite
+    """
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        _as_pytree(cls)
+
+    def check(self, setting: Setting) -> None:
+        """Checks conditions that involve several numbers or the setting. Subclasses override it; here it does nothing.
+
+        Args:
+          setting: the other parts of the configuration.
+
+        Raises:
+          UserError: if a condition is violated; the message names the numbers and their values.
+        """
+
+    def notes(self, setting: Setting) -> list[str]:
+        """Returns one line for each combination of values that is allowed but probably a mistake."""
+        return []
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy in which the given numbers are changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def validate(self, prefix: str = "") -> None:
+        """Checks every number against its own bounds.
+
+        Args:
+          prefix: the text before a number's name in an error message, for example "motion.".
+
+        Raises:
+          UserError: if a number breaks its bounds; the message names the number, its value and the allowed values.
+        """
+        for name, field in fields_of(type(self)).items():
+            value, names = getattr(self, name), field.metadata.get("names")
+            check_bounds(prefix + name, value, field.metadata)
+            if names and value not in names:
+                raise UserError(f"{prefix}{name}: {unknown_name(name, value, names)}")
+
+    def traced(self) -> Self:
+        """Returns a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
+        return self._converted(lambda value, kind: np.asarray(value, kind)[()])
+
+    def typed(self) -> Self:
+        """Returns a copy whose traced numbers are JAX arrays of fixed types, for use inside a compiled program."""
+        return self._converted(jnp.asarray)
+
+    def _converted(self, array: Callable[[Any, Any], Any]) -> Self:
+        """Converts every traced number with ``array``, also in the nested numbers of other members."""
+        kinds, found = kinds_of(type(self)), {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, read = getattr(self, field.name), field.metadata.get("read")
+            if isinstance(value, Numbers):
+                found[field.name] = value._converted(array)
+            elif field.metadata.get("traced"):
+                value = read(value) if read and isinstance(value, str) else value
+                found[field.name] = array(value, KINDS.get(kinds[field.name], np.float32))
+        return self.replace(**found)
+
+
+def _as_pytree(cls: type) -> None:
+    dataclasses.dataclass(frozen=True)(cls)
+    fields = dataclasses.fields(cls)
+    static = [field.name for field in fields if not field.metadata.get("traced", True)]
+    jax.tree_util.register_dataclass(cls, [field.name for field in fields if field.name not in static], static)
+
+
+_as_pytree(Numbers)
+
+
+def fields_of(kind: type[Numbers]) -> dict[str, dataclasses.Field]:
+    """Returns the fields of a class of numbers by name, without its `nested` fields."""
+    return {field.name: field for field in dataclasses.fields(kind) if "doc" in field.metadata}  # type: ignore[arg-type]
+
+
+def kinds_of(kind: type[Numbers]) -> dict[str, Any]:
+    """Returns the types of the fields of a class of numbers, by name."""
+    return typing.get_type_hints(kind)
+
+
+def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
+    """Makes an instance of a class of numbers from values by name.
+
+    A missing value, or None, gives the default of the class. Names that the class does not have are ignored.
+    """
+    return kind(**{name: values[name] for name in fields_of(kind) if values.get(name) is not None})
+
+
+def single(value: float) -> float:
+    """Rounds a number to single precision, as the programs use it. Subnormal values become 0, too large ones infinite.
+
+    Args:
+      value: a number in double precision.
+    """
+    with np.errstate(over="ignore"):
+        seen = np.float32(value)
+    return 0.0 if abs(seen) < np.finfo(np.float32).tiny else float(seen)
+
+
+def check_bounds(path: str, value: Any, rules: Any) -> None:
+    """Checks a value, or each item of a tuple, against the rules of its field.
+
+    Args:
+      path: the name of the field in the error message.
+      value: the value, or a tuple of values.
+      rules: the rules by name, as in `number`.
+
+    Raises:
+      UserError: if a value breaks a rule; the message names the field, its value and the allowed values.
+    """
+    for item in value if isinstance(value, tuple) else (value,):
+        _check_item(path, item, rules)
+
+
+def _check_item(path: str, value: Any, rules: Any) -> None:
+    if not isinstance(value, int | float):
+        return
+    seen = single(value) if isinstance(value, float) and rules.get("traced") else value
+    present = [name for name in BOUNDS if name in rules]
+    broken = any(not BOUNDS[name][0](seen, rules[name]) for name in present)  # NaN breaks every bound
+    finite = bool(rules.get("finite")) and isinstance(value, float)
+    if broken or (finite and not math.isfinite(seen)):
+        allowed = [f"{BOUNDS[name][1]} {rules[name]}" for name in present] + ["finite"] * finite
+        rounded = f", {seen} in single precision" if seen in (0.0, math.inf) and seen != value else ""
+        raise UserError(f"{path} is {value}{rounded}; it must be {' and '.join(allowed)}")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        side = "at most" if value > 0 else "at least -"
+        raise UserError(f"{path} is {value}; it must be {side}{' ' if value > 0 else ''}{LARGEST}")
+    if rules.get("odd") and value % 2 == 0:
+        raise UserError(f"{path} is {value}; it must be odd")

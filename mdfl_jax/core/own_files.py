@@ -1,0 +1,175 @@
+"""The user's own files: how they are imported, and the line of such a file in which an error was raised.
+
+A user's file is one outside of this package, of Python and of the installed packages. This module does not import JAX.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import sys
+import sysconfig
+import traceback
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mdfl_jax.core.errors import UserError
+
+MAIN = "__main__"  # the origin of what a notebook or the started script registers (`mdfl_jax.core.registry`)
+_LONGEST = 400  # characters of another library's message that are shown
+_imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in ns, bytes
+
+
+@functools.cache
+def is_own(file: str) -> bool:
+    """Tells whether a file of code is the user's own: no file of this package, of Python or of an installed package.
+
+    Args:
+      file: the name of the file, as code objects have it. Names such as "<string>" are not files of the user.
+    """
+    if file.startswith("<"):
+        return False
+    path, package = os.path.realpath(file), os.path.dirname(os.path.realpath(__file__))
+    library = os.path.realpath(sysconfig.get_path("stdlib"))
+    installed = any(part in ("site-packages", "dist-packages") for part in Path(path).parts)
+    return not installed and not any(path.startswith(folder + os.sep) for folder in (package, library))
+
+
+def shown(file: str) -> str:
+    """Returns the name of a file for a message: relative to the current folder if it is below this folder."""
+    relative = os.path.relpath(file)
+    return file if relative.startswith(os.pardir) else relative
+
+
+def digest_of(path: str | Path) -> str:
+    """Returns the first 16 hexadecimal digits of the SHA-256 of a file. An unchanged file is read once."""
+    state = os.stat(path)
+    return _digest(os.path.realpath(path), state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(path: str, changed: int, size: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def joined(digests: Collection[str]) -> str:
+    """Returns one digest of several, in any order; a single one stays as it is."""
+    few = sorted(digests)
+    return few[0] if len(few) == 1 else hashlib.sha256(" ".join(few).encode()).hexdigest()[:16]
+
+
+def digests(files: Iterable[str]) -> dict[str, str | None]:
+    """Returns the digest of each file that exists, by its name without folders.
+
+    So a study can go on from another folder. Files of equal names have one digest together. Code of a notebook or of
+    the script that was started, "__main__", has None: it is in no file, or in one that also does other things.
+    """
+    by_name: dict[str, set[str]] = {}
+    found = list(files)
+    for file in found:
+        if os.path.isfile(file):
+            by_name.setdefault(os.path.basename(file), set()).add(digest_of(file))
+    unknown: dict[str, str | None] = {MAIN: None} if MAIN in found else {}
+    return {name: joined(of_name) for name, of_name in by_name.items()} | unknown
+
+
+def place(error: BaseException | None) -> str:
+    """Returns the user's line in which an error was raised, as "my_rule.py:12"; "" if there is none.
+
+    The line is the innermost one of a user's file, in the first error of the chain that passed such a file.
+    """
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    for link in reversed(chain):
+        if isinstance(link, SyntaxError) and link.filename and is_own(link.filename):
+            return f"{shown(link.filename)}:{link.lineno}"
+        frames = [frame for frame in traceback.extract_tb(link.__traceback__) if is_own(frame.filename)]
+        if frames:
+            return f"{shown(frames[-1].filename)}:{frames[-1].lineno}"
+    return ""
+
+
+def located(text: str, function: Any) -> str:
+    """Returns a text behind the line of the user's file that defines a function, as in "my_rule.py:12: text".
+
+    If the function is not in a user's file, the text alone is returned.
+    """
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return f"{shown(code.co_filename)}:{code.co_firstlineno}: {text}" if code and is_own(code.co_filename) else text
+
+
+def words(error: BaseException) -> str:
+    """Returns the type and the message of an error in one line."""
+    if isinstance(error, UserError):
+        return str(error)
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    first = message.strip().split("\n")[0]
+    line = f"{type(error).__name__}: {' '.join((message if first.endswith(':') else first).split())}"
+    line = line if message.strip() else type(error).__name__
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 4] + " ..."
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Turns an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
+
+    Other errors stay as they are. A `UserError` stays as it is too, unless another error in a user's file is its cause.
+    The new error keeps the old one as its cause, so that a Python caller sees the whole traceback.
+
+    Raises:
+      UserError: as described.
+    """
+    try:
+        yield
+    except UserError as error:
+        where = place(error.__cause__)
+        if where and not str(error).startswith(where):  # `import_file` has named the line already
+            raise UserError(f"{where}: {error}") from error.__cause__
+        raise
+    except Exception as error:  # a user's file may raise anything
+        if where := place(error):
+            raise UserError(f"{where}: {words(error)}") from error
+        raise
+
+
+def import_file(path: str) -> None:
+    """Imports a Python file by its path, so that the members in it are registered.
+
+    A file that was imported before is imported again only if it has changed since.
+
+    Args:
+      path: the file, relative to the current folder or absolute.
+
+    Raises:
+      UserError: if there is no such file, or if it raises an error; the message names the line.
+    """
+    whole = os.path.abspath(path)
+    if not os.path.isfile(whole):
+        raise UserError(f"use is {path!r}: there is no such file")
+    state = os.stat(whole)
+    version = state.st_mtime_ns, state.st_size
+    if _imported.get(whole) == version:
+        return
+    # The module's name must not hide another module, such as a user's random.py that of Python.
+    name = f"used_{zlib.crc32(whole.encode()):08x}_{Path(path).stem}"
+    loader = importlib.machinery.SourceFileLoader(name, whole)
+    spec = importlib.util.spec_from_file_location(name, whole, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a user's file may raise anything, and may call sys.exit
+        del sys.modules[name]
+        raise UserError(f"{place(error) or shown(whole)}: {words(error)}") from error
+    _imported[whole] = version

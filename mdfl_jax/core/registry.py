@@ -1,0 +1,119 @@
+"""Registries: one for each family. A registry maps a name to a factory, its numbers and a one-line description."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mdfl_jax.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
+    from mdfl_jax.core.numbers import Numbers
+
+T = TypeVar("T")
+
+
+def _origin() -> str:
+    """Returns the file that registers a member: that of the first caller outside of files named registry.py.
+
+    The result is "__main__" for a script or notebook.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
+        frame = frame.f_back
+    return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
+
+
+class Registry(Generic[T]):
+    """The members of one family, by name.
+
+    >>> greetings = Registry("greeting")
+    >>> @greetings.register("hello")
+    ... def hello():
+    ...     return "hello"
+    >>> greetings["hello"]()
+    'hello'
+    >>> greetings["helo"]
+    Traceback (most recent call last):
+      ...
+    mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
+    """
+
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None):
+        self.kind, self._usual = kind, numbers
+        self._members: dict[str, T] = {}
+        self._numbers: dict[str, type[Numbers] | None] = {}
+        self._docs: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
+
+    def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
+        """Returns a decorator that adds a member.
+
+        The same file, or the same notebook, may register a name again; another file may not.
+
+        Args:
+          name: the member's name in configurations.
+          numbers: the class of its numbers; by default the usual class of the family.
+          doc: its description in one line; by default the first line of its docstring.
+
+        Raises:
+          UserError: for a name that a member of another file has (raised when the decorator is applied).
+        """
+
+        origin = _origin()
+
+        def add(member: T) -> T:
+            held = self._origins.get(name, origin) if name in self._members else origin
+            if held != origin:
+                raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
+            self._members[name], self._numbers[name], self._origins[name] = member, numbers, origin
+            self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
+            return member
+
+        return add
+
+    def remove(self, name: str) -> None:
+        """Removes a member, so that its name is unknown again."""
+        for table in (self._members, self._numbers, self._docs, self._origins):
+            table.pop(name, None)
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._members:
+            raise UserError(unknown_name(self.kind, name, self._members))
+        return self._members[name]
+
+    def numbers(self, name: str) -> "type[Numbers]":
+        """Returns the class of a member's numbers.
+
+        Raises:
+          UserError: for an unknown name; the message suggests the most similar one.
+        """
+        self[name]
+        return self._numbers[name] or self.usual
+
+    @property
+    def usual(self) -> "type[Numbers]":
+        """The class of numbers for members that are registered without a class of their own."""
+        from mdfl_jax.core.numbers import Numbers
+
+        return self._usual or Numbers
+
+    def doc(self, name: str) -> str:
+        """Returns the one-line description of a member."""
+        self[name]
+        return self._docs[name]
+
+    def origin(self, name: str) -> str:
+        """Returns the absolute path of the file that registered a member; "__main__" for a script or notebook."""
+        self[name]
+        return self._origins[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def as_registered(self) -> tuple[str, ...]:
+        """Returns the names in the order of their registration."""
+        return tuple(self._members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._members))

@@ -1,0 +1,136 @@
+"""Random streams by name and round, so that the draws of one part never depend on those of another part.
+
+A seed is one typed key. Every use of randomness has a name, and every round has an index. The key for a name and a
+round is folded from the seed. Therefore strategies that are compared under one seed have the same data, positions and
+initial model, and a resumed run draws the same numbers as an uninterrupted run.
+
+The key of a run may also be an array with a key for each stream, in the order of `STREAMS`, for studies in which only
+some streams follow the seed (`mdfl_jax.config.vary`).
+"""
+
+import zlib
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import threefry2x32_p
+
+from mdfl_jax.core import threefry
+
+threefry.install()  # the same bits; programs for CPUs compile sooner
+
+Stream = Literal[
+    "partition",
+    "placement",
+    "init",
+    "mobility",
+    "batch",
+    "link",
+    "algorithm",
+    "augmentation",
+    "dropout",
+    "cost",
+    "evaluation",
+]
+STREAMS: tuple[str, ...] = get_args(Stream)
+OF_BATCHES = ("algorithm", "augmentation", "dropout")
+"""The streams that are folded from the key of a round's minibatches, and so follow the stream "batch"."""
+SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
+"""The streams that are folded from the seed itself."""
+
+
+def source_of(name: str) -> str:
+    """Returns the stream of `SOURCES` that decides the draws of a stream."""
+    return "batch" if name in OF_BATCHES else name
+
+
+def keys(seeds: np.ndarray) -> jax.Array:
+    """Returns the typed keys of seeds, uint32 of any shape."""
+    make = jax.random.key
+    for _ in range(seeds.ndim):
+        make = jax.vmap(make)
+    return make(seeds)
+
+
+def stream(key: jax.Array, name: Stream) -> jax.Array:
+    """Returns the key of a named stream of a seed.
+
+    Args:
+      key: typed key of the seed, or [len(STREAMS)] typed keys, one for each stream.
+      name: one of `STREAMS`.
+    """
+    own = key[STREAMS.index(name)] if key.ndim else key
+    return jax.random.fold_in(own, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+
+def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax.Array:
+    """Returns the key of a named stream of a seed in one round.
+
+    Args:
+      key: typed key of the seed, or those of its streams, as for `stream`.
+      name: one of `STREAMS`.
+      round_index: [] int32.
+    """
+    return jax.random.fold_in(stream(key, name), round_index)
+
+
+def own_draws(key: jax.Array) -> jax.Array:
+    """Derives the key for an algorithm's own draws from its key of the round, which draws the minibatches.
+
+    Because the two keys differ, algorithms with different draws of their own still use the same minibatches.
+    """
+    return stream(key, "algorithm")
+
+
+def per_client(key: jax.Array, num_clients: int) -> jax.Array:
+    """Returns one key for each client, [N]. The key of client i does not depend on N.
+
+    >>> bool((per_client(jax.random.key(0), 3) == per_client(jax.random.key(0), 5)[:3]).all())
+    True
+    """
+    return jax.vmap(lambda i: jax.random.fold_in(key, i))(jax.numpy.arange(num_clients))
+
+
+def pair_words(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> tuple[jax.Array, jax.Array]:
+    """Return the two random words of `jax.random` at [row, column] of an array with ``num_columns`` columns.
+
+    With threefry, the key alone and the index of an element decide its value, so that a few elements of an [N, N] array
+    can be drawn without the others.
+
+    Args:
+      key: typed key of the implementation threefry2x32.
+      row, column: whole numbers that broadcast to one shape.
+      num_columns: the number of columns, N.
+
+    Returns:
+      (high, low), uint32 of the broadcast shape.
+
+    Raises:
+      ValueError: for a key of another implementation.
+    """
+    config: Any = jax.config  # jax declares no types of its flags
+    if str(jax.random.key_impl(key)) != "threefry2x32" or not config.jax_threefry_partitionable:
+        raise ValueError("draws for neighbour lists need jax's partitionable threefry keys")
+    row, column = (jnp.asarray(x).astype(jnp.uint32) for x in jnp.broadcast_arrays(row, column))
+    # row * num_columns + column in two words, from products of halves of 16 bits.
+    half, columns = np.uint32(0xFFFF), np.uint32(num_columns)
+    low_low, low_high = (row & half) * (columns & half), (row & half) * (columns >> 16)
+    high_low, high_high = (row >> 16) * (columns & half), (row >> 16) * (columns >> 16)
+    middle = (low_low >> 16) + (low_high & half) + (high_low & half)
+    total = row * columns + column
+    carried = (total < column).astype(jnp.uint32)
+    high = high_high + (low_high >> 16) + (high_low >> 16) + (middle >> 16) + carried
+    first, second = jax.random.key_data(key)[..., 0], jax.random.key_data(key)[..., 1]
+    spread = lambda word: jnp.broadcast_to(word, total.shape)  # noqa: E731
+    return tuple(threefry2x32_p.bind(spread(first), spread(second), high, total))
+
+
+def pair_uniform(key: jax.Array, row: jax.Array, column: jax.Array, num_columns: int) -> jax.Array:
+    """Return the elements [row, column] of `jax.random.uniform(key, (num_rows, num_columns))`, as `pair_words`."""
+    high, low = pair_words(key, row, column, num_columns)
+    if jnp.result_type(float) == jnp.float64:
+        word = (high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)) >> 12 | np.float64(1).view(np.uint64)
+        return jax.lax.bitcast_convert_type(word, jnp.float64) - 1
+    word = (high ^ low) >> 9 | np.float32(1).view(np.uint32)
+    return jax.lax.bitcast_convert_type(word, jnp.float32) - 1

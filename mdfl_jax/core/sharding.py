@@ -1,0 +1,241 @@
+"""Simulations over a mesh of devices with two axes: 'seed' divides the runs, and 'client' the clients of each run.
+
+On a CPU, one host device for each core is faster than one device with threads, for matrix products of this size. On
+accelerators, the same mesh serves models or numbers of clients that are too large for one device. A round is written
+for one device, and the compiler divides it. The local work, which is most of a round, and loops over rows of models are
+divided explicitly.
+
+Devices communicate only at the top level of a round: no loop and no condition within a round contains a collective
+operation. `by_rows`, `everywhere`, `choose` and `repeat` ensure this. XLA's CPU runtime orders the collectives of one
+computation. However, it may execute a collective inside a loop or a condition at the same time as those that follow it,
+in a different order on each device; then all devices wait forever (jax 0.10.2).
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mdfl_jax.core import devices
+
+SEED, CLIENT = "seed", "client"
+
+
+def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
+    """Makes a mesh ('seed', 'client') of devices. Returns None if each run has a single device.
+
+    Args:
+      devices: the devices; by default all devices of the target.
+      columns: the number of devices that share a run, a divisor of the number of devices; 0: all, in one row.
+    """
+    devices = devices or devices.devices()
+    columns = columns or len(devices)
+    return Mesh(np.array(devices).reshape(-1, columns), (SEED, CLIENT)) if columns > 1 else None
+
+
+def size(mesh: Mesh | None) -> int:
+    """Returns the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
+    return mesh.shape[CLIENT] if mesh else 1
+
+
+def padded(num_clients: int, mesh: Mesh | None) -> int:
+    """Returns the number of rows of stacked trees: N, rounded up to a multiple of the devices that share a run."""
+    return -(-num_clients // size(mesh)) * size(mesh)
+
+
+def replicate(tree: Any, mesh: Mesh) -> Any:
+    """Puts one copy of every leaf on each device of the mesh."""
+    return placed(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def placed(tree: Any, where: NamedSharding | None) -> Any:
+    """Puts the leaves on the devices of a sharding; None leaves them as they are.
+
+    For a target that is not present, the result is the leaves' shapes with this sharding.
+    """
+    if not devices.current().is_here:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
+    return tree if where is None else jax.device_put(tree, where)
+
+
+def by_row(mesh: Mesh) -> NamedSharding:
+    """Returns the sharding of leaves [rows of the mesh, ...] that puts each row's part on all devices of the row."""
+    return NamedSharding(mesh, PartitionSpec(SEED))
+
+
+def stacked(tree: Any, rows: int, before: int = 0) -> Any:
+    """Tells which leaves have one row for each client.
+
+    Args:
+      tree: leaves [rows, ...] and others.
+      rows: the number of clients, with padding.
+      before: the number of axes before the client axis.
+
+    Returns:
+      A tree of bool of the same structure.
+    """
+    return jax.tree.map(lambda x: x.ndim > before and x.shape[before] == rows, tree)
+
+
+def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
+    """Returns the shardings of the leaves of a state.
+
+    Args:
+      divided: a tree of bool that tells which leaves the mesh's columns divide along the client axis.
+      mesh: from `client_mesh`.
+      before: the number of axes before the client axis: 0, or 2 for the mesh's rows and the runs of a row.
+    """
+    runs = (SEED, None)[:before]
+    return jax.tree.map(
+        lambda split: NamedSharding(mesh, PartitionSpec(*runs, CLIENT) if split else PartitionSpec(*runs[:1])), divided
+    )
+
+
+def settle(tree: Any, where: Any) -> Any:
+    """Tells the compiler the sharding of a state, as `layout` returns it; None leaves the state as it is."""
+    return tree if where is None else jax.lax.with_sharding_constraint(tree, where)
+
+
+def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
+    """Applies a function to the runs of each row of the mesh; all rows work at the same time.
+
+    With several rows the function is mapped (`vmap`), so both branches of its conditions are computed. With one row it
+    is called directly.
+
+    Args:
+      mesh: from `client_mesh`.
+      function: (*runs of one row) -> tree.
+      *runs: trees with leaves [rows, ...].
+
+    Returns:
+      The results, leaves [rows, ...].
+    """
+    if mesh.shape[SEED] == 1:
+        return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], runs)))
+    return jax.vmap(function, spmd_axis_name=SEED)(*runs)
+
+
+@contextlib.contextmanager
+def tracing_over(mesh: Mesh | None) -> Iterator[None]:
+    """Tells `by_rows`, `everywhere`, `choose` and `repeat` the mesh of a simulation while its round is traced."""
+    if mesh is None:
+        yield
+        return
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        yield
+
+
+def _divided_by() -> Any:
+    """Returns the mesh over which the compiler divides the current trace, or None where the compiler does not.
+
+    The compiler does not divide code without a mesh, or code that is divided explicitly.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh if CLIENT in mesh.axis_names and CLIENT not in mesh.manual_axes else None
+
+
+def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
+    """Computes ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
+
+    Use it for code that gathers from the models of all clients, because the compiler alone would turn K gathers into K
+    rounds of communication. Use it also for loops and conditions, which each device then executes alone. If N is not a
+    multiple of the number of devices, `everywhere` is used instead.
+
+    Args:
+      function: (rows, whole) -> tree with the leading axis of ``rows``.
+      rows: leaves [N, ...].
+      whole: leaves that every row may need; they are gathered on all devices once.
+      num_clients: N.
+    """
+    mesh = _divided_by()
+    if mesh is None or num_clients % mesh.shape[CLIENT]:
+        return everywhere(function, rows, whole)
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=(split, same), out_specs=split, check_vma=False)(rows, whole)
+
+
+def everywhere(function: Callable[..., Any], *args: Any) -> Any:
+    """Computes ``function(*args)``; on a mesh, every device computes the whole result.
+
+    Use it for a network's step, whose [N, N] matrices are then complete on every device, and for draws among N clients.
+    """
+    mesh = _divided_by()
+    if mesh is None:
+        return function(*args)
+    same = PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=same, out_specs=same, check_vma=False)(*args)
+
+
+def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
+    """Returns ``yes(*args)`` if a condition holds, else ``no(*args)``. On a mesh both are computed, otherwise only one.
+
+    Args:
+      condition: [] bool.
+      yes, no: functions whose results have the same structure.
+      *args: the arguments of both functions.
+    """
+    if _divided_by() is None:
+        return jax.lax.cond(condition, yes, no, *args)
+    return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes(*args), no(*args))
+
+
+def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
+    """Computes ``step(carry, index)`` ``num_steps`` times in a loop.
+
+    On a mesh the loop is unrolled, because a step may contain collectives.
+
+    Args:
+      step: (carry, [] int32) -> (carry, output).
+      start: the first carry.
+      num_steps: the number of steps, at least 1.
+
+    Returns:
+      (the last carry, the first step's output).
+    """
+    if num_steps > 1 and _divided_by() is None:
+        carry, outputs = jax.lax.scan(step, start, jnp.arange(num_steps, dtype=jnp.int32))
+        return carry, jax.tree.map(lambda x: x[0], outputs)
+    carry, output = step(start, jnp.int32(0))
+    for index in range(1, num_steps):
+        carry, _ = step(carry, jnp.int32(index))
+    return carry, output
+
+
+def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
+    """Applies a function to each device's share of ``parts`` and joins the results along the leading axis.
+
+    Args:
+      mesh: from `client_mesh`.
+      function: (shared, own, first) -> tree with the leading axis of ``own``, the device's share of ``parts``;
+        ``first`` is the index at which the share begins.
+      shared: a tree that is the same on every device.
+      parts: leaves whose leading axis is a multiple of the number of devices.
+    """
+
+    def on_device(shared: Any, own: Any) -> Any:
+        share = jax.tree.leaves(own)[0].shape[0]
+        return function(shared, own, jax.lax.axis_index(CLIENT) * share)
+
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
+    return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=split, check_vma=False)(shared, parts)
+
+
+def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
+    """Applies a function to each device's share of ``parts`` and returns the sum of the results, on every device.
+
+    Args:
+      mesh: from `client_mesh`.
+      function: (shared, own) -> tree, where ``own`` is the device's share of ``parts``.
+      shared: a tree that is the same on every device.
+      parts: leaves whose leading axis is a multiple of the number of devices.
+    """
+
+    def on_device(shared: Any, own: Any) -> Any:
+        return jax.lax.psum(function(shared, own), CLIENT)
+
+    split, same = PartitionSpec(CLIENT), PartitionSpec()
+    return jax.shard_map(on_device, mesh=mesh, in_specs=(same, split), out_specs=same, check_vma=False)(shared, parts)

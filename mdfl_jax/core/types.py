@@ -1,0 +1,250 @@
+"""The three main parts of a simulation, Task, Network and Algorithm, and the values that they exchange.
+
+Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
+A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
+each possible sender, [N, K]: K = N in the usual, dense form, where ``mix[i, j]`` is the weight that receiver i gives to
+sender j. With neighbour lists, `mdfl_jax.core.links.Senders` tells the sender of each place.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from jax.sharding import Mesh
+
+from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
+from mdfl_jax.core.message_bits import Bits
+from mdfl_jax.core.metric import Metric
+
+Array = Any  # jax.Array inside a program, numpy.ndarray once results are on the host
+Params = Any  # a pytree of one client's parameters
+ClientParams = Any  # the same tree with a leading client axis, [N, ...]
+
+
+class Clients(Protocol):
+    """The clients' data, from a task's ``partition``. Networks and mixing rules read only these two fields."""
+
+    @property
+    def num_samples(self) -> jax.Array:
+        """[N] int32 training samples that each client holds."""
+
+    @property
+    def label_counts(self) -> jax.Array:
+        """[N, C] int32 samples of each label that each client holds."""
+
+
+class Score(NamedTuple):
+    """The performance of N stacked models on the test samples.
+
+    Attributes:
+      accuracy: [N] float32 accuracy in [0, 1].
+      loss: [N] float32 mean loss.
+    """
+
+    accuracy: jax.Array
+    loss: jax.Array
+
+
+class Hparams(NamedTuple):
+    """The traced numbers of a run, one pytree for each main part. A sweep varies them without compiling again.
+
+    Attributes:
+      task, network, algorithm: the numbers of the three main parts.
+      start: the models from which the clients start, a tree as `Task.init` returns it with leaves [N, ...], or
+        [1, ...] for one model of all; None: the model that the task draws. Only the start of a run reads it.
+    """
+
+    task: Any
+    network: Any
+    algorithm: Any
+    start: Any = None
+
+
+Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Task.over_test`
+
+
+class Task(NamedTuple):
+    """The learning problem, as pure functions.
+
+    Attributes:
+      num_clients: the number of clients, N.
+      data: arrays shared by all seeds and sweep points, stored once on the device and passed to the functions below.
+      partition: (data, hparams.task, key) -> Clients, with everything else that ``gradient`` needs; with ``by_place``
+        it has one more argument. Over a mesh, it appends clients without samples until the devices divide the number of
+        clients (`mdfl_jax.core.sharding.padded`).
+      init: (data, key) -> params of one model, with which all clients start.
+      gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
+        gradient of zero. ``key`` draws the minibatches of one local step.
+      evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
+      mesh: the devices that share one simulation; None for one device.
+      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
+        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
+      objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
+      validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
+      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
+      in_turn: whether models are evaluated one after another.
+      by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
+        float32. They are then drawn before the data, so they must not depend on it.
+      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
+        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
+        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
+      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
+        of its own; None if the task has none.
+      owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
+        them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.part.Part`; None: always on all.
+    """
+
+    num_clients: int
+    data: Any
+    partition: Callable[..., Any]
+    init: Callable[[Any, jax.Array], Params]
+    gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+    evaluate: Callable[[Any, Any, ClientParams], Score]
+    mesh: Mesh | None = None
+    by_client: Callable[[Any], Any] | None = None
+    objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    alone: bool = False
+    in_turn: bool = False
+    by_place: bool = False
+    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    num_labels: int | None = None
+    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    owner: Callable[..., jax.Array] | None = None
+    part: Any = None
+
+
+class Links(NamedTuple):
+    """Everything that an algorithm knows about the network in a round.
+
+    A network fills the fields that it names in ``gives``.
+
+    Attributes:
+      adjacency: [N, K] bool, adjacency[i, j] is True if i receives from the sender at place j; there are no self loops.
+      mix: [N, K] float mixing matrix; its rows sum to one.
+      at_server: [N] bool, whether each client meets the server in this round.
+      last_server: [N] int32 round of the latest meeting with the server, which may be this round; a negative number
+        (`BEFORE`) before the first meeting.
+      next_server: [N] int32 round of the next meeting after this round, known or expected; `NEVER` if there is none.
+      partner: [N] int32 the only neighbour of each client, or the client itself if it has none; given where links are
+        disjoint pairs.
+      real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
+        padding clients, which have no samples and no links and are excluded from all sums over clients.
+      senders: the clients for which the K places stand.
+    """
+
+    adjacency: jax.Array
+    mix: jax.Array
+    at_server: jax.Array | None = None
+    last_server: jax.Array | None = None
+    next_server: jax.Array | None = None
+    partner: jax.Array | None = None
+    real: int | None = None
+    senders: Senders = ALL_PAIRS
+
+    @property
+    def num_clients(self) -> int:
+        """The number of clients, N, without padding clients."""
+        return self.adjacency.shape[0] if self.real is None else self.real
+
+
+BEFORE = -1  # the value of last_server before the first meeting: all clients start with the server's first model
+NEVER = 2**30  # the value of next_server if there is no further meeting; sums with it stay in 32 bits
+SYMMETRIC = "symmetric"  # promise of a network: mix is symmetric and doubly stochastic in every round
+FIXED = "fixed"  # promise of a network: the links are the same in every round that has any links
+
+
+class Places(NamedTuple):
+    """The positions of the clients, for metrics and figures.
+
+    Attributes:
+      position: [N, 2] float32 positions.
+      distance_moved: [N] float32 distance that each client has moved since the start.
+      is_mobile: [N] bool, whether each client is mobile.
+    """
+
+    position: jax.Array
+    distance_moved: jax.Array
+    is_mobile: jax.Array
+
+
+class Network(NamedTuple):
+    """The links between clients in each round, as pure functions.
+
+    Attributes:
+      num_clients: the number of clients, N.
+      gives: the fields of Links that this network fills, and the promises it makes about them: `SYMMETRIC`, `FIXED`.
+      init: (hparams.network, key, clients) -> the state before the first round.
+      step: (hparams.network, key, round, state, clients) -> (state, Links): the links of this round, and the state
+        after the movement that follows it (MADFL algorithm 1). ``key`` is the seed's; the round selects the streams.
+      places: (state) -> Places.
+      reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
+      metrics: the network's own metrics, which are measured in addition to those of every study.
+      after: (hparams.network, state after ``step``, Links, RoundStats) -> state with the costs of the round; or None.
+      lists: what is known of the neighbour lists, if the links are no matrices [N, N].
+      compare: (state after ``step``, Links, [N, N] distances between the models before the round) -> state; or None.
+    """
+
+    num_clients: int
+    gives: frozenset[str]
+    init: Callable[[Any, jax.Array, Clients], Any]
+    step: Callable[[Any, jax.Array, jax.Array, Any, Clients], tuple[Any, Links]]
+    places: Callable[[Any], Places]
+    reached: Callable[[Any], jax.Array] | None = None
+    metrics: tuple[Metric, ...] = ()
+    after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
+    lists: Lists | None = None
+    compare: Callable[[Any, Links, jax.Array], Any] | None = None
+
+
+class RoundStats(NamedTuple):
+    """Statistics of one round.
+
+    Attributes:
+      loss: [N] float32 training loss at the first local step.
+      messages: [N] int32 messages that each client sent, one for each directed link.
+      bits: the number of bits in these messages, for each client.
+      details: further arrays [N, ...] of the round for the algorithm's own metrics (`RoundView.stats`); None for none.
+    """
+
+    loss: jax.Array
+    messages: jax.Array
+    bits: Bits
+    details: Any = None
+
+
+Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+
+
+class Algorithm(NamedTuple):
+    """The computation and the communication of a round, as pure functions.
+
+    Attributes:
+      needs: the fields of Links that the algorithm reads, and the promises that it relies on: `SYMMETRIC`, `FIXED`.
+      init: (hparams.algorithm, client_params) -> state. A leaf with the number of rows of client_params must have one
+        row for each client.
+      round: (hparams.algorithm, key, state, links, gradient) -> (state, RoundStats). ``gradient`` is the task's, with
+        the data and the clients already given; ``key`` is the key of the round.
+      params: (state) -> client_params [N, ...], the models to evaluate.
+      global_model: (state) -> params [1, ...], if the algorithm has a global model, for example at a server; None: the
+        global model is the mean of the clients' models.
+      double_bits: (hparams.algorithm, number of parameters) -> bits of one message in double precision, as PaME (8)
+        counts them; None where PaME's count does not cover the algorithm.
+      local_statistics: whether batch statistics stay with each client (`mdfl_jax.core.batch_statistics`).
+      participates: whether the algorithm itself chooses its neighbours and communication periods; otherwise the network
+        is thinned for it.
+      metrics: the algorithm's own metrics, which are measured in addition to those of every study.
+    """
+
+    needs: frozenset[str]
+    init: Callable[[Any, ClientParams], Any]
+    round: Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
+    params: Callable[[Any], ClientParams]
+    global_model: Callable[[Any], ClientParams] | None = None
+    double_bits: Callable[[Any, int], float] | None = None
+    participates: bool = False
+    local_statistics: bool = False
+    metrics: tuple[Metric, ...] = ()

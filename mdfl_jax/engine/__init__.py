@@ -1,0 +1,1 @@
+"""The engine: one simulation, compiled and mapped over runs."""

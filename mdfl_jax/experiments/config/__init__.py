@@ -1,1 +1,0 @@
-"""The configuration of a study: its fields, their checks, and the points of its sweep."""

@@ -1,1 +1,0 @@
-"""Prepares a study and runs it, batch after batch and evaluation after evaluation."""

@@ -1,0 +1,1 @@
+"""Wrappers of networks: each takes a network and returns one."""

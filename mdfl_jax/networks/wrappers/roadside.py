@@ -1,0 +1,208 @@
+"""A network with road-side units: a moving client meets the server while it is in the range of a unit.
+
+The source is FedMobile, appendix A. The clients are those of any spatial network. Its mobility, contact and failing
+links say which clients can talk to each other, and its radius is the range between clients.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.links import ALL_PAIRS, Senders
+from mdfl_jax.core.rng import pair_uniform, stream_at
+from mdfl_jax.core.trees import of_types
+from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
+from mdfl_jax.metrics.registry import of_inner, of_inner_lists
+from mdfl_jax.networks.meetings import SERVER_FIELDS
+from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links
+from mdfl_jax.networks.spatial import SpatialParams, SpatialState
+
+
+class RoadsideParams(NamedTuple):
+    """Traced numbers of a network with road-side units.
+
+    Attributes:
+      spatial: the numbers of the inner spatial network.
+      units: [U, 2] places of the units, in the unit of length of the world.
+      unit_range: the distance from a unit within which a client meets the server.
+    """
+
+    spatial: SpatialParams
+    units: Any
+    unit_range: Any = 100.0
+
+
+class RoadsideState(NamedTuple):
+    """The state of a network with road-side units between two slots.
+
+    Attributes:
+      spatial: the state of the inner spatial network.
+      last: [N] int32, the slot of each client's last meeting; -1 before the first.
+      met: [N] int32, the number of meetings so far.
+      following: [R, N] int32, the slot of the next meeting after each slot; `NEVER` where none comes. None if clients
+        do not know their next meeting.
+      reached: [N] bool, true for the clients that meet a unit in at least one of the R slots.
+    """
+
+    spatial: SpatialState
+    last: jax.Array
+    met: jax.Array
+    following: jax.Array | None
+    reached: jax.Array
+
+
+def at_units(position: jax.Array, units: jax.Array, unit_range: jax.Array | float) -> jax.Array:
+    """Find the clients that are in the range of at least one unit.
+
+    Args:
+      position: [N, 2] places of the clients.
+      units: [U, 2] places of the units.
+      unit_range: the range of a unit, in the unit of the places.
+
+    Returns:
+      [N] bool.
+
+    >>> at_units(jnp.array([[0.0, 0.0], [3.0, 4.0], [9.0, 0.0]]), jnp.array([[0.0, 4.0], [20.0, 0.0]]), 4.0).tolist()
+    [True, True, False]
+    """
+    return jnp.any(within(position, jnp.asarray(units, position.dtype), unit_range), axis=1)
+
+
+def next_meetings(at_server: jax.Array) -> jax.Array:
+    """Compute the slot of the next meeting after each slot.
+
+    Args:
+      at_server: [R, N] bool, whether each client meets the server in each slot.
+
+    Returns:
+      [R, N] int32; `NEVER` where no meeting comes.
+
+    >>> next_meetings(jnp.array([[True], [False], [True], [False]])).ravel().tolist() == [2, 2, NEVER, NEVER]
+    True
+    """
+    rounds, num_clients = at_server.shape
+
+    def back(coming: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        slot, now = row
+        return jnp.where(now, slot, coming), coming
+
+    start = jnp.full(num_clients, NEVER, jnp.int32)
+    rows = (jnp.arange(rounds, dtype=jnp.int32), at_server)
+    return jax.lax.scan(back, start, rows, reverse=True)[1]
+
+
+def matching(key: jax.Array, adjacency: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+    """Draw a maximal matching: possible pairs are visited in random order and taken if both clients are still free.
+
+    Args:
+      key: typed key of this slot.
+      adjacency: [N, K] bool. Two clients can be a pair if they hear each other.
+      senders: the clients for which the places stand. The same pairs are drawn in both forms.
+
+    Returns:
+      [N] int32, the partner of each client; its own index if it is alone. No two clients left alone hear each other.
+    """
+    num_clients = adjacency.shape[0]
+    me = jnp.arange(num_clients, dtype=jnp.int32)
+    if senders.ids is None:
+        lower = jnp.tril(jax.random.uniform(key, adjacency.shape), -1)
+        drawn = lower + lower.T
+    else:
+        pair = jnp.maximum(me[:, None], senders.ids), jnp.minimum(me[:, None], senders.ids)
+        drawn = pair_uniform(key, *pair, num_clients)
+    rank = jnp.where(adjacency & senders.opposite(adjacency), drawn, -1.0)
+
+    def unfinished(loop: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return loop[1]
+
+    def take(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """Take every pair that is first in the order for both clients: the greedy matching, many pairs at a time."""
+        partner, _ = loop
+        free = partner == me
+        left = jnp.where(free[:, None] & senders.of(free), rank, -1.0)
+        best = senders.at(jnp.argmax(left, axis=1))
+        mutual = (jnp.max(left, axis=1) >= 0) & (best[best] == me)
+        return jnp.where(mutual, best, partner), jnp.any(mutual)
+
+    return jax.lax.while_loop(unfinished, take, (me, jnp.bool_(True)))[0]
+
+
+def _at_server(params: RoadsideParams, state: SpatialState) -> jax.Array:
+    """Find the clients that meet the server: those in the range of a unit, unless they are absent."""
+    now = at_units(state.places.position, params.units, params.unit_range)
+    return now if state.there is None else now & state.there
+
+
+def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time: bool = True) -> Network:
+    """Make a spatial network whose clients also meet a server at road-side units.
+
+    Args:
+      inner: a network of `mdfl_jax.networks.spatial.spatial`, in a world with places.
+      rounds: R, the slots of the run. The movement is computed once before the first slot, with the same keys as in
+        the run. Known meetings take 4 R N bytes for each run.
+      known_next: if true, clients know their next meeting, as from a route; else they expect it after the last one, at
+        the mean gap of their meetings so far.
+      one_at_a_time: if true, a client talks to one other client in a slot, by a `matching`; else to all in range.
+
+    Raises:
+      UserError: if ``rounds`` is below 1, or if the clients move by what they heard.
+    """
+    if rounds < 1:
+        raise UserError(f"rounds is {rounds}; it must be at least 1")
+    if inner.compare:
+        raise UserError(
+            "server.pattern is roadside, which moves clients before any model is trained; network.mobility "
+            "must not compare models"
+        )
+    num_clients = inner.num_clients
+
+    def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:
+        start = inner.init(params.spatial, key, clients)
+        none = jnp.zeros(num_clients, jnp.int32)
+
+        def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
+            following = of_types(inner.step(params.spatial, key, slot, state, clients)[0], state)
+            return following, _at_server(params, state)
+
+        _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
+        following = next_meetings(at_server) if known_next else None
+        return RoadsideState(start, none + BEFORE, none, following, jnp.any(at_server, axis=0))
+
+    def step(
+        params: RoadsideParams, key: jax.Array, slot: jax.Array, state: RoadsideState, clients: Clients
+    ) -> tuple[RoadsideState, Links]:
+        at_server = _at_server(params, state.spatial)
+        last = jnp.where(at_server, slot, state.last).astype(jnp.int32)
+        met = state.met + at_server
+        if state.following is None:
+            following = expected_next(last, observed_mean(last, met), slot)
+        else:
+            following = state.following[jnp.minimum(slot, rounds - 1)]
+        moved, links = inner.step(params.spatial, key, slot, state.spatial, clients)
+        if one_at_a_time:
+            partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency, links.senders)
+            links = pair_links(partner, at_server, last, following, lists=links.senders.ids is not None)
+        else:
+            links = links._replace(at_server=at_server, last_server=last, next_server=following)
+        return RoadsideState(moved, last, met, state.following, state.reached), links
+
+    gives = inner.gives | SERVER_FIELDS
+    if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
+        gives = gives - {FIXED} | {"partner", SYMMETRIC}
+    own = (*of_inner(inner, lambda state: state.spatial, lambda params: params.spatial), MET_SERVER)
+    lists = of_inner_lists(inner, lambda state: state.spatial)
+    if lists and one_at_a_time:
+        lists = lists._replace(places=2)  # of pairs; those of the inner network are still bounded
+    return Network(
+        num_clients=num_clients,
+        gives=frozenset(gives),
+        init=init,
+        step=step,
+        places=lambda state: inner.places(state.spatial),
+        reached=lambda state: state.reached,
+        metrics=own,
+        lists=lists,
+    )

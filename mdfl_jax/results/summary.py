@@ -1,0 +1,199 @@
+"""Makes the content of summary.json and history.npz from the records of a study.
+
+Statistics are over seeds, and differences are paired by seed: points with the same seed share data, places and model,
+except for what the sweep itself changes, such as the partition. A run that has diverged has no result: its seed is left
+out of all means and differences of its point.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.core.metric import SCHEMA, TARGET, Shown
+from mdfl_jax.core.outcomes import VALIDATION_LOSS, baselines, interval_of_known, number, seeds_of, with_seeds
+from mdfl_jax.metrics import BUILT_IN
+from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.diverged import diverged
+from mdfl_jax.results import power
+from mdfl_jax.results.at_target import to_target
+from mdfl_jax.results.step_sizes import select
+from mdfl_jax.storage import samples
+from mdfl_jax.storage.files import accuracy_of, unmeasured
+from mdfl_jax.storage.mobile_static import group_summary
+from mdfl_jax.storage.records import Record, Stored
+
+
+def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """Stacks the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
+
+    If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
+    a fact is left out then.
+    """
+    most = max(records, key=lambda record: len(record.arrays))
+    known = {key: values for record in (most, *records) for key, values in record.arrays.items()}
+    arrays = {
+        key: np.stack([record.arrays.get(key, np.full_like(values, np.nan)) for record in records])
+        if any(key not in record.arrays for record in records)
+        else np.stack([record.arrays[key] for record in records])
+        for key, values in known.items()
+        if np.issubdtype(values.dtype, np.inexact) or all(key in record.arrays for record in records)
+    }
+    facts = [name for name in records[0].facts if all(name in record.facts for record in records)]
+    return arrays | {name: np.stack([record.facts[name] for record in records]) for name in facts}
+
+
+def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
+    """Returns the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
+
+    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.parts.RunFacts`, [S, ...].
+    """
+    arrays: dict[str, np.ndarray] = {"rounds": records[0][0].rounds}
+    for p, of_point in enumerate(records):
+        arrays |= {f"{p}/{key}": values for key, values in stacked(of_point).items()}
+    return arrays
+
+
+def _at_end(
+    records: Sequence[Record],
+    arrays: Mapping[str, np.ndarray],
+    shown: Sequence[Shown],
+    over: Callable[[np.ndarray], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns what summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    entries: dict[str, Any] = {}
+    for metric in shown:
+        if metric.summary and metric.key in records[0].lines[-1]:
+            last = np.array([number(record.lines[-1][metric.key]) for record in records])
+            entries[metric.key] = over(last) if metric.key in arrays else None
+    return entries
+
+
+def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Returns the entries 'diverged' and 'divergence' of a point.
+
+    An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
+    or distances were not, and the evaluation alone is known.
+    """
+    if all(DIVERGENCE[0] in record.lines[-1] for record in records):
+        return diverged({record.seed: record.lines for record in records})
+    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
+    if "objective" in arrays:
+        broken |= ~np.isfinite(arrays["objective"])
+    seen = {str(r.seed): int(r.rounds[np.argmax(row)]) for r, row in zip(records, broken) if row.any()}
+    return {"diverged": seen, "divergence": {seed: {"round": of, "norm": None} for seed, of in seen.items()}}
+
+
+def summarize_point(
+    records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
+) -> dict[str, Any]:
+    """Returns the entry of one point in summary.json, without its name and its difference to the baseline.
+
+    Args:
+      records: The records of the point, one for each seed.
+      own: The metrics that are not built in.
+      target: The accuracy whose first round is reported.
+      judged: Whose accuracy is reported: "clients", or "global" for the global model.
+    """
+    arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
+    lost = _diverged(records, arrays)
+    valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
+    over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
+    mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731
+    accuracy = np.where(valid[:, None], accuracy_of(arrays, judged), np.nan)  # [S, E]
+    worst, mobile = arrays["accuracy"].min(axis=2), arrays["is_mobile"]
+    moved = arrays["distance_moved"][valid, -1][mobile[valid]]
+    in_double = [record.lines[-1].get("double_bits") for record in records]
+    known = {
+        metric.key: np.array([[number(line[metric.key]) for line in record.lines] for record in records])
+        for metric in shown
+        if TARGET in metric.where and metric.key in records[0].lines[-1]
+    }
+    return {
+        "final_accuracy": over(accuracy[:, -1]),
+        "best_accuracy": over(accuracy.max(axis=1)),
+        "worst_client_accuracy": None if unmeasured(worst) else over(worst[:, -1]),
+        **_at_end(records, arrays, shown, over),
+        **to_target(records[0].rounds, accuracy, arrays["bits_sent"], known, target),
+        "bits_sent_per_client": mean(arrays["bits_sent"][:, -1]),
+        "double_bits_per_client": None if None in in_double else mean(np.array([number(v) for v in in_double])),
+        "messages_per_client": mean(arrays["messages"][:, -1]),
+        "distance_moved_per_mobile_client": (float(moved.mean()) if moved.size else 0.0) if valid.any() else None,
+        **group_summary(arrays, mobile, over),
+        **samples.summary([record for record, ok in zip(records, valid) if ok] or records),
+        **lost,
+        "compile_seconds": sum(record.compile_seconds for record in records),
+        "run_seconds": sum(record.run_seconds for record in records),
+    }
+
+
+def _paired(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> np.ndarray:
+    """Returns the differences of two points, one for each seed that both have."""
+    ours, theirs = (dict(zip(seeds, of["final_accuracy"]["per_seed"])) for of, seeds in ((entry, own), (base, there)))
+    common = [seed for seed in own if seed in theirs]
+    return np.subtract([ours[seed] for seed in common], [theirs[seed] for seed in common])
+
+
+def _difference(differences: np.ndarray) -> dict[str, Any] | None:
+    """Returns the difference of two points from those of the seeds; None if no seed has one.
+
+    Seeds under which one of the two diverged are left out (NaN), and 'seeds' is then the number of the others.
+    """
+    if np.isnan(differences).all():
+        return None
+    found = interval_of_known(differences)
+    return {key: found[key] for key in ("mean", "ci95", "seeds") if key in found}
+
+
+def _power(
+    entries: Sequence[Mapping[str, Any]],
+    others: Sequence[int | None],
+    seeds: Sequence[Sequence[int]],
+    selected: Sequence[Mapping[str, Any]] | None,
+) -> dict[str, Any] | None:
+    """Returns the power of the study, from the paired differences of its points.
+
+    A point is compared with its baseline, and in a study without baselines with the most accurate point. Seeds under
+    which one of the two diverged are left out, and so are points that diverged under all seeds or that `select` did not
+    choose.
+    """
+    ids = {entry["id"] for entry in (entries if selected is None else selected)}
+    told = [p for p, entry in enumerate(entries) if entry["id"] in ids]
+    told = [p for p in told if np.isfinite(entries[p]["final_accuracy"]["mean"])]
+    if set(others) == {None} and told:
+        best = max(told, key=lambda p: entries[p]["final_accuracy"]["mean"])
+        others = [best] * len(entries)
+    pairs = [(p, q) for p in told if (q := others[p]) is not None and q != p and q in told]
+    return power.of_differences(
+        {entries[p]["id"]: _paired(entries[p], seeds[p], entries[q], seeds[q]) for p, q in pairs}
+    )
+
+
+def summarize(stored: Stored) -> dict[str, Any]:
+    """Returns the content of summary.json as a tree."""
+    manifest, config = stored.manifest, stored.manifest["config"]
+    target, judged = float(config["target"]), config.get("judged") or "clients"
+    entries, others = [], baselines(manifest)
+    for point, records in zip(manifest["points"], stored.records):
+        entry = {"id": point["id"], "overrides": point["overrides"]}
+        entry |= {"seeds": point["seeds"]} if "seeds" in point else {}
+        entries.append(entry | summarize_point(records, stored.own, target, judged))
+    seeds = [seeds_of(manifest, p) for p in range(len(entries))]
+    for p, (entry, other) in enumerate(zip(entries, others)):
+        entry["baseline"] = None if other is None else entries[other]["id"]
+        entry["difference_to_baseline"] = None
+        if other is not None:
+            entry["difference_to_baseline"] = _difference(_paired(entry, seeds[p], entries[other], seeds[other]))
+    ids = {entries[other]["id"] for other in others if other is not None}
+    name = ids.pop() if len(ids) == 1 else config.get("baseline") or ""
+    found: dict[str, Any] = {"schema": SCHEMA, "baseline": name}
+    found |= {"target": target, "points": entries}
+    if by := config.get("select"):
+        found["selected"] = select(entries, by, config.get("select_by") or VALIDATION_LOSS)
+    if told := _power(entries, others, seeds, found.get("selected")):
+        found["power"] = told
+    if stored.own:
+        found["metrics"] = [metric._asdict() for metric in stored.own]
+    if stored.accuracy_is:
+        found["accuracy_is"] = stored.accuracy_is
+    return found

@@ -1,0 +1,95 @@
+"""The checksums by which a damaged array of a file, or a changed text of a finished study, is noticed."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.core.errors import UserError
+
+CHECKSUMS = "checksums"  # the entry of config.json
+TEXTS = ("metrics.jsonl", "summary.json")
+"""The texts of a finished study beside config.json. Of history.npz, kept models and states, each array has one."""
+
+
+def checksum_of(array: np.ndarray) -> str:
+    """Returns a checksum of the bytes, the type and the shape of an array: 32 hexadecimal digits."""
+    about = f"{np.dtype(array.dtype).name} {array.shape}"
+    octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
+    return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
+
+
+def checksum_of_json(value: Any) -> str:
+    """Returns a checksum of a JSON value, whatever the order of the keys in its objects: 32 hexadecimal digits."""
+    return _of_text(json.dumps(value, sort_keys=True))
+
+
+def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the content of config.json with the checksums of the texts that lie in the folder, and of itself.
+
+    Args:
+      manifest: The content, of strict JSON's values.
+      folder: The folder of a finished study.
+    """
+    of_texts = {name: _of_text(_text(folder / name)) for name in TEXTS}
+    return {**manifest, CHECKSUMS: {"config.json": _of_manifest(manifest), **of_texts}}
+
+
+def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Checks that the texts of a finished study are those that were written with its config.json.
+
+    Only what has a checksum is checked: older studies have none.
+
+    Args:
+      manifest: The content of config.json, as it was read.
+      folder: The folder of the study.
+
+    Raises:
+      UserError: If a text cannot be read, or if it or config.json itself has another checksum.
+    """
+    check_manifest(manifest, folder)
+    known = known_checksums(manifest)
+    for name in TEXTS:
+        if name in known and known[name] != _of_text(_text(folder / name)):
+            raise _changed(folder / name)
+
+
+def check_manifest(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Checks config.json alone, as `check_texts` does with the others.
+
+    Raises:
+      UserError: If it has another checksum.
+    """
+    if known_checksums(manifest).get("config.json", own := _of_manifest(manifest)) != own:
+        raise _changed(folder / "config.json")
+
+
+def known_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the checksums that config.json has, by the name of the file."""
+    found = manifest.get(CHECKSUMS)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _changed(path: Path) -> UserError:
+    return UserError(
+        f"{path}: changed or damaged since the study ended: its checksum is not that of config.json; take it from a "
+        f"copy or, if the change is yours, remove the entry {CHECKSUMS!r} of config.json"
+    )
+
+
+def _of_manifest(manifest: Mapping[str, Any]) -> str:
+    return checksum_of_json({key: manifest[key] for key in manifest if key != CHECKSUMS})
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")  # with any ends of lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def _of_text(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,193 @@
+"""Compiles a program of a study for a device that is not present, and reports what its compiler says of it.
+
+Each program is compiled in a child process of its own, since a failed check inside the compiler may abort the process.
+The child process runs `account`, and `describe` puts the result in words. `cli/ahead.py` starts the child
+processes.
+"""
+
+import time
+from typing import Any
+
+from mdfl_jax.core import devices
+from mdfl_jax.core.sharding import CLIENT, SEED
+from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.study.ahead import cycles
+from mdfl_jax.study.ahead.flops import round_flops
+from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of
+from mdfl_jax.study.study import Study
+
+DEAREST = 10  # number of operations that are reported
+
+
+def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
+    """Compiles a group's program and returns what it needs, as a JSON tree.
+
+    If the runs of a batch are mapped together, the program is compiled for a batch. If they follow one another, it is
+    compiled for one run on each device (or row of the mesh), which gives the same information.
+
+    Args:
+      study: The study, made for the current target.
+      number: The number of the group.
+      effort: The effort of the compiler, as in `mdfl_jax.core.devices.compiler_options`.
+
+    Returns:
+      The program's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
+      writes its schedule, also the seconds of a round and of an evaluation, the operations that take the most cycles,
+      and the collectives of a round.
+    """
+    aim, group = devices.current(), study.groups[number]
+    mesh = group.simulation.mesh
+    places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
+    at_once = study.experiment.engine.runs_at_once
+    together = min(places * max(at_once, 1), group.runs_per_batch)
+    follow = group.simulation.alone and not at_once
+    num_runs = together if group.simulation.alone else group.runs_per_batch
+    mc = monte_carlo(group.simulation, num_runs, at_once)
+    runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
+    on_a_device = runs.keys.shape[1]
+    options = devices.compiler_options(group.simulation.alone, effort)
+    begin = time.perf_counter()
+    compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
+    seconds = time.perf_counter() - begin
+    need, limit = need_of(group, compiled), device_limit(study.experiment.engine.memory_mib)
+    found = {
+        "points": [study.points[i].id for i in group.points],
+        "num_params": group.simulation.num_params,
+        "flops_per_round": round_flops(study, group),
+        "compile_seconds": seconds,
+        "effort": effort if "exec_time_optimization_effort" in (options or {}) else "full",
+        "chips_per_run": mesh.shape[CLIENT] if mesh else 1,
+        "runs": places * on_a_device,
+        "runs_on_a_device": on_a_device,
+        "bytes": need._asdict(),
+        "limit": limit,
+        "runs_that_fit": places * (following(need, limit) if follow else _mapped(need, limit, on_a_device)),
+        "runs_per_batch": group.runs_per_batch,
+        "num_runs": len(group.points) * len(study.seeds),
+        "rounds": study.experiment.rounds,
+        "eval_every": study.experiment.eval_every,
+    }
+    # With the least effort, the compiler's schedule is not like that of the study's own program.
+    text = compiled.as_text() if aim.kind and aim.kind.clock and found["effort"] != "least" else ""
+    return found | (_of_schedule(cycles.read(text), found, aim.kind) if text and aim.kind else {})
+
+
+def _mapped(need: Need, limit: int, on_a_device: int) -> int:
+    """Returns the runs that fit on a device mapped together, if each needs as much as one of the compiled program."""
+    return max(limit - need.data, 0) // max((need.state + need.temporary) // on_a_device, 1)
+
+
+def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: devices.Kind) -> dict[str, Any]:
+    """Converts the cycles of the compiler's schedule to seconds and shares."""
+    eval_every = found["eval_every"]
+    together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
+    a_round = cost.rounds / kind.clock / eval_every / together
+    evaluation = cost.rest / kind.clock / together
+    batches = -(-found["num_runs"] // found["runs_per_batch"])
+    turns = batches * -(-found["runs_per_batch"] // side_by_side)  # runs that follow one another on each device
+    evaluations = found["rounds"] // eval_every
+    total = sum(cycles for _, cycles in cost.operations)
+    return {
+        "round_seconds": a_round,
+        "share_of_peak": found["flops_per_round"] / found["chips_per_run"] / max(a_round, 1e-12) / kind.peak,
+        "evaluation_seconds": evaluation,
+        "study_hours": turns * evaluations * (eval_every * a_round + evaluation) / 3600,
+        "loops_of_unknown_length": cost.unknown,
+        "dearest": [
+            {"share": cycles / max(total, 1), **operation._asdict()} for operation, cycles in cost.operations[:DEAREST]
+        ],
+        "collectives": [
+            {
+                "kind": sent.kind,
+                "count": sent.number / eval_every,
+                "bytes": sent.size / eval_every,
+                "alone": sent.waits / eval_every,
+            }
+            for sent in cost.collectives
+        ],
+    }
+
+
+def describe(found: dict[str, Any]) -> str:
+    """Describes the result of `account` in words."""
+    need, limit = found["bytes"], found["limit"]
+    total, mib = sum(need.values()), {part: f"{size / MIB:,.1f}" for part, size in need.items()}
+    chips = found["chips_per_run"]
+    shared = f", {chips} chips a run" if chips > 1 else ""
+    lines = [
+        f"  {'; '.join(found['points'])}",
+        f"    compiles in {found['compile_seconds']:.0f} s{shared}; {found['num_params']:,} parameters a client, "
+        f"{found['flops_per_round'] / 1e9:,.3f} GFLOP a round",
+        f"    MiB of a device for {_runs(found['runs_on_a_device'])}: data {mib['data']}, state {mib['state']}, "
+        f"activations and gradients {mib['temporary']}; in all {total / MIB:,.1f} of {limit / MIB:,.0f}",
+    ]
+    if not found["runs_that_fit"]:
+        lines.append(f"    does not fit: {advice(found)}")
+    elif total > limit:
+        lines.append(
+            f"    so many do not fit; about {found['runs_that_fit']:,} do, and a study is split into such batches"
+        )
+    else:
+        lines.append(
+            f"    runs that fit together: about {found['runs_that_fit']:,}; the study has {found['num_runs']:,}"
+        )
+    if "round_seconds" in found:
+        if found["effort"] == "quick":
+            lines.append(
+                "    compiled with little effort: the study's own program takes a tenth to a fifth fewer seconds, "
+                "and its memory differs a little (--effort=full)"
+            )
+        lines += [
+            f"    {_seconds(found['round_seconds'])} a round of a run, {found['share_of_peak']:.1%} of the peak; "
+            f"{_seconds(found['evaluation_seconds'])} an evaluation; {in_hours(found['study_hours'])} for all its runs",
+            "    the dearest operations:",
+            *(f"      {row['share']:6.1%}  {_short(row)}" for row in found["dearest"][:5]),
+        ]
+        if found["loops_of_unknown_length"]:
+            lines.append(f"    {found['loops_of_unknown_length']:,} loops of unknown length were counted once")
+        if found["collectives"]:
+            lines.append("    what chips send one another is not in these seconds:")
+        for sent in found["collectives"]:
+            waits = f", {sent['alone']:g} of them with nothing beside" if sent["alone"] else ", beside other work"
+            lines.append(
+                f"      {sent['count']:g} {sent['kind']} a round, {sent['bytes'] / MIB:,.1f} MiB on a chip{waits}"
+            )
+    return "\n".join(lines)
+
+
+def advice(found: dict[str, Any]) -> str:
+    """Says what to change if a program does not fit, depending on its largest part."""
+    need = found["bytes"]
+    largest = max(need, key=need.__getitem__)
+    return {
+        "data": "the data is the largest part: a smaller data.limit_train",
+        "state": "models and optimiser are the largest part: more chips with engine.client_devices, fewer "
+        "network.num_clients, or algorithm.momentum=0",
+        "temporary": "activations and gradients are the largest part: a smaller engine.tile, engine.remat=true, "
+        "engine.precision=bfloat16, or more chips with engine.client_devices",
+    }[largest]
+
+
+def _runs(number: int) -> str:
+    return "one run" if number == 1 else f"{number} runs mapped together"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+
+
+def in_hours(value: float) -> str:
+    """Writes a time in hours as hours, minutes or seconds."""
+    return (
+        f"{value:.1f} hours"
+        if value >= 1
+        else f"{value * 60:.1f} minutes"
+        if value >= 1 / 60
+        else f"{value * 3600:.0f} s"
+    )
+
+
+def _short(row: dict[str, Any]) -> str:
+    """Describes an operation in one line: its kind, its shape, and the end of its source."""
+    source = row["source"].split("/")[-4:]
+    return f"{row['kind']} {row['shape']} {'/'.join(source) or '(made by the compiler)'}"

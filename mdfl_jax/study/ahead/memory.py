@@ -1,0 +1,234 @@
+"""Estimates what a study needs from its compiled programs: parameters, FLOPs, bytes by part, runs that fit."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from mdfl_jax.core import devices, stages
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.host import host_memory
+from mdfl_jax.core.sharding import SEED
+from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.study.ahead.flops import round_flops
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.study import Group, Study, evenly
+
+MIB = 2**20
+SHARE = 0.9  # of a device's memory that a study may use; the allocator and the runtime need the rest
+
+
+class Need(NamedTuple):
+    """The bytes that a program needs on one device, from the compiler's analysis.
+
+    Attributes:
+      data: The data set.
+      state: The state between rounds (models, optimiser, world) of all its runs, as arguments and as results.
+      temporary: The activations, gradients and copies while the program runs.
+    """
+
+    data: int
+    state: int
+    temporary: int
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts."""
+        return self.data + self.state + self.temporary
+
+
+class Footprint(NamedTuple):
+    """What a group of points needs.
+
+    Attributes:
+      num_params: The number of parameters of one client's model, d.
+      models: The bytes of the models of a run.
+      optimiser: The bytes of the rest of the algorithm's state of a run.
+      need: The bytes on a device that computes one run.
+      most_runs: The number of runs that fit on all devices together.
+      limit: The bytes of a device that the study may use.
+    """
+
+    num_params: int
+    models: int
+    optimiser: int
+    need: Need
+    most_runs: int
+    limit: int
+
+
+def device_limit(bound_mib: int = 0) -> int:
+    """Returns the bytes of one device that a study may use: the user's limit, or `SHARE` of what the device has."""
+    if bound_mib:
+        return bound_mib * MIB
+    aim = devices.current()
+    memory = min(aim.memory, host_memory() // len(aim.devices)) if aim.name == "cpu" and aim.is_here else aim.memory
+    return int(SHARE * memory)
+
+
+def need(group: Group, runs: int, at_once: int) -> Need:
+    """Compiles a group's program for a batch of runs, and returns the bytes that it needs on a device.
+
+    Args:
+      group: The points that share the program.
+      runs: The number of runs in the batch.
+      at_once: As in `mdfl_jax.engine.montecarlo.monte_carlo`.
+    """
+    mc = monte_carlo(group.simulation, runs, at_once)
+    batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
+    return need_of(
+        group,
+        mc.advance.lower(mc.data, *batch, mc.state(batch)).compile(devices.compiler_options(group.simulation.alone)),
+    )
+
+
+def need_of(group: Group, compiled: Any) -> Need:
+    """Returns the bytes that a group's compiled program needs on a device."""
+    analysis = compiled.memory_analysis()
+    data = _bytes(group.simulation.data)
+    arguments = analysis.argument_size_in_bytes
+    results = analysis.output_size_in_bytes - analysis.alias_size_in_bytes
+    return Need(data, max(arguments - data, 0) + results, analysis.temp_size_in_bytes)
+
+
+@stages.stage("compiling, to plan the memory")
+def footprint(study: Study, group: Group) -> Footprint:
+    """Compiles a group's program for one run on each device, and returns what it needs.
+
+    If one run fits, the program is also compiled for two, unless runs follow one another on an accelerator (then
+    `following` gives a bound).
+    """
+    engine = study.experiment.engine
+    simulation: Simulation = group.simulation
+    key = jax.random.key(0)
+    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], key)
+    models = 4 * simulation.num_params * carry.messages.shape[0]
+    of_clients = jax.eval_shape(simulation.kept, carry).algorithm
+    algorithm = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(of_clients))
+    places = _places(simulation)
+    one = need(group, places, engine.runs_at_once)
+    limit, most = device_limit(engine.memory_mib), 0
+    if one.total <= limit:
+        if simulation.alone and not engine.runs_at_once:
+            most = places * following(one, limit)
+        else:
+            a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
+            most = places * (1 + (limit - one.total) // a_run)
+    return Footprint(simulation.num_params, models, algorithm - models, one, most, limit)
+
+
+def following(one: Need, limit: int) -> int:
+    """Returns a lower bound of the runs that can follow one another on a device, from what the first run needs.
+
+    From the second run on, the loop keeps the incoming states beside the outgoing ones. The second run adds up to four
+    states, and each further run adds two (measured on a CPU: 3.4 and 2). Compiling for two runs would give the exact
+    number, but would take minutes more.
+
+    Args:
+      one: The bytes that one run needs.
+      limit: The bytes of the device that the study may use.
+    """
+    spare, state = limit - one.total, max(one.state, 1)
+    return 0 if spare < 0 else 1 if spare < 4 * state else 2 + (spare - 4 * state) // (2 * state)
+
+
+def fit(study: Study, log: Callable[[str], None]) -> Study:
+    """Returns the study with batches that fit the devices, and logs a line for each group whose batches it splits.
+
+    Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
+    (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
+
+    Args:
+      study: The study, from `make_study`.
+      log: A function that takes lines for the user.
+
+    Raises:
+      UserError: If not even one run fits. The message says what one client needs.
+    """
+    engine = study.experiment.engine
+    limit = device_limit(engine.memory_mib)
+    groups = []
+    for group in study.groups:
+        unlike_rough = devices.backend() != "cpu" or engine.mapping == "vmap" or engine.runs_at_once > 1
+        num_runs = len(study.to_do(group))
+        if num_runs and (engine.memory_mib or unlike_rough or _rough(group) > limit / 2):
+            plan = footprint(study, group)
+            if not plan.most_runs:
+                raise _too_small(study, group, plan)
+            if plan.most_runs < group.runs_per_batch:
+                size = evenly(num_runs, plan.most_runs)
+                log(
+                    f"{group.runs_per_batch} runs at once would not fit {plan.limit / MIB:.0f} MiB a device: "
+                    f"split into batches of {size}"
+                )
+                group = group._replace(runs_per_batch=size)
+        groups.append(group)
+    return study._replace(groups=groups)
+
+
+def _places(simulation: Simulation) -> int:
+    """Returns how many runs are computed side by side: one on each device, or on each row of the mesh."""
+    return simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+def _rough(group: Group) -> int:
+    """Estimates bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
+    simulation = group.simulation
+    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
+    held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
+    lies = [place.shard_shape for place in jax.tree.leaves((where.algorithm, where.clients))] if where else None
+    state = 0
+    for i, leaf in enumerate(jax.tree.leaves(held)):
+        state += math.prod(lies[i](leaf.shape) if lies else leaf.shape) * leaf.dtype.itemsize
+    return _bytes(simulation.data) + 4 * state * -(-group.runs_per_batch // _places(simulation))
+
+
+def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
+    """Returns an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
+    member = study.points[group.points[0]].experiment
+    alone = dataclasses.replace(
+        member,
+        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static", graph=""),
+        server=dataclasses.replace(member.server, pattern="fixed", file="") if member.server.file else member.server,
+        engine=dataclasses.replace(member.engine, mapping="scan"),
+        cost=type(member.cost)(),
+    )
+    rules = [alone.network.mobility]
+    tree = group.pretrained.tree if group.pretrained else None
+    single = group._replace(
+        simulation=build_simulation(alone, group.dataset, rules, pretrained=tree),
+        hparams=[hparams_of(alone, rules)],
+        points=[0],
+    )
+    client = need(single, 1, 1)
+    set_by = "engine.memory_mib" if study.experiment.engine.memory_mib else "the memory of a device, in MiB,"
+    return UserError(
+        f"{set_by} is {plan.limit // MIB}; one run of {member.network.num_clients} clients needs "
+        f"{plan.need.total / MIB:.1f} (data {plan.need.data / MIB:.1f}, state {plan.need.state / MIB:.1f}, activations "
+        f"and gradients {plan.need.temporary / MIB:.1f}), one client alone {client.total / MIB:.1f}"
+    )
+
+
+def describe(study: Study) -> str:
+    """Describes what every group needs, for ``launch.sweep --dry_run``."""
+    lines = []
+    for group in filter(study.to_do, study.groups):
+        plan = footprint(study, group)
+        lines += [
+            f"  {'; '.join(study.points[i].id for i in group.points)}",
+            f"    parameters a client  {plan.num_params:>16,}",
+            f"    GFLOP a round        {round_flops(study, group) / 1e9:>16,.3f}",
+            f"    MiB of a run: models {plan.models / MIB:.1f}, optimiser and other state {plan.optimiser / MIB:.1f}",
+            f"    MiB of a device for one run at a time: data {plan.need.data / MIB:.1f}, state "
+            f"{plan.need.state / MIB:.1f}, activations and gradients {plan.need.temporary / MIB:.1f}; "
+            f"in all {plan.need.total / MIB:.1f} of {plan.limit / MIB:.0f}",
+            f"    seeds (runs) that fit together: {plan.most_runs:,}; a batch has {group.runs_per_batch}",
+        ]
+    return "\n".join(lines)

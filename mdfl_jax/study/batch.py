@@ -1,0 +1,243 @@
+"""Runs a batch from start to end, evaluation after evaluation. This module does not handle files or signals."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from mdfl_jax.config.save import parse_save
+from mdfl_jax.config.vary import words_of
+from mdfl_jax.core.diverging import Divergence
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.metric import Metric
+from mdfl_jax.engine.montecarlo import MonteCarlo, Runs, monte_carlo, to_host
+from mdfl_jax.engine.simulation import RunFacts
+from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.history import Metrics, as_history, standing_still
+from mdfl_jax.storage.state_file import Arrays
+from mdfl_jax.study.compiled import Compiler, Programs
+from mdfl_jax.study.keeping import Keeper, Kept
+from mdfl_jax.study.prepare.links import check_lists
+from mdfl_jax.study.study import Group, Run, Study
+
+_SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash
+_OLD_SECONDS = "seconds"  # their name in checkpoints of older versions; the metric of that name was lost there
+
+
+class Batch(NamedTuple):
+    """Runs of one group that are on the devices together, with the number of the batch in the study."""
+
+    number: int
+    group: Group
+    runs: list[Run]
+
+
+class BatchResult(NamedTuple):
+    """The result of a batch: metrics, NumPy leaves [runs, E, ...]; facts, leaves [runs, ...]; the seconds it took."""
+
+    metrics: Metrics
+    facts: RunFacts
+    compile_seconds: float
+    run_seconds: float
+
+
+class Step(NamedTuple):
+    """A batch after an evaluation.
+
+    Attributes:
+      rounds: The rounds since the previous step; 0 at the first step.
+      evaluations: The number of evaluations so far, without the one before the first round.
+      last: Whether the batch has ended.
+      metrics: The new metrics, NumPy leaves [runs, evaluations, ...]. At the first step, all that a saved state holds.
+      facts: The facts of the runs, NumPy leaves [runs, ...].
+      kept: The models that must be written to files, if the study keeps models.
+      result: A function that returns the result of the batch so far.
+      state: A function that returns the arrays from which the batch can continue.
+    """
+
+    rounds: int
+    evaluations: int
+    last: bool
+    metrics: Metrics
+    facts: RunFacts
+    kept: list[Kept]
+    result: Callable[[], BatchResult]
+    state: Callable[[], Arrays]
+
+
+def batches_of(study: Study) -> list[Batch]:
+    """Returns the batches of a study in their order, which is also the order of metrics.jsonl.
+
+    They hold the runs that are to be done (``study.runs``), and each holds runs of one group.
+    """
+    found = [(group, runs) for group in study.groups for runs in group.batches(study.to_do(group))]
+    return [Batch(number, group, runs) for number, (group, runs) in enumerate(found)]
+
+
+def to_arrays(result: BatchResult) -> Arrays:
+    """Converts a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
+    seconds = np.array([result.compile_seconds, result.run_seconds])
+    return {**result.metrics, **result.facts._asdict(), _SECONDS: seconds}
+
+
+def seconds_in(arrays: Arrays) -> str:
+    """Returns the name of the seconds [2], the only array that is not [runs, ...]."""
+    return _SECONDS if _SECONDS in arrays else _OLD_SECONDS
+
+
+def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
+    """Makes a result from the arrays of `to_arrays`, of this version or an older one.
+
+    Args:
+      arrays: The named arrays [runs, ...]. An older version did not look for divergence, so it saw none.
+      declared: The metrics of the study.
+
+    Raises:
+      UserError: If a metric is missing, because a study with other metrics saved the arrays, or because an older
+        version saved its own seconds in the place of the metric 'seconds'.
+    """
+    seconds = seconds_in(arrays)
+    arrays = dict.fromkeys(DIVERGENCE, np.full(arrays["round"].shape, np.nan, np.float32)) | arrays
+    if missing := [metric.name for metric in declared if metric.name not in arrays or metric.name == seconds]:
+        raise UserError(f"the checkpoint knows no metric {missing[0]!r}; --overwrite starts the study anew")
+    values = {"round": arrays["round"], **{metric.name: arrays[metric.name] for metric in declared}}
+    facts = RunFacts(**{name: arrays[name] for name in RunFacts._fields})
+    return BatchResult(Metrics(declared, values), facts, *(float(s) for s in arrays[seconds]))
+
+
+class Program:
+    """The program of a group. It is compiled when its first batch starts, so that this time is measured separately."""
+
+    def __init__(self, study: Study, group: Group, compiler: Compiler | None = None):
+        self.group, self.compiler = group, compiler or Compiler()
+        self.hparams = dict(zip(group.points, group.hparams))
+        self.starts = dict(zip(group.points, group.starts))
+        self.eval_every = study.experiment.eval_every
+        self.experiment, engine = study.experiment, study.experiment.engine
+        self.of_points = {point: study.points[point].experiment for point in group.points}
+        self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
+        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
+        self.compile_seconds: float | None = None
+        self.programs: Programs | None = None
+
+    def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
+        """Returns the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
+        mc = self.monte_carlo
+        seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
+        hparams = [self.hparams[run.point] for run in runs]
+        starts = [self.starts.get(run.point) for run in runs]
+        given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
+        device_runs = self._split(mc.runs(hparams, seeds))
+        return device_runs, self._split(mc.runs(given, seeds)) if given else device_runs
+
+    def start(self, runs: list[Runs], first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
+        """Starts runs, after compiling the program if this is its first batch.
+
+        Args:
+          runs, first: The inputs of the runs, from `inputs`.
+          num_runs: The number of runs.
+
+        Returns:
+          The state, the metrics and the facts before the first round, and the seconds spent on compiling.
+        """
+        mc, seconds = self.monte_carlo, 0.0
+        if self.programs is None:
+            begin = time.perf_counter()
+            self.programs = self.compiler.programs(self.group.simulation, mc, runs[0], first[0])
+            seconds = self.compile_seconds = time.perf_counter() - begin
+        carry, metrics, facts = self.programs.init(mc.data, first)
+        return carry, self._to_host(metrics, num_runs), self._to_host(facts, num_runs), seconds
+
+    def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
+        """Computes the rounds up to the next evaluation, and returns the state and the metrics. Call `start` before."""
+        assert self.programs is not None
+        carry, metrics = self.programs.advance(self.monte_carlo.data, runs, carry)
+        return carry, self._to_host(metrics, num_runs)
+
+    def _split(self, tree: Any) -> list[Any]:
+        turns = self.monte_carlo.turns
+        return turns.split(tree) if turns else [tree]
+
+    def _to_host(self, parts: list[Any], num_runs: int) -> Any:
+        turns = self.monte_carlo.turns
+        return to_host(turns.join(parts) if turns else parts[0], num_runs)
+
+    def _state(self, carry: list[Any], num_runs: int, **without: None) -> Any:
+        """Returns a state with NumPy leaves [runs, ...], without the clients' data and other fields."""
+        return self._to_host([part._replace(clients=None, **without) for part in carry], num_runs)
+
+    def kept(self, carry: Any, num_runs: int) -> Any:
+        """Returns a state in the form that is saved, which is the same for any devices."""
+        return self.group.simulation.kept(self._state(carry, num_runs), before=1)
+
+    def keeper(self, num_runs: int) -> Keeper:
+        """Returns a new `Keeper` of the models of a batch."""
+        config = self.experiment
+        save = parse_save(config.save, config.rounds, config.eval_every)
+        to_host = lambda carry: self._state(carry, num_runs, network=None)  # noqa: E731
+        return Keeper(save, config.judged, self.group.simulation, to_host)
+
+    def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
+        """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
+        host = self._state(start, num_runs)
+        template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
+        last = len(template) - len(Divergence._fields)  # a checkpoint of an older version ends here: it saw none
+        known = len(template) if f"carry/{last:04d}" in arrays else last
+        saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template[:known])] + template[known:]
+        state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
+        parts = self._split(self.monte_carlo.place(state))
+        return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]
+
+
+def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
+    """Returns a leaf of a saved state, [runs, ...]. Where the saved state says so, a run has the leaf of its start."""
+    saved, as_at_start = arrays[f"carry/{name}"], arrays.get(f"start/{name}")
+    if as_at_start is None:
+        return saved
+    return np.where(as_at_start.reshape(-1, *[1] * (start.ndim - 1)), start, saved)
+
+
+def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:
+    """Runs a batch, and yields a step before its first round and after each evaluation.
+
+    Args:
+      program: The program of the batch's group.
+      runs: The runs of the batch.
+      saved: A saved state of this batch, from which it continues.
+      evaluations: The number of evaluations before that state.
+    """
+    mc, num_runs = program.monte_carlo, len(runs)
+    keeper = program.keeper(num_runs)
+    device_runs, first = program.inputs(runs)
+    carry, metrics, facts, compile_seconds = program.start(device_runs, first, num_runs)
+    before = BatchResult(as_history(metrics, 1), facts, compile_seconds, run_seconds=0.0)
+    if saved is not None:
+        before, carry = from_arrays(saved, program.group.simulation.metrics), program.restore(carry, saved, num_runs)
+    begin, parts = time.perf_counter() - before.run_seconds, [before.metrics]
+
+    def result() -> BatchResult:
+        history = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+        return before._replace(metrics=history, run_seconds=time.perf_counter() - begin)
+
+    def state() -> Arrays:
+        leaves = jax.tree.leaves(program.kept(carry, num_runs))
+        carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
+        return to_arrays(result()) | carried | keeper.state()
+
+    ended = evaluations == mc.num_evaluations
+    kept = keeper.start(carry, parts[0], saved, ended)
+    yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
+    for e in range(evaluations, mc.num_evaluations):
+        all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
+        if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
+            parts.append(standing_still(parts[-1], program.eval_every))
+        else:
+            carry, metrics = program.advance(device_runs, carry, num_runs)
+            parts.append(as_history(metrics, 1))
+            if bound := program.group.simulation.list_bound:
+                check_lists(int(parts[-1].list_places.max()), bound)
+        ended = e + 1 == mc.num_evaluations
+        kept = keeper.see(carry, parts[-1], ended)
+        yield Step(program.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)

@@ -1,0 +1,109 @@
+"""The logger for Weights & Biases, with the package wandb. With WANDB_MODE=offline it needs no account."""
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.files import write_json
+from mdfl_jax.study.loggers import LOGGERS
+from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
+from mdfl_jax.study.study import Study
+
+PROJECT = "mdfl_jax"  # unless WANDB_PROJECT names another one
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Makes a mistake of the user that wandb has found one line."""
+    import wandb
+
+    try:
+        yield
+    except wandb.errors.Error as error:
+        hint = "with WANDB_MODE=offline no account and no network are needed"
+        raise UserError(f"loggers has wandb: {str(error).rstrip('.')}; {hint}") from error
+
+
+@LOGGERS.register("wandb")
+class WeightsAndBiases(LineLogger):
+    """Weights & Biases: a run for each sweep point and seed, grouped by the study, the values by round.
+
+    The mode, the project and the account are those of wandb's own settings (WANDB_MODE, WANDB_PROJECT, ...). The file
+    runs.json keeps the id of each run and its last round, so that a study that continues adds only new rounds to it.
+    """
+
+    package, install = "wandb", "mdfl_jax[wandb]"
+
+    def __init__(self, study: Study, folder: Path, log: Callable[[str], None]):
+        import wandb
+
+        super().__init__(study, folder, log)
+        self._wandb, self._open, self._told = wandb, dict[str, Any](), False
+        self._file = folder / "runs.json"
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        """Asks for the account now, if one is needed, and not after the first compilation.
+
+        Raises:
+          UserError: If there is no account, and nobody who could be asked for one.
+        """
+        if self._wandb.setup().settings.mode == "online":
+            with _told():
+                self._wandb.login()
+        return super().__enter__()
+
+    def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
+        """Adds the values of an evaluation, unless the run has them already."""
+        if not self._known and self._file.exists():
+            self._known = json.loads(self._file.read_text())
+        known = self._known.setdefault(run.folder, {"id": None, "round": -1})
+        if line["round"] <= known["round"]:
+            return
+        opened = self._open.get(run.folder) or self._begin(run, known)
+        opened.log(dict(numbers_of(line)), step=line["round"])
+        known["round"] = line["round"]
+
+    def _begin(self, run: LoggedRun, known: dict[str, Any]) -> Any:
+        wandb = self._wandb
+        self.folder.mkdir(parents=True, exist_ok=True)
+        known["id"] = known["id"] or secrets.token_hex(4)
+        with _told():
+            opened = wandb.init(
+                project=os.environ.get("WANDB_PROJECT") or PROJECT,
+                group=os.environ.get("WANDB_RUN_GROUP") or run.study,
+                job_type=run.point,
+                name=f"{run.point}, seed {run.seed}",
+                id=known["id"],
+                config=run.config,
+                dir=str(self.folder),
+                reinit="create_new",
+                resume="allow" if known["round"] >= 0 else None,
+                settings=wandb.Settings(silent=True, console="off"),
+            )
+        self._open[run.folder] = opened
+        if not self._told and not opened.disabled:
+            self._told = True
+            where = opened.url or f"offline, in {self.folder}: `wandb sync` sends it"
+            self.log(f"wandb: group {opened.group} of the project {opened.project}: {where}")
+        return opened
+
+    def flush(self) -> None:
+        """Keeps the last round of each run."""
+        if self._known:
+            write_json(self._file, self._known)
+
+    def end(self, run: LoggedRun) -> None:
+        """Ends a run of wandb."""
+        if opened := self._open.pop(run.folder, None):
+            opened.finish()
+
+    def close(self) -> None:
+        """Ends the runs that are under way. A study that is stopped continues them later."""
+        for opened in self._open.values():
+            opened.finish()

@@ -1,0 +1,145 @@
+"""Says in words what a study will run, keep and take, before it starts."""
+
+import math
+from collections import Counter
+
+import jax
+import numpy as np
+
+from mdfl_jax.config import families
+from mdfl_jax.config.checks import notes
+from mdfl_jax.config.families import has_momentum
+from mdfl_jax.config.save import parse_save
+from mdfl_jax.core import devices
+from mdfl_jax.core.sharding import size
+from mdfl_jax.data.dataset import Targets
+from mdfl_jax.metrics.round_records import Records
+from mdfl_jax.mobility.trace import Tracks
+from mdfl_jax.study import states
+from mdfl_jax.study.study import Group, Study
+from mdfl_jax.tasks.losses import LOSSES, loss_named
+
+
+def plan(study: Study) -> str:
+    """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
+    experiment, found = study.experiment, devices.devices()
+    num_runs = len(study.points) * len(study.seeds)
+    to_do, shard = len(study.to_do()), f"shard {study.shard}: " if study.shard else ""
+    lines = [
+        f"{experiment.name}: {len(study.points)} points x {len(study.seeds)} seeds = {num_runs} runs "
+        f"of {experiment.rounds} rounds, evaluated every {experiment.eval_every}; "
+        f"{len(study.groups)} compiled program{'s' if len(study.groups) > 1 else ''}",
+    ]
+    if study.runs is not None:
+        lines.append(f"  {shard}{to_do} of these runs {'are' if to_do > 1 else 'is'} done here")
+    for group in filter(study.to_do, study.groups):
+        data, models, params = group_bytes(study, group)
+        lines.append(
+            f"  {'; '.join(study.points[i].id for i in group.points)}: {group.simulation.num_params:,} parameters "
+            f"a client, {params} clients; data {data / 2**20:.1f} MiB a device, models and optimiser about "
+            f"{models / 2**20:.1f} MiB"
+        )
+    lines += [*_sampled(study), *_models_kept(study), *_records(study), *states.notes(study)]
+    compared = sum(b is not None for b in study.baselines)
+    if experiment.baseline and not compared:
+        lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
+    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    told |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
+    lines += [f"  note: {line}" for line in told]
+    shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
+    sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
+    lines.append(f"  on {len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}")
+    return "\n".join(lines)
+
+
+def _sampled(study: Study) -> list[str]:
+    """Returns a line about the sample that is evaluated between the first and the last evaluation; none without one."""
+    counts = {"clients": study.experiment.eval_clients, "test samples": study.experiment.eval_samples}
+    told = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return [f"  between the first and the last evaluation a sample of {told} is evaluated"] if told else []
+
+
+def _models_kept(study: Study) -> list[str]:
+    """Returns a line about the models that the study keeps and their size on the disk; none if it keeps none."""
+    config = study.experiment
+    files = parse_save(config.save, config.rounds, config.eval_every).files_of_a_run(config.rounds)
+    if not files:
+        return []
+    sizes = {file_bytes(group) for group in study.groups}
+    count = files * len(study.to_do())
+    total = sum(files * len(study.to_do(group)) * file_bytes(group) for group in study.groups)
+    of_one = " or ".join(f"{size / 2**20:,.1f}" for size in sorted(sizes))
+    return [f"  save={config.save}: {count:,} files of models, {of_one} MiB each, {total / 2**20:,.1f} MiB in all"]
+
+
+def _records(study: Study) -> list[str]:
+    """Returns a line for each different size of the records of the rounds, or for the reason why they are not kept."""
+    engine, runs = study.experiment.engine, Counter[Records]()
+    for group in study.groups if engine.record_positions and engine.record_mib else ():
+        runs[group.simulation.records] += len(study.to_do(group))
+    lines = []
+    for found, count in runs.items():
+        what, size = ", ".join(found.names), found.size / 2**20
+        if found.kept:
+            lines.append(f"  of every round {what}: {size:,.2f} MiB a run, {count * size:,.1f} MiB in all")
+        elif found.why:
+            lines.append(f"  of every round only the places are recorded: {what} {found.why}")
+    return lines
+
+
+def file_bytes(group: Group) -> int:
+    """Returns the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
+    simulation = group.simulation
+    carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
+    leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+def _absent(study: Study) -> list[str]:
+    """Returns a line for each number of clients that no vehicle of a trace is, or whose vehicle is never present."""
+    lines, what = [], "clients are never present in the trace; they train and meet nobody"
+    for hparams in (own for group in study.groups for own in group.hparams):
+        for found in jax.tree.leaves(hparams, is_leaf=lambda part: isinstance(part, Tracks)):
+            never = np.sum(~np.asarray(found.present).any(axis=0)) if isinstance(found, Tracks) else 0
+            if never:
+                lines.append(f"{never:,} of {found.present.shape[1]:,} {what}")
+    return list(dict.fromkeys(lines))
+
+
+def _targets(study: Study) -> list[str]:
+    """Returns a line for each data set whose targets are not one label a sample, since their types alone tell it."""
+    lines = []
+    for group in study.groups:
+        experiment, dataset = study.points[group.points[0]].experiment, group.dataset
+        if dataset is not None and dataset.targets is not Targets.LABELS:
+            loss = loss_named(experiment.model.loss, dataset.targets)
+            accuracy = f", and accuracy means {LOSSES[loss].accuracy_is}" if LOSSES[loss].accuracy_is else ""
+            whole = dataset.targets is Targets.NUMBERS and np.all(dataset.y_train == np.round(dataset.y_train))
+            hint = "; all of them are whole numbers: with an integer dtype they would be labels" if whole else ""
+            lines.append(f"{experiment.data.name} has {dataset.targets.value}; the loss is {loss}{accuracy}{hint}")
+    return list(dict.fromkeys(lines))
+
+
+def _beyond_the_data(study: Study) -> list[str]:
+    """Returns a line for each limit of a data set that is larger than the data set."""
+    lines = []
+    for group in study.groups:
+        data, dataset = study.points[group.points[0]].experiment.data, group.dataset
+        held = (len(dataset.y_train) + data.validation, len(dataset.y_test)) if dataset else ()
+        for field, limit, count in zip(("limit_train", "limit_test"), (data.limit_train, data.limit_test), held):
+            if limit > count:
+                lines.append(f"data.{field} is {limit}; {data.name} has {count} such samples, and all are used")
+    return lines
+
+
+def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
+    """Estimates the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+
+    The models count as parameters, gradients, the mixed copy, and momentum or Adam's moments if there are any.
+    """
+    member = study.points[group.points[0]].experiment
+    copies = 3 + (2 if member.algorithm.optimizer == "adam" else int(has_momentum(member)))
+    num_clients = member.network.num_clients
+    models = group.runs_per_batch * num_clients * group.simulation.num_params * 4 * copies
+    data = sum(leaf.nbytes for leaf in jax.tree.leaves(group.simulation.data))
+    return data, models, num_clients

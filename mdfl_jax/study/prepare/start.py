@@ -1,0 +1,180 @@
+"""The kept models of an earlier study as the start of a study: the field `model.pretrained` names them.
+
+It names a file of one run (all seeds start from it), the folder of one sweep point (models/POINT in the workdir of the
+earlier study), or that workdir. In a folder, a seed starts from the file of the same seed, and of several rounds from
+the last one. In a workdir with several sweep points, a point starts from the one whose settings it shares.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.config.families import effective
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.models.weight_files import READERS
+from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, is_saved, mean_of, points_of, read
+from mdfl_jax.storage.model_files import read_header as header_of
+from mdfl_jax.study.keeping import named
+
+OWN, MEAN = "own", "mean"
+
+
+class Start(NamedTuple):
+    """The kept models from which the runs of one sweep point start.
+
+    Attributes:
+      given: The value of `model.pretrained`.
+      files: The file of each seed.
+      headers: What each file says of itself, by seed.
+      model: The shapes of one model, a tree of `jax.ShapeDtypeStruct`.
+      clients: "own": each client starts from its own model; "mean": all start from the global model of the file, or
+        from the mean of its models if it has none.
+    """
+
+    given: str
+    files: dict[int, Path]
+    headers: dict[int, Header]
+    model: Any
+    clients: str
+
+    def models(self, seed: int) -> Any:
+        """Reads the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
+        tensors = read(self.files[seed])
+        if self.clients == MEAN:
+            means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or mean_of(tensors)
+            tensors = {CLIENTS + name.split("/", 1)[1]: x[None] for name, x in means.items()}
+        leaves = [tensors[name].astype(leaf.dtype) for name, leaf in named(self.model, CLIENTS).items()]
+        return jax.tree.unflatten(jax.tree.structure(self.model), leaves)
+
+    def describe(self) -> str:
+        """Describes in one line which models are the start of which seeds."""
+        first = next(iter(self.headers.values()))
+        rounds = sorted({header.round for header in self.headers.values()})
+        after = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+        who = "each client from its own" if self.clients == OWN else "all clients from the mean or global one"
+        one = len(set(self.files.values())) == 1
+        seeds = f"all seeds start from those of seed {first.seed}" if one else "each seed starts from those of its own"
+        return (
+            f"model.pretrained {self.given!r}: models of the study {first.name!r}, point {first.point!r}, after "
+            f"{after}; {seeds}, {who}"
+        )
+
+
+def names_saved(text: str) -> bool:
+    """Tells whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
+    path = Path(text)
+    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+
+
+def _is_saved(path: Path) -> bool:
+    """Tells whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
+
+
+def check_start(experiment: Experiment) -> None:
+    """Checks that the clients of a sweep point can start from kept models, without reading them.
+
+    Raises:
+      UserError: If they cannot. The message names the fields and their values.
+    """
+    model, name = experiment.model, experiment.algorithm.name
+    if model.pretrained_clients == OWN and ALGORITHMS[name](Settings()).global_model:
+        raise UserError(
+            f"model.pretrained_clients is {OWN}; with algorithm.name {name} all clients start from the global model, "
+            f"so it must be {MEAN}"
+        )
+
+
+def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start | None:
+    """Finds the models from which a sweep point starts, and checks their names and sizes.
+
+    Args:
+      experiment: The configuration of the point.
+      model: The shapes of one model (`mdfl_jax.engine.simulation.Simulation.model`).
+      seeds: The seeds of the study.
+
+    Returns:
+      The start; None if `model.pretrained` names no kept models.
+
+    Raises:
+      UserError: If there are no such models, or if they do not fit the point's model or its number of clients.
+    """
+    text, clients = experiment.model.pretrained, experiment.model.pretrained_clients
+    if not names_saved(text):
+        return None
+    try:
+        files = _files(Path(text), experiment, seeds)
+        headers: dict[int, Header] = {}
+        for path in dict.fromkeys(files.values()):
+            header, shapes = header_of(path)
+            _check(path, shapes, experiment, model)
+            headers |= {seed: header for seed, file in files.items() if file == path}
+    except UserError as error:
+        raise UserError(f"model.pretrained: {error}") from None
+    return Start(text, files, headers, model, clients)
+
+
+def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int, Path]:
+    """Returns the file from which each seed starts."""
+    if not path.is_dir():
+        return dict.fromkeys(seeds, path)
+    if (path / "config.json").exists():
+        path = path / FOLDER / str(_point(path, experiment))
+    found = {seed: files_of(path, seed) for seed in seeds}
+    missing = [str(seed) for seed, files in found.items() if not files]
+    if missing:
+        shown = ", ".join(missing[:5]) + (", ..." if missing[5:] else "")
+        raise UserError(f"{str(path)!r}: it has no models of seed {shown}, from which the same seed would start")
+    return {seed: files[max(files, key=lambda at_round: at_round or 0)] for seed, files in found.items()}
+
+
+def _point(workdir: Path, experiment: Experiment) -> int:
+    """Returns the index of the only sweep point of an earlier study whose settings a sweep point shares."""
+    points = points_of(workdir)
+    if not (workdir / FOLDER).is_dir():
+        raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
+    agree = [
+        p for p, point in enumerate(points) if all(_agrees(experiment, *item) for item in point["overrides"].items())
+    ]
+    if len(agree) == 1:
+        return agree[0]
+    known = "; ".join(f"{workdir / FOLDER / str(p)} ({point['id']})" for p, point in enumerate(points))
+    many = "several of its points have" if agree else "none of its points has"
+    raise UserError(f"{str(workdir)!r}: {many} the settings of this point; name the folder of one: {known}")
+
+
+def _agrees(experiment: Experiment, path: str, value: Any) -> bool:
+    """Tells whether a field has a value, as config.json writes it."""
+    own: Any = experiment
+    for name in path.split("."):
+        own = getattr(own, name, None)
+    own = effective(experiment).get(path) if own is None else own
+    own = list(own) if isinstance(own, tuple) else own
+    return own == value or str(own) == value  # infinity is the text "inf"
+
+
+def _check(path: Path, shapes: dict[str, tuple[int, ...]], experiment: Experiment, model: Any) -> None:
+    """Raises a `UserError` of one line if a file does not fit the model or the number of clients."""
+    where, name, N = f"{str(path)!r}", experiment.model.name, experiment.network.num_clients
+    wanted = {of: tuple(leaf.shape) for of, leaf in named(model, CLIENTS).items()}
+    held = {of: shape for of, shape in shapes.items() if of.startswith(CLIENTS)}
+    if missing := [of for of in wanted if of not in held]:
+        raise UserError(f"{where}: it has no tensor {missing[0]}, which the model {name} has")
+    if extra := [of for of in held if of not in wanted]:
+        raise UserError(f"{where}: it has a tensor {extra[0]}, which the model {name} does not have")
+    for of, shape in wanted.items():
+        if held[of][1:] != shape:
+            is_now, must = list(held[of][1:]), list(shape)
+            raise UserError(f"{where}: {of} is {is_now} for each client; in the model {name} it is {must}")
+    clients = {shape[0] for shape in held.values()}
+    if experiment.model.pretrained_clients == OWN and clients != {N}:
+        there = ", ".join(map(str, sorted(clients)))
+        raise UserError(
+            f"{where}: it holds the models of {there} clients, and network.num_clients is {N}; "
+            f"model.pretrained_clients={MEAN} takes any number"
+        )

@@ -1,0 +1,172 @@
+"""Reads the trace files of a study, each once, and makes from them the movement or contacts of each point."""
+
+import math
+import os
+from typing import NoReturn
+
+import numpy as np
+
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core import stages
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
+from mdfl_jax.networks.contact_list import ContactList, contact_list
+from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
+from mdfl_jax.traces.streets import street_pieces
+
+FOLLOWERS = ("trace", "static_trace")
+"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
+
+
+def needs_file(experiment: Experiment) -> bool:
+    """Whether the point's mobility rule reads a file."""
+    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
+
+
+def check_trace(experiment: Experiment) -> None:
+    """Checks the fields of the trace without reading its file.
+
+    Raises:
+      UserError: If the fields contradict each other. The message names the fields and their values.
+    """
+    network, config = experiment.network, experiment.trace
+    rule = network.mobility
+    if needs_file(experiment) and not config.file:
+        raise UserError(f"trace.file is ''; network.mobility {rule} needs a file")
+    if rule == "contacts":
+        if network.link_fading > 0:
+            raise UserError(f"network.link_fading is {network.link_fading}; a contact list knows no distances")
+        if network.mixing.startswith("speed_aware"):
+            raise UserError(f"network.mixing is {network.mixing}; a contact list knows no speeds")
+
+
+def check_used(experiments: list[Experiment]) -> None:
+    """Checks that a study that names a trace file has a sweep point that uses it.
+
+    Raises:
+      UserError: If no sweep point uses it.
+    """
+    given = next((experiment for experiment in experiments if experiment.trace.file), None)
+    if given and not any(map(needs_file, experiments)):
+        raise UserError(
+            f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
+            f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
+        )
+    shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
+    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
+        raise UserError(
+            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
+            f"places; those that do are {', '.join(FOLLOWERS)}"
+        )
+
+
+class TraceFiles:
+    """The trace files of a study. Each file is read once."""
+
+    def __init__(self) -> None:
+        self.read: dict[tuple[str, str], Trace | Contacts] = {}
+        self.streets: np.ndarray | None = None  # those of the first point that names some
+
+    def params(self, experiment: Experiment, rules: list[str]) -> Tracks | ContactList | None:
+        """Returns the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
+
+        Args:
+          experiment: The configuration of the point.
+          rules: The mobility rules that the points of the program use.
+
+        Raises:
+          UserError: If the file cannot be used, or does not fit the point's other fields.
+        """
+        if experiment.network.graph or not any(rule in (*FOLLOWERS, "contacts") for rule in rules):
+            return None
+        if not needs_file(experiment):
+            return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
+        config = experiment.trace
+        try:
+            loaded = self.read.get((config.file, config.format))
+            if loaded is None:
+                with stages.stage(f"reading the trace {config.file}"):
+                    loaded = self.read[config.file, config.format] = load(config.file, config.format)
+            if isinstance(loaded, Contacts):
+                return _of_contacts(experiment, loaded)
+            table = _of_places(experiment, loaded)
+        except UserError as error:
+            makes = f"; {config.made_by} makes it" if config.made_by and not os.path.exists(config.file) else ""
+            raise UserError(f"trace.file: {error}{makes}") from None
+        if config.streets and self.streets is None:
+            try:
+                self.streets = street_pieces(config.streets, loaded)
+            except UserError as error:
+                raise UserError(f"trace.streets: {error}") from None
+        return table
+
+
+def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:
+    """Returns the number of rounds that a trace of some length covers, at most those of the study.
+
+    Raises:
+      UserError: If it covers no round, or fewer than the study has while trace.at_end is "refuse".
+    """
+    config, dt = experiment.trace, experiment.motion.dt
+    left = seconds - config.start
+    fit = math.floor(left / dt + 1e-6)
+    if fit >= experiment.rounds:
+        return experiment.rounds
+    span = f"{config.file!r} lasts {seconds:g} {unit}"
+    span += f", {max(left, 0):g} from trace.start {config.start:g} on" if config.start else ""
+    if fit < 1:
+        raise UserError(f"{span}: that is no round of motion.dt {dt:g}")
+    if config.at_end == "refuse":
+        raise UserError(
+            f"{span}: {fit} rounds of motion.dt {dt:g}, and rounds is {experiment.rounds}; trace.at_end=hold or "
+            "trace.at_end=repeat goes on after its end"
+        )
+    return fit
+
+
+def _of_places(experiment: Experiment, trace: Trace) -> Tracks:
+    config, network = experiment.trace, experiment.network
+    if network.mobility == "contacts":
+        _other(experiment, "places", "trace")
+    if network.num_clients > len(trace.ids):
+        raise UserError(
+            f"network.num_clients is {network.num_clients}; {config.file!r} has {len(trace.ids)} vehicles, which is "
+            "the most"
+        )
+    first, last = float(trace.times[0]), float(trace.times[-1])
+    rounds = _rounds(experiment, last - first, "s")
+    table = resample(
+        trace,
+        experiment.motion.dt / config.substeps,
+        rounds * config.substeps,
+        network.num_clients,
+        start=first + config.start,
+        gaps=config.gaps,
+        max_gap=config.max_gap or None,
+        vehicles=config.vehicles,
+    )
+    at_end = "repeat" if config.at_end == "repeat" else "hold"
+    return tracks(table, at_end, config.substeps, experiment.rounds)
+
+
+def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
+    config = experiment.trace
+    if experiment.network.mobility != "contacts":
+        _other(experiment, "a contact list", "contacts")
+    first, last = 0.0 if contacts.in_rounds else float(contacts.start.min()), float(contacts.end.max())
+    unit = "rounds" if contacts.in_rounds else "s"
+    rounds = _rounds(experiment, last - first, unit)
+    table = contact_table(
+        contacts,
+        experiment.network.num_clients,
+        rounds,
+        experiment.motion.dt,
+        start=first + config.start,
+        directed=config.directed,
+    )
+    return contact_list(table, "repeat" if config.at_end == "repeat" else "hold")
+
+
+def _other(experiment: Experiment, what: str, rule: str) -> NoReturn:
+    held = f"{experiment.trace.file!r} holds {what}"
+    raise UserError(f"{held}; network.mobility is {experiment.network.mobility}, and it must be {rule}")

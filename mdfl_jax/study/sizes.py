@@ -1,0 +1,36 @@
+"""How many runs a batch has: runs that are on the devices together."""
+
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core import devices
+from mdfl_jax.core.sharding import SEED
+from mdfl_jax.engine.simulation import Simulation
+
+
+def evenly(num_runs: int, at_most: int) -> int:
+    """Returns the number of runs in a batch, such that the batches are of similar size and as few as possible.
+
+    >>> [evenly(9, at_most=8), evenly(16, at_most=8), evenly(3, at_most=8), evenly(0, at_most=8)]
+    [5, 8, 3, 1]
+    """
+    return -(-num_runs // -(-num_runs // at_most)) if num_runs else 1
+
+
+def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int) -> int:
+    """Returns the number of runs in a batch of a part of a study, which has only some of the runs of a group.
+
+    Where a device computes its runs one after another, the compiler unrolls a loop of a single run, and then rounds in
+    another way. So if a device has several runs of a batch of the whole study, it also has several runs of a part.
+    Where runs are mapped together, the batch stays as it is, and its last run is repeated until it is full.
+
+    Args:
+      experiment: The configuration of the study.
+      simulation: The simulation of the group.
+      whole: The number of runs in a batch of the whole study.
+      num_runs: The number of runs of the group in the part.
+    """
+    in_turn = devices.backend() == "cpu" or simulation.alone
+    if experiment.engine.runs_at_once > 1 or not (in_turn or experiment.engine.runs_at_once == 1):
+        return whole
+    side_by_side = simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
+    least = side_by_side + 1 if whole > side_by_side else 1
+    return max(evenly(num_runs, whole), least)

@@ -1,0 +1,244 @@
+"""Prepares a study: its points, their groups and its data. Errors of the user are found here, before any run."""
+
+import dataclasses
+from collections.abc import Collection, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from mdfl_jax.config.checks import check_graph_used
+from mdfl_jax.config.families import numbers_in, task_of
+from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_key
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.sections import DataConfig, Experiment
+from mdfl_jax.core import devices, own_files, stages
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import Hparams
+from mdfl_jax.data.dataset import Dataset
+from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.models import MODELS
+from mdfl_jax.study.prepare.inputs import digests
+from mdfl_jax.study.prepare.links import with_links
+from mdfl_jax.study.prepare.pretrained import Pretrained, PretrainedFiles
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.prepare.start import Start, start_of
+from mdfl_jax.study.prepare.task import check_owners, load_dataset, sample_of
+from mdfl_jax.study.prepare.traces import TraceFiles, check_used
+from mdfl_jax.study.sizes import evenly, part_size
+from mdfl_jax.study.traced import check_traced, own_origins, told
+
+
+class Run(NamedTuple):
+    """One sweep point under one seed. ``point`` is the index of the point."""
+
+    point: int
+    seed: int
+
+
+class Group(NamedTuple):
+    """Points that share a compiled program.
+
+    Attributes:
+      points: The indices of the points.
+      simulation: The simulation from which the program is compiled.
+      hparams: The traced numbers of each point, in the order of ``points``.
+      runs_per_batch: The number of runs that are on the devices together.
+      rules: The mobility rules that the points use.
+      dataset: The data set from which the simulation was built; None if the task draws its data.
+      pretrained: The pretrained weights from which the simulation was built, if any.
+      starts: The kept models from which the runs of each point start, in the order of ``points``; None for a point
+        whose first model is drawn or has pretrained weights.
+    """
+
+    points: list[int]
+    simulation: Simulation
+    hparams: list[Hparams]
+    runs_per_batch: int
+    rules: list[str]
+    dataset: Dataset | None
+    pretrained: Pretrained | None = None
+    starts: list[Start | None] = []  # noqa: RUF012
+
+    def double_bits(self, point: int) -> float | None:
+        """Returns the bits of one message of a point as PaME counts them, or None if that count is not defined."""
+        count = self.simulation.double_bits
+        return count(self.hparams[self.points.index(point)].algorithm) if count else None
+
+    def runs(self, seeds: list[int]) -> list[Run]:
+        """Returns all runs of the group, point after point."""
+        return [Run(point, seed) for point in self.points for seed in seeds]
+
+    def batches(self, runs: list[Run]) -> Iterator[list[Run]]:
+        """Yields batches of some of the group's runs, in their order."""
+        for start in range(0, len(runs), self.runs_per_batch):
+            yield runs[start : start + self.runs_per_batch]
+
+
+class Study(NamedTuple):
+    """A checked study.
+
+    Attributes:
+      experiment: The base configuration.
+      points: The sweep points, one for every combination of the axes' values.
+      baselines: For each point the index of the point that it is compared with, or None.
+      groups: The points by compiled program.
+      seeds: The seeds of every point.
+      inputs: The digests of the data and the files that the study reads, by field and name.
+      runs: The runs that are to be done here; None: all of the study. They are done in the order of the study, whatever
+        their order here.
+      shard: Which part of the study the runs are, such as '3/16'; '' if they are no shard.
+      streets: [K, 4] float32 straight pieces of the streets for the map (``trace.streets``); None without any.
+    """
+
+    experiment: Experiment
+    points: list[Point]
+    baselines: list[int | None]
+    groups: list[Group]
+    seeds: list[int]
+    inputs: dict[str, str] = {}  # noqa: RUF012
+    runs: tuple[Run, ...] | None = None
+    shard: str = ""
+    streets: np.ndarray | None = None
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """All runs of the study, group after group and point after point: the order in which they are done."""
+        return [run for group in self.groups for run in group.runs(self.seeds)]
+
+    def to_do(self, group: Group | None = None) -> list[Run]:
+        """Returns the runs of the study, or of one of its groups, that are to be done, in their order."""
+        runs = group.runs(self.seeds) if group else self.all_runs
+        wanted = frozenset(runs if self.runs is None else self.runs)
+        return [run for run in runs if run in wanted]
+
+    def part(self, runs: Collection[Run]) -> "Study":
+        """Returns the study of which only these runs are to be done.
+
+        The batches of a group become smaller if that many runs do not fill them, since an unfilled batch takes as long
+        as a full one. They have the form of those of the whole study, so that the results are the same (`part_size`).
+        """
+        found = self._replace(runs=tuple(runs))
+        groups = [
+            group._replace(
+                runs_per_batch=part_size(
+                    self.experiment, group.simulation, group.runs_per_batch, len(found.to_do(group))
+                )
+            )
+            for group in self.groups
+        ]
+        return found._replace(groups=groups)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, as it is written to config.json.
+
+        It has the digests of the user's own files whose members are in use, and those of the data and of the files that
+        the study reads, so that a study does not go on with others.
+        """
+        files = own_files.digests(own_origins(point.experiment for point in self.points))
+        found = {"own_files": files, "inputs": self.inputs}
+        return dataclasses.asdict(self.experiment) | {name: values for name, values in found.items() if values}
+
+    @property
+    def pretrained(self) -> list[str]:
+        """Lines that say how pretrained weights and kept models were used, one line for each file and model."""
+        starts = [start for group in self.groups for start in (group.pretrained, *group.starts) if start]
+        return list(dict.fromkeys(start.describe() for start in starts))
+
+
+def runs_per_batch(experiment: Experiment, num_points: int) -> int:
+    """Returns the number of runs in a batch of a group: engine.runs_per_batch, or the seeds of a point (at least 8).
+
+    The number is reduced so that the batches are of similar size. It does not depend on the number of devices, so that
+    a study can continue on other devices.
+    """
+    return evenly(num_points * experiment.seeds, experiment.engine.runs_per_batch or max(experiment.seeds, 8))
+
+
+def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
+    """Returns the mesh of a batch of runs, with as many columns as the configuration sets.
+
+    If it sets none, all devices share a run if there are fewer runs than devices and the task is not light. Otherwise
+    there is no mesh (None), and each device has runs of its own.
+
+    Raises:
+      UserError: If the number of columns does not divide the number of devices.
+    """
+    found, wanted = devices.devices(), experiment.engine.client_devices
+    fitting = [str(k) for k in range(1, len(found) + 1) if len(found) % k == 0]
+    if wanted and str(wanted) not in fitting:
+        allowed = " or ".join([", ".join(fitting[:-1]), fitting[-1]] if fitting[1:] else fitting)
+        number = f"the {len(found)} devices" if len(found) > 1 else "the one device"
+        raise UserError(f"engine.client_devices is {wanted}; it must divide {number}: {allowed}")
+    few = num_runs < len(found) and not task_of(experiment).is_light
+    return client_mesh(found, wanted or (len(found) if few else 1))
+
+
+def set_precision(experiment: Experiment) -> None:
+    """Enables JAX's 64-bit numbers for a study in float64, and disables them for any other."""
+    jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
+
+
+def _numbers(members: list[Experiment], rules: list[str], files: TraceFiles, simulation: Simulation) -> list[Hparams]:
+    """Returns the traced numbers of the points of a group."""
+    return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
+
+
+@stages.stage("preparing the study")
+@own_files.told()
+def make_study(config: ConfigDict) -> Study:
+    """Checks a configuration, loads its data and builds its simulations. Nothing is written.
+
+    Raises:
+      UserError: If anything in the configuration is wrong.
+    """
+    experiment = resolve(config)
+    set_precision(experiment)
+    all_points = points(experiment)
+    ids = [point.id for point in all_points]
+    if len(set(ids)) < len(ids):  # two axes have values with the same text
+        raise UserError(f"sweep: two points are called {next(i for i in ids if ids.count(i) > 1)!r}")
+    check_select(experiment, all_points)
+    baselines = baseline_of(experiment, all_points)
+    check_used([point.experiment for point in all_points])
+    check_graph_used([point.experiment for point in all_points])
+    datasets: dict[DataConfig, Dataset | None] = {}
+    files, weight_files = TraceFiles(), PretrainedFiles()
+    seeds = [experiment.first_seed + s for s in range(experiment.seeds)]
+    groups = []
+    with told(own_origins(point.experiment for point in all_points)):
+        by_program = group_points(all_points)
+    for indices in by_program:
+        members = [all_points[i].experiment for i in indices]
+        rules = list(dict.fromkeys(member.network.mobility for member in members))
+        source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
+        if source not in datasets:
+            with stages.stage(f"loading data {source.name}"):
+                datasets[source] = load_dataset(source)
+        dataset = datasets[source]
+        if dataset is not None:
+            model = members[0].model.name
+            numbers_in(members[0], MODELS, model).check_sample(sample_of(dataset), model, dataset.name)
+        num_runs = runs_per_batch(members[0], len(members))
+        pretrained = weight_files.weights(members[0], dataset)
+        tree, mesh = pretrained.tree if pretrained else None, mesh_for(members[0], num_runs)
+        origins = own_origins(members)
+        with told(origins):
+            numbers = partial(_numbers, members, rules, files)
+            make = partial(build_simulation, members[0], dataset, rules, mesh, tree)
+            simulation = with_links(make, members, numbers, seeds)
+            hparams = numbers(simulation)
+            if origins:
+                check_traced(simulation, hparams)
+                for member, own in zip(members, hparams):
+                    check_owners(member, simulation, own, seeds)
+        starts = [start_of(member, simulation.model, seeds) for member in members]
+        groups.append(Group(indices, simulation, hparams, num_runs, rules, dataset, pretrained, starts))
+    starts = [start for group in groups for start in group.starts]
+    inputs = digests((point.experiment for point in all_points), datasets, starts)
+    return Study(experiment, all_points, baselines, groups, seeds, inputs, streets=files.streets)
