@@ -28,7 +28,7 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage.files import metric_lines, plain
-from mdfl_jax.storage.records import Record, Stored, from_devices
+from mdfl_jax.results.records import Record, Stored, from_devices
 from mdfl_jax.storage.study_files import read_json
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")

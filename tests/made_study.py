@@ -20,7 +20,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage.checksums import CHECKSUMS
 from mdfl_jax.storage.files import metric_lines, plain
-from mdfl_jax.storage.records import Record, Stored, from_devices
+from mdfl_jax.results.records import Record, Stored, from_devices
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.whole import restricted
 

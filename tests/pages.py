@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -107,9 +107,9 @@ def config_of(arguments: list[str]) -> str:
     for word in arguments:
         if word.startswith("--config="):
             given = word.partition("=")[2]
-            return shipped.find(given) if given.partition(":")[0] in shipped.names() else given
+            return config_files.find(given) if given.partition(":")[0] in config_files.names() else given
     named = [word for word in arguments if not word.startswith("-") and not PLACEHOLDER.search(word)]
-    return shipped.find(named[0]) if named and not named[0].endswith((".xml", ".csv")) else ""  # a trace is no study
+    return config_files.find(named[0]) if named and not named[0].endswith((".xml", ".csv")) else ""  # a trace is no study
 
 
 def follow(text: str, folder: Path, environment: dict[str, str]) -> list[tuple[str, list[str], float]]:

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax.core import unpacked
+from mdfl_jax.storage import unpacked
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table

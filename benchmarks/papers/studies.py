@@ -105,7 +105,7 @@ class Studies:
           config: the configuration.
           paper: the paper's, if the two differ.
         """
-        from mdfl_jax.storage import workdir as workdirs
+        from mdfl_jax.study import workdir as workdirs
         from mdfl_jax.study import make_study, run_study
         from mdfl_jax.study.ahead import memory
         from mdfl_jax.study.manifest import wanted

@@ -15,9 +15,10 @@ from ml_collections import ConfigDict, config_flags
 
 from mdfl_jax.cli import streams, words
 from mdfl_jax.cli.explain import explain
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.config.presets import SCALES
-from mdfl_jax.core import disk, stages
+from mdfl_jax.core import stages
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory, unknown_name
 from mdfl_jax.core.own_files import import_file, place
 from mdfl_jax.core.own_files import words as words_of
@@ -99,7 +100,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
                 if not known:
                     raise UserError(
                         f"--config={given}: there is no such file, and no shipped study of this name; known: "
-                        + ", ".join(shipped.names())
+                        + ", ".join(config_files.names())
                     )
                 if not path or path.startswith("-"):
                     raise UserError(f"--config needs a file; known: {', '.join(known)}")
@@ -117,7 +118,7 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         arguments = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
         given, keys = check_config_flags(arguments)
-        shipped.make_importable(given)
+        config_files.make_importable(given)
         with stages.stage(f"reading {given}" if given else "reading the command line"):
             for file in words.used_files(arguments) if "use" in flags.FLAGS else ():
                 import_file(file)

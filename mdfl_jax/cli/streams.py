@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any, TextIO, cast
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 
 CLOSED = 128 + 13
 GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)  # a pipe, a terminal, a descriptor, a socket

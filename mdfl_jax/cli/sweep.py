@@ -17,7 +17,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from mdfl_jax.cli import ahead, common, shards
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import check_path
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mdfl_jax.study.shards import Shard
     from mdfl_jax.study.study import Study
 
-WORDS = {"config": shipped.find}
+WORDS = {"config": config_files.find}
 _CONFIG = common.config_flag()
 _USE = common.use_flag()
 flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
@@ -54,7 +54,7 @@ def main() -> int:
     if _CONFIG.value is None:
         raise UserError(
             "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
-            f"word: {', '.join(shipped.names())}"
+            f"word: {', '.join(config_files.names())}"
         )
     with_files(_CONFIG.value, _USE.value)
     _check_not_swept()
@@ -122,7 +122,7 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
-    from mdfl_jax.core import disk
+    from mdfl_jax.storage import disk
     from mdfl_jax.study.alone import alone
     from mdfl_jax.study.resume import check, to_stderr
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from absl import flags
 
 from mdfl_jax.cli import common
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import UserError
 
-WORDS = {"config": shipped.find}
+WORDS = {"config": config_files.find}
 DOES = "working out the theory"
 _CONFIG = common.config_flag()
 _USE = common.use_flag()

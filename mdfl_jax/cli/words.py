@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import UserError
 
 
@@ -75,8 +75,8 @@ def with_shipped(argv: Sequence[str]) -> list[str]:
         before, value = given.groups() if given else ("", arg)
         is_value = given or (i > 0 and re.fullmatch("--?config", argv[i - 1]))
         name = value.partition(":")[0]
-        shipped_one = is_value and name in shipped.names() and not os.path.isfile(name)
-        found.append(before + shipped.find(value) if shipped_one else arg)
+        shipped_one = is_value and name in config_files.names() and not os.path.isfile(name)
+        found.append(before + config_files.find(value) if shipped_one else arg)
     return found
 
 

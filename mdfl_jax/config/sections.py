@@ -13,7 +13,7 @@ from mdfl_jax.config.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.config.field import field
 from mdfl_jax.config.world import GraphConfig, MotionConfig, NetworkConfig, ServerConfig, TraceConfig
 from mdfl_jax.core.batch_statistics import KEPT
-from mdfl_jax.core.disk import CHOICES
+from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.data.normalize import MODES

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.unpacked import check_npz
+from mdfl_jax.storage.unpacked import check_npz
 from mdfl_jax.models.pytorch_files import read_pytorch
 
 PREFIXES = ("module.", "_orig_mod.", "model.")

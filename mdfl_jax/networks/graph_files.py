@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.unpacked import check_npz
+from mdfl_jax.storage.unpacked import check_npz
 from mdfl_jax.networks.fixed import check_matrices
 
 

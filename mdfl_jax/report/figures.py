@@ -12,7 +12,8 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from mdfl_jax.core import disk, own_files
+from mdfl_jax.core import own_files
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import FIGURES, drawn_in_order

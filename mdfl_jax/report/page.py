@@ -8,7 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from mdfl_jax.core import disk, own_files
+from mdfl_jax.core import own_files
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures, pack, results_table, studies, tables
 from mdfl_jax.report.described import setting
@@ -56,7 +57,7 @@ def write(run: Run) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Writes a page as `mdfl_jax.core.disk.write` does, so that a browser never shows an incomplete one."""
+    """Writes a page as `mdfl_jax.storage.disk.write` does, so that a browser never shows an incomplete one."""
     disk.write_text(path, text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.pairing import common_seeds, differing, why_unpaired
 from mdfl_jax.report.read import Run, declared

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.core.outcomes import chosen_words, known_seeds
 from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.report.diverged import on_seeds, seeds_in_words

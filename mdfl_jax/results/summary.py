@@ -18,10 +18,10 @@ from mdfl_jax.metrics.diverged import diverged
 from mdfl_jax.results import power
 from mdfl_jax.results.at_target import to_target
 from mdfl_jax.results.step_sizes import select
-from mdfl_jax.storage import samples
+from mdfl_jax.results import samples
 from mdfl_jax.storage.files import accuracy_of, unmeasured
-from mdfl_jax.storage.mobile_static import group_summary
-from mdfl_jax.storage.records import Record, Stored
+from mdfl_jax.results.mobile_static import group_summary
+from mdfl_jax.results.records import Record, Stored
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.storage import samples
-from mdfl_jax.storage.mobile_static import group_line
+from mdfl_jax.results import samples
+from mdfl_jax.results.mobile_static import group_line
 
 FAST = 1  # the level of compression
 SAMPLE = 2**16  # the numbers from which it is seen whether compression pays
@@ -87,7 +87,7 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a tree as JSON, as `mdfl_jax.core.disk.write` does.
+    """Writes a tree as JSON, as `mdfl_jax.storage.disk.write` does.
 
     Raises:
       DiskError: If it cannot be written.
@@ -96,7 +96,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays as .npz, as `mdfl_jax.core.disk.write` does.
+    """Writes arrays as .npz, as `mdfl_jax.storage.disk.write` does.
 
     Arrays that become much shorter, such as links and places on a grid, are compressed. NumPy reads them alike.
 

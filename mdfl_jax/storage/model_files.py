@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.checksums import check_manifest, checksum_of, checksum_of_json
 
@@ -119,7 +119,7 @@ def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file as `mdfl_jax.core.disk.write` does.
+    """Writes a file as `mdfl_jax.storage.disk.write` does.
 
     Args:
       path: the file; its folder is made if it is absent.

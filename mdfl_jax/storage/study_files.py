@@ -10,7 +10,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.core.unpacked import check_npz
+from mdfl_jax.storage.unpacked import check_npz
 from mdfl_jax.storage.workdir_names import STREETS, check_whole
 
 _TEXT, _NUMBER = (str,), (int, float)

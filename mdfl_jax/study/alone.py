@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.workdir import check_place
+from mdfl_jax.study.workdir import check_place
 from mdfl_jax.storage.workdir_names import LOCK
 
 try:

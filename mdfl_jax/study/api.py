@@ -26,16 +26,16 @@ def as_config(config: Config) -> ConfigDict:
     Raises:
       UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
     """
-    from mdfl_jax.config import shipped
+    from mdfl_jax.config import config_files
     from mdfl_jax.config.resolve import check_value, default_config
     from mdfl_jax.config.use import completed, import_used
-    from mdfl_jax.storage.identity import flat
+    from mdfl_jax.study.identity import flat
 
     if isinstance(config, ConfigDict):
         return config
     if isinstance(config, str | Path):
         path, _, argument = str(config).partition(":")
-        shipped.make_importable(path)
+        config_files.make_importable(path)
         if not os.path.isfile(path):
             raise UserError(f"config {path!r}: there is no such file")
         sys.path.insert(0, os.getcwd())  # as python -m does
@@ -121,7 +121,7 @@ def _run_in(
     extend: bool,
 ) -> Results:
     """Runs a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
-    from mdfl_jax.core import disk
+    from mdfl_jax.storage import disk
     from mdfl_jax.study import Interrupted
     from mdfl_jax.study.alone import alone
     from mdfl_jax.study.resume import check, run_or_resume, to_stderr

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation

@@ -13,7 +13,7 @@ from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.storage.files import plain
-from mdfl_jax.storage.identity import (
+from mdfl_jax.study.identity import (
     DIGESTS,
     Field,
     fields_of,
@@ -23,7 +23,7 @@ from mdfl_jax.storage.identity import (
     typed,
 )
 from mdfl_jax.storage.provenance import merged_provenance
-from mdfl_jax.storage.records import Record, difference, read
+from mdfl_jax.results.records import Record, difference, read
 from mdfl_jax.storage.workdir_names import WRITTEN
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.whole import (

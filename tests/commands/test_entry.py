@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from mdfl_jax.cli import entry, sweep, words
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -86,15 +86,15 @@ def test_the_files_of_use_are_found_in_all_forms():
 
 def test_a_name_finds_a_shipped_study_and_a_path_a_file():
     assert sweep.WORDS["config"]("digits") == str(ROOT / "configs" / "digits.py")
-    assert shipped.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
+    assert config_files.find("cifar_resnet:madfl") == f"{ROOT / 'configs' / 'cifar_resnet.py'}:madfl"
     for path in ("./digits", "digits.py", "some/where.py:argument"):
-        assert shipped.find(path) == path
+        assert config_files.find(path) == path
     with pytest.raises(UserError, match=r"unknown study 'digts' \(did you mean 'digits'\?\); known: .*met_digits"):
-        shipped.find("digts")
+        config_files.find("digts")
 
 
 def test_every_shipped_study_has_a_name():
-    assert set(shipped.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
+    assert set(config_files.names()) == {path.stem for path in (ROOT / "configs").glob("[a-z]*.py")}
 
 
 @pytest.mark.parametrize("name", entry.COMMANDS)

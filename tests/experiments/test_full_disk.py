@@ -14,7 +14,7 @@ import pytest
 from small import TINY
 from tiny import tiny_config
 
-from mdfl_jax.core import disk
+from mdfl_jax.storage import disk
 from mdfl_jax.report import page
 from mdfl_jax.storage.files import write_arrays, write_json
 from mdfl_jax.storage.state_file import write_state

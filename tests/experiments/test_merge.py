@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_study import made
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.records import read
+from mdfl_jax.results.records import read
 from mdfl_jax.study.merge import merge
 
 SWEEP = {

@@ -17,7 +17,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.files import dumps, metric_lines, plain
-from mdfl_jax.storage.records import from_devices
+from mdfl_jax.results.records import from_devices
 from mdfl_jax.study import make_study, run_study
 
 SUMMARY_KEYS = {

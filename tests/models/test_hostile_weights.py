@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax.core import unpacked
+from mdfl_jax.storage import unpacked
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.weight_files import read_tensors
 from mdfl_jax.storage import model_files

@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.unpacked import check_size
+from mdfl_jax.storage.unpacked import check_size
 from mdfl_jax.data.formats.format import Format, unreadable
 
 FILES = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Setting, number
-from mdfl_jax.core.unpacked import check_npz
+from mdfl_jax.storage.unpacked import check_npz
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition.deal import deal_by_counts
 from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings

@@ -9,7 +9,7 @@ import jax
 
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.host import host_memory
+from mdfl_jax.storage.host import host_memory
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.montecarlo import monte_carlo
 from mdfl_jax.engine.simulation import Simulation

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import mdfl_jax
-from mdfl_jax.config import shipped
+from mdfl_jax.config import config_files
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import write, write_report
 from mdfl_jax.study.api import as_config
@@ -32,7 +32,7 @@ def folder_of(tmp_path_factory):
     def folder(name):
         if name not in made:
             config, changes, _ = STUDIES[name]
-            wanted = as_config(shipped.find(config))
+            wanted = as_config(config_files.find(config))
             wanted.update_from_flattened_dict(LENGTH | changes)
             made[name] = tmp_path_factory.mktemp("studies") / name.replace(" ", "_")
             mdfl_jax.run(wanted, made[name], progress=False)

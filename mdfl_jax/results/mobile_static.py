@@ -13,7 +13,7 @@ import numpy as np
 
 from mdfl_jax.core.metric import GROUPS
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.storage import samples
+from mdfl_jax.results import samples
 
 
 def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:

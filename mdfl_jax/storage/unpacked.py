@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.host import host_memory
+from mdfl_jax.storage.host import host_memory
 
 GIB = 2**30
 _HEADERS = {

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.outcomes import number
-from mdfl_jax.storage.records import Record
+from mdfl_jax.results.records import Record
 
 KEY = "evaluated"  # the metric [..., N] with the number of clients for which each evaluated client stands
 INTERVAL = "sampling_error_ci95"  # the half-width of the interval that sampling adds, in a line of metrics.jsonl

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.core.disk import PART
+from mdfl_jax.storage.disk import PART
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.checksums import check_manifest
-from mdfl_jax.storage.identity import Comparison, compare
+from mdfl_jax.study.identity import Comparison, compare
 from mdfl_jax.storage.workdir_names import CHECKPOINTS, LOCK, WRITTEN
 
 
