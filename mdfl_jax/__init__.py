@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import UserError
 if TYPE_CHECKING:
     from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Task
     from mdfl_jax.engine.simulation import Schedule, simulate
-    from mdfl_jax.results import Results
+    from mdfl_jax.report.results import Results
     from mdfl_jax.study.api import run
     from mdfl_jax.study.callback import EvaluationInfo
     from mdfl_jax.study.runner import Interrupted
@@ -32,7 +32,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "EvaluationInfo": "study.callback",
     "Interrupted": "study.runner",
-    "Results": "results",
+    "Results": "report.results",
     "Schedule": "core.parts",
     "run": "study.api",
     "simulate": "engine.simulation",

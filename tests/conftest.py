@@ -60,14 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _restored_registries() -> Iterator[None]:
     from mdfl_jax.algorithms import registry as algorithms  # not before the environment is set
     from mdfl_jax.config.families import FAMILIES
+    from mdfl_jax.config.loggers import LOGGERS
     from mdfl_jax.metrics import METRICS
-    from mdfl_jax.report.panels import load as load_panels
     from mdfl_jax.report.registry import FIGURES
-    from mdfl_jax.study.loggers import LOGGERS
-    from mdfl_jax.study.loggers import load as load_loggers
 
-    load_loggers()  # a module that was imported once does not register its logger or its panel again
-    load_panels()
+    LOGGERS.discover()  # a module that was imported once does not register its logger or its panel again
+    FIGURES.discover()
     with pytest.MonkeyPatch.context() as monkeypatch:
         for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
             for table in ("_members", "_numbers", "_docs", "_origins"):

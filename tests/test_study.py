@@ -7,9 +7,9 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax.config import default_config
+from mdfl_jax.config.config_files import as_config
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.api import as_config
 
 SMALL = {
     "sweep": "network.mobility=static,dcm",

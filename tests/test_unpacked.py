@@ -8,11 +8,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax.storage import unpacked
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.storage import unpacked
 from mdfl_jax.storage.study_files import History
 
 READERS = {

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from benchmarks.papers.items import Statistic
 from mdfl_jax.config.presets import cuts
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.results import Results
+from mdfl_jax.report.results import Results
 
 Setting = dict[str, Any]  # the last parts of swept fields, with values that choose a sweep point
 
@@ -105,8 +105,8 @@ class Studies:
           config: the configuration.
           paper: the paper's, if the two differ.
         """
-        from mdfl_jax.study import workdir as workdirs
         from mdfl_jax.study import make_study, run_study
+        from mdfl_jax.study import workdir as workdirs
         from mdfl_jax.study.ahead import memory
         from mdfl_jax.study.manifest import wanted
 

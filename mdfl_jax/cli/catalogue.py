@@ -7,11 +7,10 @@ page of the documentation.
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import FAMILIES, Family
+from mdfl_jax.config.loggers import LOGGERS
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import BOUNDS, Numbers, fields_of
 from mdfl_jax.data.sources import SOURCES
-from mdfl_jax.study import loggers
-from mdfl_jax.study.loggers import LOGGERS
 
 _ALL = (*FAMILIES, Family(SOURCES, "data", "data.name"), Family(LOGGERS, "", "loggers"))
 
@@ -64,7 +63,6 @@ def fact_of(name: str, default: Any, rules: Any) -> Fact:
 
 def families() -> dict[str, Family]:
     """Returns the families, and the data sources, by the names that `mdfl info --of=NAME` takes."""
-    loggers.load()
     return {family.registry.kind.replace(" ", "_"): family for family in _ALL}
 
 

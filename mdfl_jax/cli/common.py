@@ -18,10 +18,10 @@ from mdfl_jax.cli.explain import explain
 from mdfl_jax.config import config_files
 from mdfl_jax.config.presets import SCALES
 from mdfl_jax.core import stages
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory, unknown_name
 from mdfl_jax.core.own_files import import_file, place
 from mdfl_jax.core.own_files import words as words_of
+from mdfl_jax.storage import disk
 from mdfl_jax.study import ctrl_c
 
 LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
@@ -61,7 +61,7 @@ class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
 
     def parse(self, path: str) -> Any:
         """Returns what get_config returns, with these numbers."""
-        from mdfl_jax.config.use import completed  # imports JAX, as the config file has done
+        from mdfl_jax.config.resolve import completed
 
         return completed(super().parse(path))
 

@@ -1,11 +1,15 @@
 """Checks of fields that depend on each other, where no single member of a family can check them."""
 
 import math
+from pathlib import Path
 
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.config.costs import check_cost
 from mdfl_jax.config.costs import notes as cost_notes
 from mdfl_jax.config.families import check_members, numbers_in, task_numbers, task_of
+from mdfl_jax.config.loggers import parse_loggers
 from mdfl_jax.config.relays import check_relays
 from mdfl_jax.config.save import parse_save
 from mdfl_jax.config.sections import Experiment
@@ -13,15 +17,16 @@ from mdfl_jax.config.vary import check_vary
 from mdfl_jax.config.world import NetworkConfig
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
+from mdfl_jax.core.numbers import from_values
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
+from mdfl_jax.models.pretrained import TWINS
+from mdfl_jax.models.weight_files import READERS
 from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.study.loggers import parse_loggers
-from mdfl_jax.study.prepare.links import check_links, links_note
-from mdfl_jax.study.prepare.pretrained import check_pretrained
-from mdfl_jax.study.prepare.traces import FOLLOWERS, check_trace
+from mdfl_jax.storage.model_files import FOLDER, is_saved
 from mdfl_jax.tasks import TASKS
 
+OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
 UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
 MOST_EVALUATIONS = 1_000_000  # of a run
 WHY = {
@@ -233,3 +238,139 @@ def check_together(experiment: Experiment) -> None:
         raise UserError(f"name is {name!r}; it must be a file name of at most 200 bytes")
     if not data.name:
         raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")
+
+
+FOLLOWERS = ("trace", "static_trace")
+"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
+
+
+def needs_file(experiment: Experiment) -> bool:
+    """Whether the point's mobility rule reads a file."""
+    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
+
+
+def check_trace(experiment: Experiment) -> None:
+    """Checks the fields of the trace without reading its file.
+
+    Raises:
+      UserError: If the fields contradict each other. The message names the fields and their values.
+    """
+    network, config = experiment.network, experiment.trace
+    rule = network.mobility
+    if needs_file(experiment) and not config.file:
+        raise UserError(f"trace.file is ''; network.mobility {rule} needs a file")
+    if rule == "contacts":
+        if network.link_fading > 0:
+            raise UserError(f"network.link_fading is {network.link_fading}; a contact list knows no distances")
+        if network.mixing.startswith("speed_aware"):
+            raise UserError(f"network.mixing is {network.mixing}; a contact list knows no speeds")
+
+
+def check_used(experiments: list[Experiment]) -> None:
+    """Checks that a study that names a trace file has a sweep point that uses it.
+
+    Raises:
+      UserError: If no sweep point uses it.
+    """
+    given = next((experiment for experiment in experiments if experiment.trace.file), None)
+    if given and not any(map(needs_file, experiments)):
+        raise UserError(
+            f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
+            f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
+        )
+    shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
+    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
+        raise UserError(
+            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
+            f"places; those that do are {', '.join(FOLLOWERS)}"
+        )
+
+
+LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
+
+
+def wants_lists(experiment: Experiment) -> bool:
+    """Tells whether the links of a point are neighbour lists, unless they turn out to be too long."""
+    engine, network = experiment.engine, experiment.network
+    if engine.links != "auto":
+        return engine.links == "lists"
+    if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
+        return False
+    return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
+
+
+def check_links(experiment: Experiment) -> None:
+    """Checks that no length of neighbour lists is given where links are matrices.
+
+    Raises:
+      UserError: If it is.
+    """
+    engine = experiment.engine
+    if engine.max_neighbours and engine.links == "dense":
+        raise UserError(f"engine.max_neighbours is {engine.max_neighbours}; it must be 0 with engine.links=dense")
+
+
+def links_note(experiment: Experiment) -> list[str]:
+    """Returns a line if the length of neighbour lists is given to a point that does not use it."""
+    given, network = experiment.engine.max_neighbours, experiment.network
+    if not given:
+        return []
+    if not wants_lists(experiment):
+        why = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
+    elif network.graph or experiment.server.pattern not in ("", "roadside"):
+        why = f"the neighbours in {network.graph or experiment.server.pattern} are known"
+    else:
+        return []
+    return [f"engine.max_neighbours is {given} and has no effect: {why}"]
+
+
+def check_pretrained(experiment: Experiment) -> None:
+    """Checks that the task and the model can use pretrained weights if there are some, without reading them.
+
+    Raises:
+      UserError: If they cannot. The message names the fields and their values.
+    """
+    model = experiment.model
+    if names_saved(model.pretrained):
+        check_start(experiment)
+        return
+    if model.pretrained_clients != OWN:
+        raise UserError(
+            f"model.pretrained_clients is {model.pretrained_clients}; it must be {OWN} unless model.pretrained names "
+            f"kept models of a study, and it is {model.pretrained!r}"
+        )
+    if not model.pretrained:
+        return
+    given = f"model.pretrained is {model.pretrained!r}"
+    if not task_of(experiment).of_datasets:
+        raise UserError(f"{given}; it must be empty with data.name {experiment.data.name}")
+    if model.name not in TWINS:
+        raise UserError(f"{given}; model.name is {model.name}, and there are weights of {', '.join(TWINS)}")
+    norm = from_values(MODELS.numbers(model.name), vars(model)).norm
+    if norm != "batch":
+        raise UserError(f"{given}; model.norm is {norm}, and the weights are of networks with batch")
+
+
+def names_saved(text: str) -> bool:
+    """Tells whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
+    path = Path(text)
+    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
+
+
+def _is_saved(path: Path) -> bool:
+    """Tells whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
+
+
+def check_start(experiment: Experiment) -> None:
+    """Checks that the clients of a sweep point can start from kept models, without reading them.
+
+    Raises:
+      UserError: If they cannot. The message names the fields and their values.
+    """
+    model, name = experiment.model, experiment.algorithm.name
+    if model.pretrained_clients == OWN and ALGORITHMS[name](Settings()).global_model:
+        raise UserError(
+            f"model.pretrained_clients is {OWN}; with algorithm.name {name} all clients start from the global model, "
+            f"so it must be {MEAN}"
+        )

@@ -1,8 +1,13 @@
-"""The studies that are shipped: where their config files are, in a checkout and in an installed package."""
+"""Config files: where the shipped ones are, in a checkout and in an installed package, and what one is made into."""
 
 import os
+import runpy
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
+
+from ml_collections import ConfigDict
 
 from mdfl_jax.core.errors import UserError, unknown_name
 
@@ -53,3 +58,41 @@ def make_importable(config: str = "") -> None:
         sys.path.insert(0, above)
     elif above not in sys.path:
         sys.path.append(above)
+
+
+Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
+
+
+def as_config(config: Config) -> ConfigDict:
+    """Converts the argument ``config`` of `run` to a ConfigDict.
+
+    Raises:
+      UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
+    """
+    from mdfl_jax.config import config_files
+    from mdfl_jax.config.field import flat
+    from mdfl_jax.config.resolve import check_value, completed, default_config
+    from mdfl_jax.config.use import import_used
+
+    if isinstance(config, ConfigDict):
+        return config
+    if isinstance(config, str | Path):
+        path, _, argument = str(config).partition(":")
+        config_files.make_importable(path)
+        if not os.path.isfile(path):
+            raise UserError(f"config {path!r}: there is no such file")
+        sys.path.insert(0, os.getcwd())  # as python -m does
+        try:
+            made = runpy.run_path(path)
+        finally:
+            sys.path.remove(os.getcwd())
+        if "get_config" not in made:
+            raise UserError(f"config {path!r}: it has no function get_config")
+        return completed(made["get_config"](*filter(None, [argument])))
+    import_used(config)
+    found = default_config()
+    for path, value in flat(config).items():  # its keys may be dotted paths already
+        value = check_value(path, value)
+        *sections, name = path.split(".")
+        (found[sections[0]] if sections else found)[name] = value
+    return found

@@ -3,76 +3,39 @@
 import dataclasses
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mdfl_jax.config.field import field
+from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import single
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.networks.costs import SHORT_CONTACTS
 from mdfl_jax.networks.costs.filters import IGNORE
 
-if TYPE_CHECKING:
-    from mdfl_jax.config.sections import Experiment
 
-COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
-
-
-def _free(doc: str) -> Any:
-    return field(0.0, doc, at_least=0, finite=True, traced=True)
-
-
-@dataclass(frozen=True)
-class CostConfig:
-    """What computing, sending and moving take, in seconds and joules. If a field is set, a run counts both."""
-
-    seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
-    speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
-    speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
-    deadline: float = field(
-        math.inf,
-        "seconds after which a client that still computes is left out of the exchange; it trains all the same",
-        above=0,
-        traced=True,
-    )
-    bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
-    latency: float = _free("seconds that each message takes besides its bits")
-    short_contact: str = field(
-        IGNORE,
-        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late (resume)",
-        names=lambda: (IGNORE, *SHORT_CONTACTS),
-    )
-    joules_per_bit: float = _free("joules of the sender for each bit")
-    joules_per_bit_received: float = _free("joules of the receiver for each bit")
-    joules_per_sample: float = _free("joules for the gradient of one sample")
-    joules_per_metre: float = _free("joules of movement for each metre, or grid unit")
-
-
-def is_counted(experiment: "Experiment") -> bool:
+def is_counted(experiment: Experiment) -> bool:
     """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
     fields = dataclasses.fields(CostConfig)
     return _varies(experiment) or any(getattr(experiment.cost, each.name) != each.default for each in fields)
 
 
-def _varies(experiment: "Experiment") -> bool:
+def _varies(experiment: Experiment) -> bool:
     return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
 
 
-def has_deadline(experiment: "Experiment") -> bool:
+def has_deadline(experiment: Experiment) -> bool:
     """Whether slow clients are left out of the rounds."""
     return math.isfinite(experiment.cost.deadline)
 
 
-def is_filtered(experiment: "Experiment") -> bool:
+def is_filtered(experiment: Experiment) -> bool:
     """Whether a link filter (`mdfl_jax.networks.costs.filters`) removes links."""
     return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
 
 
-def of_program(experiment: "Experiment") -> dict[str, Any]:
+def of_program(experiment: Experiment) -> dict[str, Any]:
     """Returns values by path for the key of a point's compiled program, in place of the traced numbers of its costs.
 
     A program that counts costs, has a deadline or has given speeds differs from one that does not.
@@ -110,7 +73,7 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
     return np.array(speeds, np.float32)
 
 
-def check_cost(experiment: "Experiment") -> None:
+def check_cost(experiment: Experiment) -> None:
     """Checks that the costs fit each other, the network and the x axis.
 
     Raises:
@@ -142,7 +105,7 @@ def check_cost(experiment: "Experiment") -> None:
         read_speeds(cost.speeds, network.num_clients)
 
 
-def notes(experiment: "Experiment") -> list[str]:
+def notes(experiment: Experiment) -> list[str]:
     """Returns warnings about costs that are allowed but have no effect, one line for each.
 
     There are none where the sweep varies costs, since one of its points may well be free.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import compressor_in_use, resolved
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError, unknown_name
@@ -224,3 +225,15 @@ def check_members(experiment: Experiment) -> None:
 def notes(experiment: Experiment) -> list[str]:
     """Returns the warnings of the members in use about settings that are probably not intended, one line for each."""
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
+
+
+def is_partial(experiment: Experiment) -> bool:
+    """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
+    participation, period = participation_of(experiment)
+    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
+
+
+def participation_of(experiment: Experiment) -> tuple[float, int]:
+    """Returns the share of the neighbours that are picked, and the period: the mean of its bounds, in whole rounds."""
+    numbers = algorithm_numbers(experiment)
+    return numbers.participation, (numbers.period_min + numbers.period_max) // 2

@@ -1,6 +1,7 @@
 """Declares a field of a configuration section."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -13,3 +14,15 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
     value without running again.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, **rules})
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested dictionaries by dotted path.
+
+    >>> flat({"rounds": 4, "network": {"radius": 3.0}})
+    {'rounds': 4, 'network.radius': 3.0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found

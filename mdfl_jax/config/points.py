@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config import costs
-from mdfl_jax.config.families import has_momentum, schema, task_of
+from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.vary import varies_all
@@ -16,7 +16,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import baselines, selected_fields
 from mdfl_jax.core.rng import SOURCES
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.study.prepare.network import is_partial
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (

@@ -162,3 +162,28 @@ def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment
     for head, fields in of_sections.items():
         changed[head] = dataclasses.replace(getattr(experiment, head), **fields)
     return dataclasses.replace(experiment, **changed)
+
+
+def completed(config: Any) -> Any:
+    """Imports the files that a configuration uses, and adds the numbers of their members to it, in place.
+
+    A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
+
+    Args:
+      config: what a config file's get_config has returned; what is no ConfigDict is returned as it is.
+
+    Raises:
+      UserError: as `import_used`.
+    """
+    from mdfl_jax.config.resolve import default_config
+
+    if not isinstance(config, ConfigDict) or not config.get("use", ""):
+        return config
+    import_used(config)
+    with config.unlocked():
+        for section, fields in default_config().items():
+            if isinstance(fields, ConfigDict) and isinstance(config.get(section), ConfigDict):
+                for name in fields:
+                    if name not in config[section]:
+                        config[section][name] = fields.get_ref(name)
+    return config

@@ -6,14 +6,14 @@ marked ``traced`` without compiling again. The checks are in `mdfl_jax.config.re
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.config.costs import COUNTED_AXES, CostConfig
 from mdfl_jax.config.field import field
 from mdfl_jax.config.world import GraphConfig, MotionConfig, NetworkConfig, ServerConfig, TraceConfig
 from mdfl_jax.core.batch_statistics import KEPT
-from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.data.normalize import MODES
@@ -21,11 +21,15 @@ from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
+from mdfl_jax.networks.costs import SHORT_CONTACTS
+from mdfl_jax.networks.costs.filters import IGNORE
 from mdfl_jax.networks.wrappers.participation import PICKS
+from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS
 from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
 
+COUNTED_AXES = ("joules", "seconds")  # x axes that only studies with a cost have
 X_AXES = ("bits", "messages", "rounds", *COUNTED_AXES)
 LR_SCHEDULES = ("constant", "cosine", "exponential")
 OPTIMIZERS = ("adam", "sgd")
@@ -158,6 +162,36 @@ class EngineConfig:
         at_least=0,
         finite=True,
     )
+
+
+def _free(doc: str) -> Any:
+    return field(0.0, doc, at_least=0, finite=True, traced=True)
+
+
+@dataclass(frozen=True)
+class CostConfig:
+    """What computing, sending and moving take, in seconds and joules. If a field is set, a run counts both."""
+
+    seconds_per_sample: float = _free("seconds for the gradient of one sample, for a client of speed 1")
+    speed_spread: float = _free("clients' speeds are lognormal with this sigma and mean one, drawn once for a seed")
+    speeds: str = field("", "file of N relative speeds, one for each client", traced=True, file=True)
+    deadline: float = field(
+        math.inf,
+        "seconds after which a client that still computes is left out of the exchange; it trains all the same",
+        above=0,
+        traced=True,
+    )
+    bandwidth: float = field(math.inf, "bits per second of a client's radio; inf: no time", above=0, traced=True)
+    latency: float = _free("seconds that each message takes besides its bits")
+    short_contact: str = field(
+        IGNORE,
+        "contacts too short for a message: they carry it all the same (ignore), not at all (drop), or late (resume)",
+        names=lambda: (IGNORE, *SHORT_CONTACTS),
+    )
+    joules_per_bit: float = _free("joules of the sender for each bit")
+    joules_per_bit_received: float = _free("joules of the receiver for each bit")
+    joules_per_sample: float = _free("joules for the gradient of one sample")
+    joules_per_metre: float = _free("joules of movement for each metre, or grid unit")
 
 
 @dataclass(frozen=True)

@@ -42,28 +42,3 @@ def with_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) -> Non
         text = ",".join(dict.fromkeys([*files_of(config.get("use", "")), *added]))
         with config.unlocked() if isinstance(config, ConfigDict) else contextlib.nullcontext():
             config["use"] = text
-
-
-def completed(config: Any) -> Any:
-    """Imports the files that a configuration uses, and adds the numbers of their members to it, in place.
-
-    A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
-
-    Args:
-      config: what a config file's get_config has returned; what is no ConfigDict is returned as it is.
-
-    Raises:
-      UserError: as `import_used`.
-    """
-    from mdfl_jax.config.resolve import default_config
-
-    if not isinstance(config, ConfigDict) or not config.get("use", ""):
-        return config
-    import_used(config)
-    with config.unlocked():
-        for section, fields in default_config().items():
-            if isinstance(fields, ConfigDict) and isinstance(config.get(section), ConfigDict):
-                for name in fields:
-                    if name not in config[section]:
-                        config[section][name] = fields.get_ref(name)
-    return config

@@ -1,6 +1,8 @@
 """Registries: one for each family. A registry maps a name to a factory, its numbers and a one-line description."""
 
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -39,8 +41,16 @@ class Registry(Generic[T]):
     mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None):
-        self.kind, self._usual = kind, numbers
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str = ""):
+        """Make an empty registry.
+
+        Args:
+          kind: the family in words, for error messages.
+          numbers: the class of numbers of members that are registered without one of their own.
+          home: the package whose modules register the members. They are imported at the first look-up, so a new file
+            there is a new member.
+        """
+        self.kind, self._usual, self._home = kind, numbers, home
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
@@ -60,6 +70,7 @@ class Registry(Generic[T]):
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
+        self.discover()
         origin = _origin()
 
         def add(member: T) -> T:
@@ -77,7 +88,15 @@ class Registry(Generic[T]):
         for table in (self._members, self._numbers, self._docs, self._origins):
             table.pop(name, None)
 
+    def discover(self) -> None:
+        """Import the modules of the family's home, in the order of their names. They register their members."""
+        if home := self._home:
+            self._home = ""  # a member's module may look up others
+            for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
+                importlib.import_module(f"{home}.{found.name}")
+
     def __getitem__(self, name: str) -> T:
+        self.discover()
         if name not in self._members:
             raise UserError(unknown_name(self.kind, name, self._members))
         return self._members[name]
@@ -109,11 +128,14 @@ class Registry(Generic[T]):
         return self._origins[name]
 
     def __contains__(self, name: str) -> bool:
+        self.discover()
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
         """Returns the names in the order of their registration."""
+        self.discover()
         return tuple(self._members)
 
     def __iter__(self) -> Iterator[str]:
+        self.discover()
         return iter(sorted(self._members))

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from mdfl_jax.core import devices
+from mdfl_jax.core.devices import current
 
 SEED, CLIENT = "seed", "client"
 
@@ -32,7 +32,7 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
       devices: the devices; by default all devices of the target.
       columns: the number of devices that share a run, a divisor of the number of devices; 0: all, in one row.
     """
-    devices = devices or devices.devices()
+    devices = devices or current().devices
     columns = columns or len(devices)
     return Mesh(np.array(devices).reshape(-1, columns), (SEED, CLIENT)) if columns > 1 else None
 
@@ -57,7 +57,7 @@ def placed(tree: Any, where: NamedSharding | None) -> Any:
 
     For a target that is not present, the result is the leaves' shapes with this sharding.
     """
-    if not devices.current().is_here:
+    if not current().is_here:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
     return tree if where is None else jax.device_put(tree, where)
 

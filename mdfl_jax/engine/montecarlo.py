@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mdfl_jax.core import rng, sharding
+from mdfl_jax.core.devices import current
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.engine.turns import RunsInTurns, turns_of
@@ -68,7 +69,7 @@ class MonteCarlo(NamedTuple):
 def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
     """Copies every leaf to each of D devices, as one array [D, ...] with one shard on each device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
-    if not devices.current().is_here:
+    if not current().is_here:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(devices), *x.shape), x.dtype), tree)
 
     def leaf(x: jax.Array) -> jax.Array:
@@ -91,7 +92,7 @@ def monte_carlo(
         device busy, otherwise all.
       devices: the devices to use, by default those of the target; never more devices than runs are used.
     """
-    aim, mesh = devices.current(), simulation.mesh
+    aim, mesh = current(), simulation.mesh
     devices = (devices or aim.devices)[:runs_per_batch]
     places = mesh.shape[sharding.SEED] if mesh else len(devices)
     per_device = -(-runs_per_batch // places)

@@ -18,7 +18,6 @@ from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import BEFORE, NEVER, SYMMETRIC, Clients, Links, Network, Places
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links, random_pairs
-from mdfl_jax.theory.fedmobile import exponential_gaps, fixed_gaps, uniform_gaps
 
 SLOTS = 10**6  # the longest gap that may be set, in slots; sums of a few gaps stay far below NEVER
 SERVER_FIELDS = frozenset({"at_server", "last_server", "next_server"})
@@ -248,3 +247,35 @@ def meetings(num_clients: int, pattern: str = "fixed", lists: bool = False) -> N
         metrics=(MET_SERVER,),
         lists=Lists(2) if lists else None,
     )
+
+
+Law = np.ndarray
+
+
+def fixed_gaps(interval: int) -> Law:
+    """Return the distribution in which every gap is ``interval`` slots: P [interval + 1].
+
+    >>> fixed_gaps(2).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    return np.append(np.zeros(interval), 1.0)
+
+
+def uniform_gaps(gap_min: int, gap_max: int) -> Law:
+    """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
+    inside = np.arange(gap_max + 1) >= gap_min
+    return inside / max(inside.sum(), 1)
+
+
+def exponential_gaps(mean: float, limit: int) -> Law:
+    """Return the distribution of an exponential gap, truncated at ``limit`` slots and rounded up to whole slots.
+
+    Args:
+      mean: the mean of the exponential distribution before truncation, in slots.
+      limit: the largest gap, in slots.
+
+    Returns:
+      P [limit + 1].
+    """
+    below = np.expm1(-np.arange(limit + 1) / mean) / np.expm1(-limit / mean)
+    return np.concatenate([[0.0], np.diff(below)])

@@ -13,11 +13,11 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from mdfl_jax.core import own_files
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import STYLE
+from mdfl_jax.storage import disk
 
 DPI = 150
 _SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that made the file

@@ -9,7 +9,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from mdfl_jax.core import own_files
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures, pack, results_table, studies, tables
 from mdfl_jax.report.described import setting
@@ -19,6 +18,7 @@ from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import looks
 from mdfl_jax.report.verdict import verdict
+from mdfl_jax.storage import disk
 
 ASSETS = Path(__file__).parent / "assets"
 

@@ -1,7 +1,7 @@
 """The figures of a study in Python: curves of any metric, and the figures of the report."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -10,13 +10,10 @@ from matplotlib.figure import Figure
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report import figures
 from mdfl_jax.report.panels.curves import draw_mean
-from mdfl_jax.report.read import ROUNDS
+from mdfl_jax.report.read import ROUNDS, Run
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import STYLE, looks, make_panels
-from mdfl_jax.results import tables
-
-if TYPE_CHECKING:
-    from mdfl_jax.results.results import Results
+from mdfl_jax.results.results import StudyResults, line_keys, per_run
 
 
 class UnknownFigureError(UserError, AttributeError):
@@ -30,11 +27,11 @@ class Plots:
     accuracy curves (`Results.report`), and returns a Matplotlib `Figure`, which has `savefig`.
     """
 
-    def __init__(self, results: "Results"):
-        self._results = results
+    def __init__(self, results: StudyResults, as_run: Callable[[str], Run]):
+        self._results, self._as_run = results, as_run
 
     def __iter__(self) -> Iterator[str]:
-        return iter(["curves", *figures.applying(self._results.as_run())])
+        return iter(["curves", *figures.applying(self._as_run(""))])
 
     def __dir__(self) -> list[str]:
         return list(self)
@@ -50,7 +47,7 @@ class Plots:
             raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
 
         def draw(x: str = "") -> Figure:
-            return figures.draw(self._results.as_run(x), name)
+            return figures.draw(self._as_run(x), name)
 
         draw.__name__, draw.__doc__ = name, FIGURES[name].__doc__
         return draw
@@ -81,15 +78,15 @@ class Plots:
         return drawn
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
-        results, run = self._results, self._results.as_run()
+        results, run = self._results, self._as_run("")
         key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
         for point, look in zip(run.points, looks(run)):
             of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
             ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
-            values = tables.per_run(results, point["id"], key)[ran] / self._scale(key)
+            values = per_run(results, point["id"], key)[ran] / self._scale(key)
             places = results.arrays["rounds"]
             if along is not None:
-                places = tables.per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
+                places = per_run(results, point["id"], along)[ran].mean(axis=0) / self._scale(along)
             if not np.isnan(values).all():
                 draw_mean(axes, places, values, look.colour, look.dashes).set_label(look.label)
         axes.set_xlabel("round" if along is None else self._title(along))
@@ -100,7 +97,7 @@ class Plots:
         """Returns the key of a metric in metrics.jsonl, and checks that it was measured."""
         results = self._results
         key = next((shown.key for shown in results.declared.values() if shown.name == metric), metric)
-        measured = [of for of in tables.keys(results) if any(line.get(of) is not None for line in results.lines)]
+        measured = [of for of in line_keys(results) if any(line.get(of) is not None for line in results.lines)]
         if key not in measured:
             raise UserError(unknown_name("metric", metric, measured))
         return key

@@ -12,7 +12,8 @@ from mdfl_jax.metrics import AXIS, CURVE
 from mdfl_jax.report import partial
 from mdfl_jax.report.curve import GROUP_KEYS, ROUNDS, Curve, make_curves
 from mdfl_jax.report.missing import extension_told, missing_told
-from mdfl_jax.report.run import Run, axes_of, declared, kept
+from mdfl_jax.report.run import Run, axes_of, kept
+from mdfl_jax.results.results import declared
 from mdfl_jax.storage.checksums import check_texts
 from mdfl_jax.storage.study_files import read_json, read_results, read_streets, require
 from mdfl_jax.storage.workdir_names import check_whole

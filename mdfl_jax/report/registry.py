@@ -98,7 +98,7 @@ class Panel:
             object.__setattr__(self, attribute, getattr(self.draw or self.chart, attribute, None))
 
 
-FIGURES: Registry[Panel] = Registry("figure")
+FIGURES: Registry[Panel] = Registry("figure", home="mdfl_jax.report.panels")
 
 
 def figure(
@@ -163,9 +163,6 @@ def _in_words(name: str) -> str:
 
 def in_order() -> dict[str, Panel]:
     """Returns the panels by name, in their order on the page."""
-    from mdfl_jax.report import panels  # its files import this one
-
-    panels.load()
     found = {name: FIGURES[name] for name in FIGURES.as_registered()}
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 

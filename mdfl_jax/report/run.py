@@ -11,9 +11,10 @@ import numpy as np
 
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import selected_fields
-from mdfl_jax.metrics import AXIS, BUILT_IN
+from mdfl_jax.metrics import AXIS
 from mdfl_jax.report.curve import ROUNDS, Curve
 from mdfl_jax.report.settings import Axis, sweep_axes, value_of
+from mdfl_jax.results.results import declared
 from mdfl_jax.storage.study_files import no_streets
 
 Result = TypeVar("Result")
@@ -148,11 +149,6 @@ def kept(found_in: Callable[Concatenate[Run, Rest], Result]) -> Callable[Concate
         return run.results[question]
 
     return asked
-
-
-def declared(summary: Mapping[str, Any]) -> list[Shown]:
-    """Returns the metrics of a study: the built-in ones and its own."""
-    return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]
 
 
 def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:

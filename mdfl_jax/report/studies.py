@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.storage import disk
 from mdfl_jax.report.described import setting
 from mdfl_jax.report.pairing import common_seeds, differing, why_unpaired
 from mdfl_jax.report.read import Run, declared
 from mdfl_jax.report.references import STUDY, accuracy_gap, counterparts
 from mdfl_jax.report.results_table import Cell, percent_cell
 from mdfl_jax.report.style import looks
+from mdfl_jax.storage import disk
 
 HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.outcomes import chosen_words, known_seeds
 from mdfl_jax.metrics import TABLE, TARGET
 from mdfl_jax.report.diverged import on_seeds, seeds_in_words
 from mdfl_jax.report.read import Run, chosen, declared
 from mdfl_jax.report.settings import sweep_axes
 from mdfl_jax.results import power
+from mdfl_jax.storage import disk
 
 MISSING = "-"
 BITS_PER_MEGABYTE = 8e6

@@ -1,6 +1,5 @@
-"""The results of a finished study in Python: arrays with named axes, tables, figures and the report."""
+"""The results of a finished study: its records, its files, and their arrays and tables in Python."""
 
-from mdfl_jax.results.named import MetricInfo
-from mdfl_jax.results.results import Results
+from mdfl_jax.results.results import MetricInfo, StudyResults
 
-__all__ = ["MetricInfo", "Results"]
+__all__ = ["MetricInfo", "StudyResults"]

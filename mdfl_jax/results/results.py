@@ -1,30 +1,62 @@
-"""The class `Results`: everything that a finished study has measured."""
+"""The class `StudyResults`: everything that a finished study has measured, as arrays, tables and kept models."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.metric import Shown
-from mdfl_jax.report.read import ROUNDS, Run, declared, make_run
-from mdfl_jax.results import named, tables
-from mdfl_jax.results.saved import KeptModels
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Shown
+from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.storage.checksums import check_texts
+from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
+from mdfl_jax.storage.model_files import FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
 from mdfl_jax.storage.study_files import no_streets, read_json, read_results, read_streets
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from mdfl_jax.report.plots import Plots
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "label_counts": ("client", "label"),
+    "is_mobile": ("client",),
+    "reached": ("client",),
+}
+"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.engine.simulation.RunFacts`)."""
+FACT_LABELS = {
+    "label_counts": "samples of each label",
+    "is_mobile": "whether a client is mobile",
+    "reached": "whether a client ever meets the server",
+}
+NAMES: Mapping[Any, str] = {CLIENTS: "client", CLIENT_BYTES: "client_byte", CLASSES: "label"}
+STATES, EVENTS = "each_round", "in_round"
+"""The axes of values of every round: of R + 1 states, the first before the first round, and of what R rounds do."""
+
+
+class MetricInfo(NamedTuple):
+    """The description of a recorded metric.
+
+    Attributes:
+      label: the metric in words.
+      unit: the unit of the values; '' if they have none.
+      dims: the names of the axes of ``results[name]``.
+      shape: the sizes of these axes.
+    """
+
+    label: str
+    unit: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+
+
+NOT_METRICS = ("schema", "point", "seed", "round")  # the entries of a line of metrics.jsonl that are no metrics
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Results(KeptModels):
+class StudyResults:
     """The results of a finished study, read from its files.
 
     ``results["loss"]`` is the metric 'loss' as an array with named axes, and ``results.plot`` makes figures.
@@ -48,7 +80,7 @@ class Results(KeptModels):
     streets: np.ndarray = dataclasses.field(default_factory=no_streets)
 
     @classmethod
-    def load(cls, workdir: str | Path) -> "Results":
+    def load(cls, workdir: str | Path) -> Self:
         """Reads the results of a finished study.
 
         Args:
@@ -65,7 +97,7 @@ class Results(KeptModels):
         check_texts(manifest, folder)
         return cls(manifest, summary, lines, dict(arrays), folder, read_streets(folder))
 
-    def without_workdir(self) -> "Results":
+    def without_workdir(self) -> Self:
         """Returns the same results without a folder, since a temporary folder is removed."""
         return dataclasses.replace(self, workdir=None)
 
@@ -98,9 +130,9 @@ class Results(KeptModels):
         return {shown.key: shown for shown in declared(self.summary)}
 
     @cached_property
-    def metrics(self) -> dict[str, named.MetricInfo]:
+    def metrics(self) -> dict[str, MetricInfo]:
         """The recorded metrics: label, unit, and the names and sizes of the axes of ``results[name]``."""
-        return {key: named.describe(self, key) for key in self.keys() if key not in named.FACTS}
+        return {key: describe(self, key) for key in self.keys() if key not in FACTS}
 
     def keys(self) -> list[str]:
         """Returns the names of the arrays that at least one sweep point has."""
@@ -122,7 +154,7 @@ class Results(KeptModels):
 
     def __getitem__(self, metric: str) -> "xr.DataArray":
         """Returns the values of a metric of all sweep points, as an array with named axes (`to_xarray`)."""
-        return named.data_array(self, self.key_of(metric))
+        return data_array(self, self.key_of(metric))
 
     @property
     def accuracy(self) -> "xr.DataArray":
@@ -143,7 +175,7 @@ class Results(KeptModels):
         metrics that they have, those of a part of a study also in the seeds. What a sweep point does not have is NaN;
         of the arrays that are no metrics it is False or 0 (is_mobile, reached, label_counts).
         """
-        return named.dataset(self)
+        return dataset(self)
 
     def array(self, metric: str, point: int | str = 0) -> np.ndarray:
         """Returns the values of a metric of one sweep point, over its seeds (`seeds_of`) and evaluations.
@@ -186,57 +218,39 @@ class Results(KeptModels):
           per_client: False: a row for each sweep point, seed and evaluated round, with means over the clients, as in
             metrics.jsonl. True: a row for each client as well, with the metrics that have one number per client.
         """
-        return tables.of_clients(self) if per_client else tables.of_runs(self)
+        return of_clients(self) if per_client else of_runs(self)
 
-    @property
-    def plot(self) -> "Plots":
-        """The figures of the study: ``results.plot.curves()``, ``results.plot.accuracy()``; printed, it lists them."""
-        from mdfl_jax.report.plots import Plots  # Matplotlib takes half a second to import
-
-        return Plots(self)
-
-    def report(self, folder: str | Path | None = None, x: str = "") -> Path:
-        """Writes the tables, the figures and report.html.
+    def models(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
+        """Returns the models of the clients that a run has kept.
 
         Args:
-          folder: the folder for these files, which is made if it is absent. None: the workdir of the study.
-          x: the x axis of the accuracy curves: "round", or a metric declared to be an axis, such as "messages" or
-            "bits"; empty: the axis that the study's configuration names.
+          point: the index or the id of the sweep point.
+          seed: the seed, one of ``results.seeds_of(point)``; None: the first one.
+          round: the round of the models; None: the last one that is kept.
 
         Returns:
-          The path of report.html.
+          {"params": ...}, and "batch_stats" if the model has batch statistics, as flax takes them. Each leaf is
+          [N, ...], with a leading axis of clients. Lists of a tree are dictionaries with the keys "0", "1", ...
 
         Raises:
-          UserError: if no folder is given and the study has no workdir, if the folder holds another study or cannot
-            be written to, or if there is no such axis.
+          UserError: if the study has kept no such models; the message says which there are.
         """
-        from mdfl_jax.report.page import write
+        return nested(read(file_of(self, point, seed, round)), OF_CLIENTS)
 
-        if folder is None and self.workdir is None:
-            raise UserError("report: the study has no workdir; give a folder: results.report('runs/report')")
-        target = Path(folder or self.workdir or "")
-        if target != self.workdir and (target / "config.json").exists():
-            raise UserError(f"report: folder is {str(target)!r}, which holds another study; choose another folder")
-        found = self.as_run(x, target)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"report: folder is {str(target)!r}; it cannot be made: {error.strerror}") from None
-        return write(found)
-
-    def as_run(self, x: str = "", folder: Path | None = None) -> Run:
-        """Returns the results in the form that the report draws.
+    def model(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
+        """Returns one model that represents a run: the algorithm's global model, or the mean of the clients' models.
 
         Args:
-          x: as in `report`.
-          folder: the folder to which a report is written.
+          point, seed, round: as in `models`.
+
+        Returns:
+          A tree as `models` returns it, without the axis of clients.
 
         Raises:
-          UserError: if there is no such axis.
+          UserError: as `models`.
         """
-        shown, home = self.declared.get(x), folder or self.workdir or Path()
-        axis = ROUNDS if x == "round" else shown.name if shown else x
-        return make_run(home, self.manifest, self.summary, self.lines, self.arrays, self.streets, axis)
+        tensors = read(file_of(self, point, seed, round))
+        return nested(tensors, GLOBAL) or nested(mean_of(tensors), OF_CLIENTS)
 
     def __repr__(self) -> str:
         rounds = self.arrays["rounds"]
@@ -245,6 +259,210 @@ class Results(KeptModels):
             f"{len(self.seeds)} seeds, {len(rounds)} evaluations until round {rounds[-1]}>"
         )
 
-    def _repr_html_(self) -> str:
-        """Returns the summary table for a notebook."""
-        return tables.as_html(self)
+
+def describe(results: StudyResults, key: str) -> MetricInfo:
+    """Returns the label, the unit and the axes of an array of history.npz."""
+    values = _by_point(results, key)
+    shapes = [of_point.shape[1:] for of_point in values.values()]
+    sizes = (len(results.points), len(results.seeds), *np.max(shapes, axis=0).tolist())
+    return MetricInfo(*_label_and_unit(results, key), dims_of(results, key), sizes)
+
+
+def dims_of(results: StudyResults, key: str) -> tuple[str, ...]:
+    """Returns the names of the axes of an array of history.npz, over all sweep points."""
+    if key in FACTS:
+        return ("point", "seed", *FACTS[key])
+    p, values = next(iter(_by_point(results, key).items()))
+    clients = results.arrays[f"{p}/is_mobile"].shape[1]
+    shown = results.declared.get(key)
+    shape = shown.shape if shown else None
+    if shape is None:  # an older version did not store it
+        shape = () if values.shape[1] == len(results.arrays["rounds"]) else (ROUNDS,)
+        shape += (CLIENTS,) if values.shape[2:3] == (clients,) else ()
+    by_round = tuple(shape[:1]) == (ROUNDS,)
+    axis = "round" if not by_round else EVENTS if values.shape[1] == results.arrays["rounds"][-1] else STATES
+    return ("point", "seed", axis, *_own_axes(key, shape[by_round:], values.ndim - 2))
+
+
+def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
+    """Names the axes of one evaluation. An axis without a name gets that of the metric, 'position_axis'.
+
+    If two axes have the same name, as in a matrix of clients, the second one is 'client_2'.
+
+    Args:
+      key: the key of the metric.
+      shape: the declared axes. Those of the files may be fewer: two words of bits become one number.
+      count: the number of axes in the files.
+    """
+    names = [NAMES.get(shape[k] if k < len(shape) else 0, f"{key}_axis") for k in range(count)]
+    before = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name}_{same + 1}" if same else name for name, same in zip(names, before)]
+
+
+def data_array(results: StudyResults, key: str) -> "xr.DataArray":
+    """Returns an array of history.npz over all sweep points, with named axes and their coordinates.
+
+    What a sweep point does not have is NaN; of the arrays in `FACTS` it is False or 0.
+    """
+    import xarray as xr
+
+    values, dims = _by_point(results, key), dims_of(results, key)
+    label, unit = _label_and_unit(results, key)
+    data = _stacked(results, values, key in FACTS)
+    coords: dict[str, Any] = {
+        "point": results.points,
+        "seed": results.seeds,
+        "round": results.arrays["rounds"],
+        **{n: np.arange(size) + (n == EVENTS) for n, size in zip(dims[2:], data.shape[2:]) if n != "round"},
+    }
+    attrs = {"long_name": label} | ({"units": unit} if unit else {})
+    return xr.DataArray(data, {name: coords[name] for name in dims}, dims, key, attrs)
+
+
+def dataset(results: StudyResults) -> "xr.Dataset":
+    """Returns all arrays of history.npz as one xarray.Dataset. Shorter axes of clients are filled up with NaN."""
+    import xarray as xr
+
+    attrs = {name: str(results.manifest.get(name) or "") for name in ("name", "title")}
+    return xr.Dataset({key: data_array(results, key) for key in results.keys()}, attrs=attrs)  # noqa: SIM118
+
+
+def _by_point(results: StudyResults, key: str) -> dict[int, np.ndarray]:
+    """Returns the arrays of a key by the index of the sweep point, for the points that have it."""
+    found = {p: results.arrays.get(f"{p}/{key}") for p in range(len(results.points))}
+    return {p: values for p, values in found.items() if values is not None}
+
+
+def _stacked(results: StudyResults, values: Mapping[int, np.ndarray], is_fact: bool) -> np.ndarray:
+    """Stacks the arrays of the sweep points, [point, seed, ...], filled up to the largest size of each axis.
+
+    A row stands at the place of its seed in ``results.seeds``.
+    """
+    arrays, count, seeds = list(values.values()), len(results.points), results.seeds
+    same_seeds = all(results.seeds_of(p) == seeds for p in values)
+    if same_seeds and len(arrays) == count and len({of_point.shape for of_point in arrays}) == 1:
+        return np.stack(arrays)
+    kind = np.result_type(*arrays)
+    kind = kind if is_fact else np.result_type(kind, np.float32)  # NaN needs a float: float64 holds any int32
+    sizes = np.max([of_point.shape[1:] for of_point in arrays], axis=0).astype(int)  # of one without axes as well
+    data = np.full((count, len(seeds), *sizes), 0 if is_fact else np.nan, kind)
+    for p, of_point in values.items():
+        rows = [seeds.index(seed) for seed in results.seeds_of(p)]
+        data[p][np.ix_(rows, *map(range, of_point.shape[1:]))] = of_point
+    return data
+
+
+def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
+    """Returns the words and the unit of an array. A scaled metric's title names the scaled unit, so it is not used."""
+    shown, spaced = results.declared.get(key), key.replace("_", " ")
+    if shown is None:
+        return FACT_LABELS.get(key, spaced), ""
+    label = shown.title.removesuffix(f" ({shown.unit})") if shown.scale == 1 else spaced
+    return label, shown.unit
+
+
+def of_runs(results: StudyResults) -> "pd.DataFrame":
+    """Returns a row for each sweep point, seed and evaluated round, with the entries of metrics.jsonl as columns.
+
+    A metric that was not measured is NaN.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(results.lines)
+    for column in frame.columns.difference(NOT_METRICS):
+        if frame[column].dtype == object:  # null, and infinity as the text "inf"
+            frame[column] = frame[column].astype(float)
+    return frame
+
+
+def of_clients(results: StudyResults) -> "pd.DataFrame":
+    """Returns a row for each sweep point, seed, evaluated round and client, with the metrics of clients as columns.
+
+    A metric that a sweep point does not have is NaN.
+    """
+    import pandas as pd
+
+    rounds = results.arrays["rounds"].astype(np.int64)  # as in the other table
+    columns = [key for key, info in results.metrics.items() if info.dims == ("point", "seed", "round", "client")]
+    frames = []
+    for p, point in enumerate(results.points):
+        mobile = results.arrays[f"{p}/is_mobile"]  # [S, N]
+        seeds = results.seeds_of(p)
+        size = (len(seeds), len(rounds), mobile.shape[1])
+        axes = {"seed": np.array(seeds)[:, None, None], "round": rounds[:, None], "client": np.arange(size[2])}
+        of_point: dict[str, Any] = {name: np.broadcast_to(values, size).ravel() for name, values in axes.items()}
+        of_point["is_mobile"] = np.broadcast_to(mobile[:, None], size).ravel()
+        for key in columns:
+            values = results.arrays.get(f"{p}/{key}")
+            of_point[key] = np.nan if values is None else values.ravel()
+        frames.append(pd.DataFrame({"point": point, **of_point}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def per_run(results: StudyResults, point: str, key: str) -> np.ndarray:
+    """Returns an entry of metrics.jsonl for one sweep point as an array.
+
+    Args:
+      results: the results.
+      point: the id of the sweep point.
+      key: the entry, such as 'accuracy', the mean over the clients, or 'accuracy_min'.
+
+    Returns:
+      [S, E] float64; NaN where it was not measured.
+    """
+    seeds = {seed: s for s, seed in enumerate(results.seeds)}
+    rounds = {int(r): e for e, r in enumerate(results.arrays["rounds"])}
+    values = np.full((len(seeds), len(rounds)), np.nan)
+    for line in results.lines:
+        if line["point"] == point and line.get(key) is not None:
+            values[seeds[line["seed"]], rounds[line["round"]]] = float(line[key])
+    return values
+
+
+def line_keys(results: StudyResults) -> list[str]:
+    """Returns the metrics in metrics.jsonl: those with one number for each evaluation of each run."""
+    return [key for key in dict.fromkeys(key for line in results.lines for key in line) if key not in NOT_METRICS]
+
+
+def file_of(results: StudyResults, point: int | str, seed: int | None, at_round: int | None) -> Path:
+    """Returns the file of a run's models.
+
+    Args:
+      results: the results.
+      point: the index or the id of the sweep point.
+      seed: the seed; None: the first one.
+      at_round: the round of the models; None: the last one that is kept.
+
+    Raises:
+      UserError: if the study has kept no such models; the message says which there are.
+    """
+    index, seed = results.index_of(point), results.seeds_of(point)[0] if seed is None else seed
+    if seed not in results.seeds_of(point):
+        raise UserError(f"the seed is {seed!r}; the study has {_listed(results.seeds_of(point))}")
+    save = results.config.get("save") or ""
+    if not save:
+        raise UserError("the study has kept no models: its field save is ''; with save=final it keeps the last ones")
+    if results.workdir is None:
+        raise UserError("the study has no workdir, and its models are in files; run it with a workdir")
+    files = files_of(results.workdir / FOLDER / str(index), seed)
+    if not files:
+        raise UserError(f"{results.workdir}: the file of the models of {results.points[index]!r}, seed {seed}, is gone")
+    of_rounds = {read_header(path)[0].round if name is None else name: path for name, path in files.items()}
+    if at_round is not None and at_round not in of_rounds:
+        raise UserError(f"the round is {at_round!r}; with save={save} those of round {_listed(of_rounds)} are kept")
+    return of_rounds[max(of_rounds) if at_round is None else at_round]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Lists numbers in order, at most ten of them.
+
+    >>> _listed([0, 2, 1])
+    '0, 1, 2'
+    """
+    shown = sorted(numbers)
+    return ", ".join(map(str, shown if len(shown) <= 10 else [*shown[:5], "...", *shown[-4:]]))
+
+
+def declared(summary: Mapping[str, Any]) -> list[Shown]:
+    """Returns the metrics of a study: the built-in ones and its own."""
+    return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]

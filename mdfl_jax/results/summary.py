@@ -15,13 +15,12 @@ from mdfl_jax.core.outcomes import VALIDATION_LOSS, baselines, interval_of_known
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.diverged import diverged
-from mdfl_jax.results import power
+from mdfl_jax.results import power, samples
 from mdfl_jax.results.at_target import to_target
-from mdfl_jax.results.step_sizes import select
-from mdfl_jax.results import samples
-from mdfl_jax.storage.files import accuracy_of, unmeasured
+from mdfl_jax.results.lines import accuracy_of, unmeasured
 from mdfl_jax.results.mobile_static import group_summary
 from mdfl_jax.results.records import Record, Stored
+from mdfl_jax.results.step_sizes import select
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.storage import disk
+from mdfl_jax.results.records import Record, Stored
 from mdfl_jax.results.summary import history_arrays, summarize
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import CHECKSUMS, known_checksums, with_checksums
 from mdfl_jax.storage.files import dumps, plain, write_arrays, write_json
-from mdfl_jax.results.records import Record, Stored
 
 
 def lines_in_order(stored: Stored) -> Iterator[dict[str, Any]]:

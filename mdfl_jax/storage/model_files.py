@@ -21,8 +21,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import check_manifest, checksum_of, checksum_of_json
 
 KEY, FORMAT = "mdfl_jax", "models 1"

@@ -7,8 +7,8 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import checksum_of
 
 Arrays = dict[str, np.ndarray]

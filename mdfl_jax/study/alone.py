@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study.workdir import check_place
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.workdir_names import LOCK
+from mdfl_jax.study.workdir import check_place
 
 try:
     import fcntl

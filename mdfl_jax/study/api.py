@@ -1,58 +1,19 @@
 """Runs studies from Python: ``run`` does the same as the command `launch.sweep`, and returns `mdfl_jax.Results`."""
 
-import os
-import runpy
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ml_collections import ConfigDict
 
+from mdfl_jax.config.config_files import Config, as_config
 from mdfl_jax.core.errors import UserError, check_path
-from mdfl_jax.results import Results
+from mdfl_jax.report.results import Results
 
 if TYPE_CHECKING:
     from mdfl_jax.study.callback import OnEvaluation
     from mdfl_jax.study.study import Study
-
-Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
-
-
-def as_config(config: Config) -> ConfigDict:
-    """Converts the argument ``config`` of `run` to a ConfigDict.
-
-    Raises:
-      UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.
-    """
-    from mdfl_jax.config import config_files
-    from mdfl_jax.config.resolve import check_value, default_config
-    from mdfl_jax.config.use import completed, import_used
-    from mdfl_jax.study.identity import flat
-
-    if isinstance(config, ConfigDict):
-        return config
-    if isinstance(config, str | Path):
-        path, _, argument = str(config).partition(":")
-        config_files.make_importable(path)
-        if not os.path.isfile(path):
-            raise UserError(f"config {path!r}: there is no such file")
-        sys.path.insert(0, os.getcwd())  # as python -m does
-        try:
-            made = runpy.run_path(path)
-        finally:
-            sys.path.remove(os.getcwd())
-        if "get_config" not in made:
-            raise UserError(f"config {path!r}: it has no function get_config")
-        return completed(made["get_config"](*filter(None, [argument])))
-    import_used(config)
-    found = default_config()
-    for path, value in flat(config).items():  # its keys may be dotted paths already
-        value = check_value(path, value)
-        *sections, name = path.split(".")
-        (found[sections[0]] if sections else found)[name] = value
-    return found
 
 
 def run(

@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.files import write_json
 from mdfl_jax.storage.state_file import Arrays

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import SHRINK, UserError
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints, number_of
 from mdfl_jax.storage.files import write_json
 from mdfl_jax.storage.state_file import Arrays
-from mdfl_jax.study.workdir import read_manifest
 from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED
 from mdfl_jax.study.batch import Batch, batches_of, seconds_in
 from mdfl_jax.study.study import Group, Study
+from mdfl_jax.study.workdir import read_manifest
 
 _SIZES = "runs_per_batch.json"  # in the folder of the new checkpoints
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import FAMILIES
+from mdfl_jax.config.field import flat
 from mdfl_jax.config.resolve import all_fields, default_config
 from mdfl_jax.config.use import files_of
 from mdfl_jax.core.numbers import fields_of as numbers_of
@@ -55,18 +56,6 @@ def _not_in_runs(fields: tuple[str, ...]) -> frozenset[str]:
 def not_in_runs() -> frozenset[str]:
     """Returns the paths of the fields on which no run depends."""
     return _not_in_runs(tuple(all_fields()))  # a user's own files may add fields
-
-
-def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns the values of nested dictionaries by dotted path.
-
-    >>> flat({"rounds": 4, "network": {"radius": 3.0}})
-    {'rounds': 4, 'network.radius': 3.0}
-    """
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
 
 
 def typed(path: str, value: Any) -> Any:

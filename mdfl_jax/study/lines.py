@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from mdfl_jax.storage.files import metric_lines
+from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.study.events import Evaluated
 from mdfl_jax.study.study import Study
 

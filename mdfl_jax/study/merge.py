@@ -12,7 +12,10 @@ from mdfl_jax.config.points import name_of, text_of
 from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
+from mdfl_jax.results.records import Record, difference, read
 from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.provenance import merged_provenance
+from mdfl_jax.storage.workdir_names import WRITTEN
 from mdfl_jax.study.identity import (
     DIGESTS,
     Field,
@@ -22,9 +25,6 @@ from mdfl_jax.study.identity import (
     point_digests,
     typed,
 )
-from mdfl_jax.storage.provenance import merged_provenance
-from mdfl_jax.results.records import Record, difference, read
-from mdfl_jax.storage.workdir_names import WRITTEN
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.whole import (
     Source,

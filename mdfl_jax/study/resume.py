@@ -6,28 +6,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdfl_jax.storage.disk import PART
+from mdfl_jax.config.field import flat
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import seeds_of
-from mdfl_jax.results.write import rewrite
-from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.storage.checksums import CHECKSUMS, check_texts, known_checksums
-from mdfl_jax.storage.files import plain
-from mdfl_jax.study.identity import DIGESTS, flat, in_words, typed
-from mdfl_jax.storage.provenance import started
 from mdfl_jax.results.records import read
+from mdfl_jax.results.write import rewrite
+from mdfl_jax.storage.checksums import CHECKSUMS, check_texts, known_checksums
+from mdfl_jax.storage.disk import PART
+from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.provenance import started
 from mdfl_jax.storage.study_files import read_json
-from mdfl_jax.study.workdir import Held
 from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED, PUBLISHING
+from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.callback import OnEvaluation
 from mdfl_jax.study.extend import extend as extend_study
 from mdfl_jax.study.extend import put_together
 from mdfl_jax.study.halving import adopt
+from mdfl_jax.study.identity import DIGESTS, in_words, typed
 from mdfl_jax.study.into_workdir import run_study
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.study import Run, Study, make_study
 from mdfl_jax.study.whole import Source, publish
+from mdfl_jax.study.workdir import Held
 
 LEFT = (CHECKPOINTS, HALVED + PART)  # in the folder of a finished study if a command was killed while it removed them
 
@@ -164,7 +165,7 @@ def _as_wanted(
 
 def _study_there(held: Held) -> Study:
     """Makes the study of which a workdir holds an unfinished run, from its config.json."""
-    from mdfl_jax.study.api import as_config
+    from mdfl_jax.config.config_files import as_config
 
     assert held.manifest is not None
     fields = flat({name: value for name, value in held.manifest["config"].items() if name not in DIGESTS})

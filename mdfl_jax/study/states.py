@@ -16,11 +16,11 @@ import jax
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study.identity import point_digests, state_names
 from mdfl_jax.storage.state_file import Arrays, read_state, write_state
 from mdfl_jax.storage.workdir_names import STATES
 from mdfl_jax.study.batch import Batch
 from mdfl_jax.study.events import Ended, Event
+from mdfl_jax.study.identity import point_digests, state_names
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.study import Group, Run, Study
 

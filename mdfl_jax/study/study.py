@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.checks import check_graph_used
+from mdfl_jax.config.checks import check_graph_used, check_used
 from mdfl_jax.config.families import numbers_in, task_of
 from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.config.resolve import resolve
@@ -28,7 +28,7 @@ from mdfl_jax.study.prepare.pretrained import Pretrained, PretrainedFiles
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.prepare.start import Start, start_of
 from mdfl_jax.study.prepare.task import check_owners, load_dataset, sample_of
-from mdfl_jax.study.prepare.traces import TraceFiles, check_used
+from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.sizes import evenly, part_size
 from mdfl_jax.study.traced import check_traced, own_origins, told
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mdfl_jax.storage.files import accuracy_of
+from mdfl_jax.results.lines import accuracy_of
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event
 from mdfl_jax.study.study import Study

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdfl_jax.storage.disk import PART
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.checksums import check_manifest
-from mdfl_jax.study.identity import Comparison, compare
+from mdfl_jax.storage.disk import PART
 from mdfl_jax.storage.workdir_names import CHECKPOINTS, LOCK, WRITTEN
+from mdfl_jax.study.identity import Comparison, compare
 
 
 def read_manifest(workdir: Path) -> dict[str, Any] | None:

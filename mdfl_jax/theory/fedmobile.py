@@ -7,37 +7,7 @@ gap of k slots, and P[0] = 0.
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-
-Law = np.ndarray
-
-
-def fixed_gaps(interval: int) -> Law:
-    """Return the distribution in which every gap is ``interval`` slots: P [interval + 1].
-
-    >>> fixed_gaps(2).tolist()
-    [0.0, 0.0, 1.0]
-    """
-    return np.append(np.zeros(interval), 1.0)
-
-
-def uniform_gaps(gap_min: int, gap_max: int) -> Law:
-    """Return the uniform distribution on gap_min .. gap_max slots, gap_min >= 1: P [gap_max + 1]."""
-    inside = np.arange(gap_max + 1) >= gap_min
-    return inside / max(inside.sum(), 1)
-
-
-def exponential_gaps(mean: float, limit: int) -> Law:
-    """Return the distribution of an exponential gap, truncated at ``limit`` slots and rounded up to whole slots.
-
-    Args:
-      mean: the mean of the exponential distribution before truncation, in slots.
-      limit: the largest gap, in slots.
-
-    Returns:
-      P [limit + 1].
-    """
-    below = np.expm1(-np.arange(limit + 1) / mean) / np.expm1(-limit / mean)
-    return np.concatenate([[0.0], np.diff(below)])
+from mdfl_jax.networks.meetings import Law
 
 
 def _at_least(gaps: Law) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.costs import is_filtered
+from mdfl_jax.config.families import participation_of
 from mdfl_jax.config.points import Point
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.vary import keys_of
@@ -22,7 +23,6 @@ from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.division import divided
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
-from mdfl_jax.study.prepare.network import participation_of
 from mdfl_jax.study.study import Group, Study, make_study
 from mdfl_jax.theory.mixing import exact
 from mdfl_jax.theory.quantities import QUANTITIES

@@ -9,12 +9,11 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.config.costs import is_filtered
-from mdfl_jax.config.families import numbers_in
+from mdfl_jax.config.families import is_partial, numbers_in
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.study.prepare.network import is_partial
 from mdfl_jax.theory import mixing, pame, walks
 from mdfl_jax.theory.rounds import Rounds
 from mdfl_jax.theory.unions import num_components, strong_window

@@ -11,9 +11,9 @@ from pages import PAGES, PLACEHOLDER, ROOT, commands, config_of, without_optiona
 
 from mdfl_jax.cli import entry
 from mdfl_jax.config import points
+from mdfl_jax.config.config_files import as_config
 from mdfl_jax.config.resolve import check_key, resolve
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.api import as_config
 
 pytestmark = pytest.mark.usefixtures("unregistered")  # some shipped studies register a member
 PRINTED = [(page, command) for page in PAGES for command in commands(page)]

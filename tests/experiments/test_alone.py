@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mdfl_jax.storage import disk
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.workdir import Held
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.workdir_names import LOCK
 from mdfl_jax.study import alone as module
+from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.alone import alone
+from mdfl_jax.study.workdir import Held
 
 ME = f"process {os.getpid()} of {platform.node()}"
 

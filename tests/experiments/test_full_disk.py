@@ -14,8 +14,8 @@ import pytest
 from small import TINY
 from tiny import tiny_config
 
-from mdfl_jax.storage import disk
 from mdfl_jax.report import page
+from mdfl_jax.storage import disk
 from mdfl_jax.storage.files import write_arrays, write_json
 from mdfl_jax.storage.state_file import write_state
 from mdfl_jax.study import make_study

@@ -14,10 +14,10 @@ from mdfl_jax.config.save import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
-from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import Interrupted, make_study, plan, run_study
+from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
 from mdfl_jax.study.events import Evaluated
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of

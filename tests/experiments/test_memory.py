@@ -7,8 +7,8 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.core.flops import count_flops
 from mdfl_jax.models.conv import convolution
-from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.ahead.flops import round_flops
 

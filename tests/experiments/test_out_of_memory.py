@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-from mdfl_jax.storage import host
 from mdfl_jax.core.errors import UserError, out_of_memory
-from mdfl_jax.study import workdir as workdirs
+from mdfl_jax.storage import host
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.study import Interrupted, halving, into_workdir, make_study
+from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
 from mdfl_jax.study.resume import run_or_resume

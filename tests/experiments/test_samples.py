@@ -15,9 +15,10 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.sampling import metrics_of_sample
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.tables import text
-from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.storage.files import accuracy_of, metric_lines, plain
+from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
+from mdfl_jax.results.summary import summarize_point
+from mdfl_jax.storage.files import plain
 from mdfl_jax.study import make_study, plan, run_study
 
 IS_MOBILE = np.array([True, True, True, False, False, False])

@@ -11,8 +11,8 @@ from mdfl_jax.report import tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results import power
-from mdfl_jax.results.summary import _power, summarize
 from mdfl_jax.results.records import read
+from mdfl_jax.results.summary import _power, summarize
 
 SWEEP = {"sweep": "network.mobility=static,random_movement,dcm; network.radius=1,2", "seeds": 5}
 

@@ -12,9 +12,9 @@ from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results import write
+from mdfl_jax.results.records import read
 from mdfl_jax.results.write import rewrite
 from mdfl_jax.storage.checksums import CHECKSUMS, check_texts
-from mdfl_jax.results.records import read
 from mdfl_jax.storage.workdir_names import PUBLISHING, RESULT
 from mdfl_jax.study import make_study
 from mdfl_jax.study.resume import LEFT, run_or_resume

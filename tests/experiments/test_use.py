@@ -8,12 +8,12 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax.cli.catalogue import listing
-from mdfl_jax.config.resolve import default_config, resolve
-from mdfl_jax.config.use import completed, files_of, with_files
+from mdfl_jax.config.config_files import as_config
+from mdfl_jax.config.resolve import completed, default_config, resolve
+from mdfl_jax.config.use import files_of, with_files
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
-from mdfl_jax.study.api import as_config
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 SMALL = {

@@ -13,10 +13,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from mdfl_jax.storage import unpacked
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.weight_files import read_tensors
-from mdfl_jax.storage import model_files
+from mdfl_jax.storage import model_files, unpacked
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."
 

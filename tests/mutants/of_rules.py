@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant("metrics/spectrum.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
     Mutant(FILTERS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
-    Mutant("networks/wrappers/order.py", "key, round_index + 1, state", "key, round_index, state", "networks/test_order.py"),
+    Mutant("networks/wrappers/order.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
     Mutant(PICKS, 'if picks == "one_way":', 'if picks == "":', "networks/test_participation.py"),
     Mutant(PICKS, "({SYMMETRIC} if p", "(set() if p", "networks/test_participation.py"),
     # What theory says of a network.

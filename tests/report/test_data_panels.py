@@ -135,6 +135,6 @@ def test_a_long_raster_has_shares_of_slots(make_workdir, monkeypatch):
 
 
 def test_no_panel_loads_jax():
-    code = "import sys; from mdfl_jax.report import panels; panels.load(); print('jax' in sys.modules)"
+    code = "import sys; from mdfl_jax.report.registry import FIGURES; FIGURES.discover(); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert done.stdout.strip() == "False"

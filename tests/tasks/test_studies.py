@@ -6,13 +6,13 @@ import pytest
 import mdfl_jax
 from mdfl_jax import UserError
 from mdfl_jax.cli.catalogue import listing
+from mdfl_jax.config.config_files import as_config
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.report.tables import note
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import describe, draw
-from mdfl_jax.study.api import as_config
 from mdfl_jax.study.plan import plan
 from mdfl_jax.tasks.losses import LOSSES, SQUARED_ERROR, LossNumbers
 

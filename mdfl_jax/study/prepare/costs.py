@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from mdfl_jax.config.costs import CostConfig, read_speeds
+from mdfl_jax.config.costs import read_speeds
 from mdfl_jax.config.families import algorithm_numbers
-from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.sections import CostConfig, Experiment
 from mdfl_jax.core.types import Algorithm, Task
 from mdfl_jax.networks.costs import CostParams, LinkLoad, Work
 from mdfl_jax.networks.costs.filters import IGNORE

@@ -6,51 +6,15 @@ from typing import Any
 
 import jax
 
+from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.vary import keys_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.networks.graphs import GRAPHS
 
-LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda_2 and records need them anyway
 ONE = 1  # neighbours that a list holds where neighbours are only counted
-
-
-def wants_lists(experiment: Experiment) -> bool:
-    """Tells whether the links of a point are neighbour lists, unless they turn out to be too long."""
-    engine, network = experiment.engine, experiment.network
-    if engine.links != "auto":
-        return engine.links == "lists"
-    if network.graph and (network.graph == "file" or GRAPHS[network.graph].heard is None):
-        return False
-    return network.num_clients > LISTS_ABOVE and math.isfinite(network.radius)
-
-
-def check_links(experiment: Experiment) -> None:
-    """Checks that no length of neighbour lists is given where links are matrices.
-
-    Raises:
-      UserError: If it is.
-    """
-    engine = experiment.engine
-    if engine.max_neighbours and engine.links == "dense":
-        raise UserError(f"engine.max_neighbours is {engine.max_neighbours}; it must be 0 with engine.links=dense")
-
-
-def links_note(experiment: Experiment) -> list[str]:
-    """Returns a line if the length of neighbour lists is given to a point that does not use it."""
-    given, network = experiment.engine.max_neighbours, experiment.network
-    if not given:
-        return []
-    if not wants_lists(experiment):
-        why = f"engine.links=auto uses matrices for these {network.num_clients:,} clients"
-    elif network.graph or experiment.server.pattern not in ("", "roadside"):
-        why = f"the neighbours in {network.graph or experiment.server.pattern} are known"
-    else:
-        return []
-    return [f"engine.max_neighbours is {given} and has no effect: {why}"]
 
 
 def rounded(neighbours: int) -> int:

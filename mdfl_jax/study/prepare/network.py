@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.config.families import algorithm_numbers, traced_numbers
+from mdfl_jax.config.families import is_partial, participation_of, traced_numbers
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.world import MotionConfig
 from mdfl_jax.core.errors import UserError
@@ -98,18 +96,6 @@ def network_params(
         participation, period = participation_of(experiment)
         network = ParticipationParams(network, np.float32(participation), np.int32(period))
     return network
-
-
-def is_partial(experiment: Experiment) -> bool:
-    """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
-    participation, period = participation_of(experiment)
-    return (participation < 1 or period > 1) and not ALGORITHMS[experiment.algorithm.name](Settings()).participates
-
-
-def participation_of(experiment: Experiment) -> tuple[float, int]:
-    """Returns the share of the neighbours that are picked, and the period: the mean of its bounds, in whole rounds."""
-    numbers = algorithm_numbers(experiment)
-    return numbers.participation, (numbers.period_min + numbers.period_max) // 2
 
 
 def _motion(config: MotionConfig) -> Motion:

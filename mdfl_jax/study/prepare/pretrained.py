@@ -6,15 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdfl_jax.config.families import task_of
+from mdfl_jax.config.checks import names_saved
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import from_values
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.models import MODELS
-from mdfl_jax.models.pretrained import TWINS, Report, match
+from mdfl_jax.models.pretrained import Report, match
 from mdfl_jax.models.weight_files import read_tensors
-from mdfl_jax.study.prepare.start import OWN, check_start, names_saved
 from mdfl_jax.study.prepare.task import build_model, sample_of
 
 
@@ -34,33 +31,6 @@ class Pretrained(NamedTuple):
     def describe(self) -> str:
         """Describes the file and the use of its tensors in one line."""
         return f"model.pretrained {self.file!r}: {self.report.describe()}"
-
-
-def check_pretrained(experiment: Experiment) -> None:
-    """Checks that the task and the model can use pretrained weights if there are some, without reading them.
-
-    Raises:
-      UserError: If they cannot. The message names the fields and their values.
-    """
-    model = experiment.model
-    if names_saved(model.pretrained):
-        check_start(experiment)
-        return
-    if model.pretrained_clients != OWN:
-        raise UserError(
-            f"model.pretrained_clients is {model.pretrained_clients}; it must be {OWN} unless model.pretrained names "
-            f"kept models of a study, and it is {model.pretrained!r}"
-        )
-    if not model.pretrained:
-        return
-    given = f"model.pretrained is {model.pretrained!r}"
-    if not task_of(experiment).of_datasets:
-        raise UserError(f"{given}; it must be empty with data.name {experiment.data.name}")
-    if model.name not in TWINS:
-        raise UserError(f"{given}; model.name is {model.name}, and there are weights of {', '.join(TWINS)}")
-    norm = from_values(MODELS.numbers(model.name), vars(model)).norm
-    if norm != "batch":
-        raise UserError(f"{given}; model.norm is {norm}, and the weights are of networks with batch")
 
 
 class PretrainedFiles:

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
 from mdfl_jax.config.costs import has_deadline, is_counted, is_filtered
-from mdfl_jax.config.families import algorithm_numbers, has_momentum, task_numbers
+from mdfl_jax.config.families import algorithm_numbers, has_momentum, is_partial, task_numbers
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
 from mdfl_jax.data.dataset import Dataset
@@ -22,7 +22,7 @@ from mdfl_jax.networks.costs import LinkLoad, Work, counted, link_filter
 from mdfl_jax.networks.costs.account import CountedParams
 from mdfl_jax.networks.wrappers.participation import partial_participation
 from mdfl_jax.study.prepare.costs import cost_params, work_in
-from mdfl_jax.study.prepare.network import described, is_partial, network_of, network_params
+from mdfl_jax.study.prepare.network import described, network_of, network_params
 from mdfl_jax.study.prepare.task import build_task
 
 

@@ -11,17 +11,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from mdfl_jax.algorithms import ALGORITHMS
-from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.config.checks import MEAN, OWN, names_saved
 from mdfl_jax.config.families import effective
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.weight_files import READERS
-from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, is_saved, mean_of, points_of, read
+from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, mean_of, points_of, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.study.keeping import named
-
-OWN, MEAN = "own", "mean"
 
 
 class Start(NamedTuple):
@@ -62,31 +58,6 @@ class Start(NamedTuple):
         return (
             f"model.pretrained {self.given!r}: models of the study {first.name!r}, point {first.point!r}, after "
             f"{after}; {seeds}, {who}"
-        )
-
-
-def names_saved(text: str) -> bool:
-    """Tells whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
-    path = Path(text)
-    return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
-
-
-def _is_saved(path: Path) -> bool:
-    """Tells whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
-    return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
-
-
-def check_start(experiment: Experiment) -> None:
-    """Checks that the clients of a sweep point can start from kept models, without reading them.
-
-    Raises:
-      UserError: If they cannot. The message names the fields and their values.
-    """
-    model, name = experiment.model, experiment.algorithm.name
-    if model.pretrained_clients == OWN and ALGORITHMS[name](Settings()).global_model:
-        raise UserError(
-            f"model.pretrained_clients is {OWN}; with algorithm.name {name} all clients start from the global model, "
-            f"so it must be {MEAN}"
         )
 
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from mdfl_jax.config.checks import FOLLOWERS, needs_file
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError
@@ -13,51 +14,6 @@ from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact_list import ContactList, contact_list
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
 from mdfl_jax.traces.streets import street_pieces
-
-FOLLOWERS = ("trace", "static_trace")
-"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
-
-
-def needs_file(experiment: Experiment) -> bool:
-    """Whether the point's mobility rule reads a file."""
-    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
-
-
-def check_trace(experiment: Experiment) -> None:
-    """Checks the fields of the trace without reading its file.
-
-    Raises:
-      UserError: If the fields contradict each other. The message names the fields and their values.
-    """
-    network, config = experiment.network, experiment.trace
-    rule = network.mobility
-    if needs_file(experiment) and not config.file:
-        raise UserError(f"trace.file is ''; network.mobility {rule} needs a file")
-    if rule == "contacts":
-        if network.link_fading > 0:
-            raise UserError(f"network.link_fading is {network.link_fading}; a contact list knows no distances")
-        if network.mixing.startswith("speed_aware"):
-            raise UserError(f"network.mixing is {network.mixing}; a contact list knows no speeds")
-
-
-def check_used(experiments: list[Experiment]) -> None:
-    """Checks that a study that names a trace file has a sweep point that uses it.
-
-    Raises:
-      UserError: If no sweep point uses it.
-    """
-    given = next((experiment for experiment in experiments if experiment.trace.file), None)
-    if given and not any(map(needs_file, experiments)):
-        raise UserError(
-            f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
-            f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
-        )
-    shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
-    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
-        raise UserError(
-            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
-            f"places; those that do are {', '.join(FOLLOWERS)}"
-        )
 
 
 class TraceFiles:

@@ -7,9 +7,9 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax.config import config_files
+from mdfl_jax.config.config_files import as_config
 from mdfl_jax.report.compare import read_studies
 from mdfl_jax.report.page import write, write_report
-from mdfl_jax.study.api import as_config
 
 pytestmark = pytest.mark.long
 LENGTH = {"rounds": 4, "eval_every": 2, "seeds": 2, "engine.runs_per_batch": 0}
