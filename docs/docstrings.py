@@ -11,7 +11,7 @@ LINK = r'<autoref identifier="\1" optional><code>\1</code></autoref>'
 
 
 def as_markdown(text: str) -> str:
-    """A docstring in which each paragraph that begins with >>> is a block of code.
+    """Return a docstring in which each paragraph that begins with >>> is a block of code.
 
     >>> print(as_markdown("Adds.\\n\\n>>> 1 + 1\\n2"))
     Adds.
@@ -38,6 +38,6 @@ class Docstrings(griffe.Extension):
     """Rewrites every docstring before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **rest: Any) -> None:
-        """Called by griffe for each object that it has read."""
+        """Handle each object that griffe has read."""
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)

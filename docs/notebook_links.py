@@ -5,7 +5,7 @@ from typing import Any
 
 
 def on_page_content(html: str, page: Any, **rest: Any) -> str:
-    """Called by mkdocs with each page of the site. In a notebook, ``tutorial.md`` becomes ``tutorial.html``."""
+    """Handle each page of the site, for mkdocs. In a notebook, ``tutorial.md`` becomes ``tutorial.html``."""
     if not page.file.src_uri.endswith(".ipynb"):
         return html
     return re.sub(r'href="([\w/]+)\.md(#[\w-]+)?"', r'href="\1.html\2"', html)

@@ -40,7 +40,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name on first use, so that the parts that do not need JAX (traces, reports) never import it."""
+    """Import a public name on first use, so that the parts that do not need JAX (traces, reports) never import it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'core.types')}"), name)

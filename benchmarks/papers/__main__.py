@@ -51,7 +51,7 @@ def run(item: Item) -> None:
 
 
 def main() -> int:
-    """Run the items, or write the pages. Returns exit status 130 if the user stopped a study."""
+    """Run the items, or write the pages. Return exit status 130 if the user stopped a study."""
     catalogue.load()
     if _PAGES.value:
         if _ITEM.value:

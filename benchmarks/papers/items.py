@@ -69,7 +69,7 @@ class Claim:
         return DIFFERS if sign * mean + half < 0 else UNDECIDED
 
     def as_json(self) -> dict[str, Any]:
-        """The claim as it is kept in a results file; what is not finite, as of runs that diverged, is None there."""
+        """Return the claim for a results file; what is not finite, as of runs that diverged, is None there."""
         ours = self.ours
         if isinstance(ours, Mapping):
             ours = {name: value if value is None or isfinite(value) else None for name, value in ours.items()}

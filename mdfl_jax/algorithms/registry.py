@@ -22,7 +22,7 @@ RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 def register(
     name: str, numbers: type[AlgorithmNumbers] = LocalNumbers, ignores: Iterable[str] = ("compressor",)
 ) -> Callable[[Factory], Factory]:
-    """Decorator that lists an algorithm in `ALGORITHMS`, with the class of its numbers.
+    """Return a decorator that lists an algorithm in `ALGORITHMS`, with the class of its numbers.
 
     Args:
       name: the algorithm's name in configs.

@@ -35,7 +35,7 @@ ESTIMATES = "these are the compiler's estimates for a device that was not at han
 
 
 def main(wanted: "Wanted") -> int:
-    """Compiles every program and prints the results. Returns exit status 1 if one does not compile or does not fit."""
+    """Compile every program and print the results. Return exit status 1 if one does not compile or does not fit."""
     from mdfl_jax.study.ahead import accounts, topology
 
     topology.check_installed(wanted)
@@ -62,7 +62,7 @@ def main(wanted: "Wanted") -> int:
 
 
 def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
-    """Compiles one program in a child process.
+    """Compile one program in a child process.
 
     Args:
       number: the number of the program, from 0.
@@ -92,7 +92,7 @@ def in_a_child(number: int, arguments: list[str]) -> dict[str, Any]:
 
 
 def _last_words(lines: list[str], status: int) -> str:
-    """Returns one line that says why the compiler's process ended."""
+    """Return one line that says why the compiler's process ended."""
     told = [
         line for line in lines if "Check failed" in line or "RESOURCE_EXHAUSTED" in line or re.match(r"F\d{4} ", line)
     ]
@@ -103,12 +103,12 @@ def _last_words(lines: list[str], status: int) -> str:
 
 
 def is_child() -> bool:
-    """Tells whether this process is a child that compiles one program."""
+    """Tell whether this process is a child that compiles one program."""
     return CHILD in os.environ
 
 
 def child(wanted: "Wanted") -> int:
-    """Compiles one program and writes the results to the file in `CHILD`. A compiler's error is written as a result."""
+    """Compile one program and write the results to the file in `CHILD`. A compiler's error is written as a result."""
     from ml_collections import ConfigDict
 
     from mdfl_jax.core import devices

@@ -40,7 +40,7 @@ class Fact(NamedTuple):
 
 
 def fact_of(name: str, default: Any, rules: Any) -> Fact:
-    """Returns the facts of a field or a number.
+    """Return the facts of a field or a number.
 
     Args:
       name: its name.
@@ -62,17 +62,17 @@ def fact_of(name: str, default: Any, rules: Any) -> Fact:
 
 
 def families() -> dict[str, Family]:
-    """Returns the families, and the data sources, by the names that `mdfl info --of=NAME` takes."""
+    """Return the families, and the data sources, by the names that `mdfl info --of=NAME` takes."""
     return {family.registry.kind.replace(" ", "_"): family for family in _ALL}
 
 
 def facts_of(numbers: type[Numbers]) -> list[Fact]:
-    """Returns the facts of each number of a member."""
+    """Return the facts of each number of a member."""
     return [fact_of(name, field.default, field.metadata) for name, field in fields_of(numbers).items()]
 
 
 def listing(only: str = "") -> str:
-    """Lists the families with their members and numbers, as text.
+    """List the families with their members and numbers, as text.
 
     Args:
       only: The name of a family or a member, such as 'algorithm' or 'algorithm.pame'; empty: all families.

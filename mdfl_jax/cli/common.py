@@ -28,7 +28,7 @@ LONGEST = 300  # characters of a word in an error line; of a longer one the begi
 
 
 def fail(error: Exception | str) -> NoReturn:
-    """Prints a user's mistake as one line on standard error and exits with status 2."""
+    """Print a user's mistake as one line on standard error and exit with status 2."""
     words = str(error).split()
     line = " ".join(word if len(word) <= LONGEST else f"{word[:100]}...{word[-100:]}" for word in words)
     print(f"error: {line}", file=sys.stderr)
@@ -36,7 +36,7 @@ def fail(error: Exception | str) -> NoReturn:
 
 
 def write_report(workdir: Path) -> None:
-    """Makes the tables, the figures and report.html of a finished study, and prints the path of the page."""
+    """Make the tables, the figures and report.html of a finished study, and print the path of the page."""
     with stages.stage("drawing tables, figures and the page"):
         from mdfl_jax.report import page
 
@@ -46,7 +46,7 @@ def write_report(workdir: Path) -> None:
 
 @functools.cache  # a process, such as that of the tests, may import several commands
 def config_flag() -> flags.FlagHolder:
-    """Defines --config=FILE, whose fields are changed by --config.KEY=VALUE."""
+    """Define --config=FILE, whose fields are changed by --config.KEY=VALUE."""
     try:  # ml_collections already reads the files of --flagfile here
         holder = config_flags.DEFINE_config_file("config", None, "Config file of the study.", lock_config=True)
     except flags.Error as error:
@@ -60,7 +60,7 @@ class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
     """Loads a config file, and the files that it uses, so that flags can set the numbers of their members too."""
 
     def parse(self, path: str) -> Any:
-        """Returns what get_config returns, with these numbers."""
+        """Return what get_config returns, with these numbers."""
         from mdfl_jax.config.resolve import completed
 
         return completed(super().parse(path))
@@ -68,18 +68,18 @@ class _ConfigParser(config_flags.config_flags.ConfigFileFlagParser):
 
 @functools.cache
 def scale_flag() -> flags.FlagHolder:
-    """Defines --scale, which `words.with_scale` gives to the config file."""
+    """Define --scale, which `words.with_scale` gives to the config file."""
     return flags.DEFINE_enum("scale", None, SCALES, "Scale of a preset, as in --config=configs/madfl.py:t2.")
 
 
 @functools.cache
 def use_flag() -> flags.FlagHolder:
-    """Defines --use=FILE, which may be given several times. `parse_flags` imports the files first of all."""
+    """Define --use=FILE, which may be given several times. `parse_flags` imports the files first of all."""
     return flags.DEFINE_multi_string("use", [], "Python file that registers members of your own.")
 
 
 def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Checks --config=FILE before it is parsed, and finds the keys of --config.KEY=VALUE.
+    """Check --config=FILE before it is parsed, and finds the keys of --config.KEY=VALUE.
 
     For a missing file, absl and ml_collections would print a traceback; the errors raised here list the known files.
 
@@ -112,7 +112,7 @@ def check_config_flags(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 @ctrl_c.told_apart()
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
+    """Parse the command line; every mistake becomes one line and exit status 2, and Ctrl-C status 130."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # absl's warnings would add lines
     given, keys = "", list[str]()
     try:
@@ -152,7 +152,7 @@ def _check_loaded(given: str, config: Any) -> None:
 
 
 def call(main: Callable[[], int]) -> int:
-    """Calls a command's main and returns its exit status.
+    """Call a command's main and return its exit status.
 
     A `UserError` or a lack of memory becomes one line and exit status 2. An interrupt by the user gives status 130. If
     nobody reads the output any more, the command goes on, with status 141 at its end (`streams`).
@@ -177,7 +177,7 @@ def call(main: Callable[[], int]) -> int:
 
 
 def run(main: Callable[[], int]) -> None:
-    """Runs the main of a command under absl.
+    """Run the main of a command under absl.
 
     The module of ``main`` may have a mapping ``WORDS``, as `words.named` takes it, and a text ``DOES``, which says what
     the command does; it is printed if that takes more than a second. The docstring of the module is printed by --help.
@@ -214,7 +214,7 @@ def _called(main: Callable[[], int]) -> int:
 
 
 def setup_jax(cache: str, only_cpu: bool = False) -> None:
-    """Makes one host device for each core, and sets up the cache that keeps compiled programs for later runs.
+    """Make one host device for each core, and set up the cache that keeps compiled programs for later runs.
 
     Args:
       cache: the directory of the persistent compilation cache; '' switches it off.
@@ -240,7 +240,7 @@ def setup_jax(cache: str, only_cpu: bool = False) -> None:
 
 
 def default_cache() -> str:
-    """Returns the folder for compiled programs: JAX_COMPILATION_CACHE_DIR, or one in the user's cache directory."""
+    """Return the folder for compiled programs: JAX_COMPILATION_CACHE_DIR, or one in the user's cache directory."""
     given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return given if given is not None else os.path.join(base, "mdfl_jax", "xla")

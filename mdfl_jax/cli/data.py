@@ -30,7 +30,7 @@ DOES = "reading the data"
 
 
 def main() -> int:
-    """Prints one line for each fact about a trace, or the data that the clients of a study will hold."""
+    """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
     if _CONFIG.value is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _show_clients() -> int:
-    """Prints the clients' data of a study, once for each group of sweep points that draw the same, and draws them."""
+    """Print the clients' data of a study, once for each group of sweep points that draw the same, and draws them."""
     from mdfl_jax.config.use import with_files
     from mdfl_jax.report.panels import label_counts
     from mdfl_jax.study import make_study

@@ -20,13 +20,13 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """Returns the list of the subcommands, one line each."""
+    """Return the list of the subcommands, one line each."""
     lines = ["usage: mdfl COMMAND [ARGUMENTS]", "", *(f"  {name:8}{what}" for name, what in COMMANDS.items())]
     return "\n".join([*lines, "", "mdfl COMMAND --help lists the flags of a command."])
 
 
 def main() -> None:
-    """Runs the subcommand that the command line names. The rest of the command line is that of the launcher."""
+    """Run the subcommand that the command line names. The rest of the command line is that of the launcher."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("--help", "-h", "-help", "--helpfull", "help"):
         print(usage())
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def start(name: str) -> None:
-    """Runs a command. What takes more than a second is named on standard error, the imports of the command too.
+    """Run a command. What takes more than a second is named on standard error, the imports of the command too.
 
     Args:
       name: the name of the command, one of `COMMANDS`.

@@ -10,7 +10,7 @@ from mdfl_jax.core.errors import UserError
 
 
 def explain(error: BaseException, given: str, keys: list[str]) -> str:
-    """Returns one line for a parsing error, which names the line of the config file or the flag that caused it."""
+    """Return one line for a parsing error, which names the line of the config file or the flag that caused it."""
     path = given.split(":")[0]
     chain = [error]
     while follow := chain[-1].__cause__ or chain[-1].__context__:

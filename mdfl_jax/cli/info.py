@@ -33,7 +33,7 @@ def _version(name: str) -> str:
 
 
 def main() -> int:
-    """Prints the facts that a bug report or a paper's appendix needs, or the members of the families."""
+    """Print the facts that a bug report or a paper's appendix needs, or the members of the families."""
     common.setup_jax("")
     if _FIELDS.value:
         from mdfl_jax.cli.reference import page

@@ -24,7 +24,7 @@ DOES = "putting the studies together"
 
 
 def main() -> int:
-    """Merges the workdirs, prints the table of the whole study and makes its report."""
+    """Merge the workdirs, print the table of the whole study and make its report."""
     if not _PART.value:
         raise UserError("the workdirs of the parts are missing, as in: mdfl merge runs/one runs/two --workdir=OUT")
     if not _WORKDIR.value:

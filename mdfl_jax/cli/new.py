@@ -24,23 +24,23 @@ STANDS_FOR_NAME = "my_name"  # in the templates; a class has the name MyName
 
 
 def kinds() -> list[str]:
-    """Returns the kinds of members for which there is a template."""
+    """Return the kinds of members for which there is a template."""
     return sorted(path.stem for path in TEMPLATES.glob("*.py") if not path.stem.startswith("test_"))
 
 
 def camel_case(name: str) -> str:
-    """Returns the name of a class: ``my_rule`` becomes ``MyRule``."""
+    """Return the name of a class: ``my_rule`` becomes ``MyRule``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def fill_in(template: Path, name: str) -> str:
-    """Returns the text of a template for a member of this name."""
+    """Return the text of a template for a member of this name."""
     text = template.read_text(encoding="utf-8")
     return text.replace(STANDS_FOR_NAME, name).replace(camel_case(STANDS_FOR_NAME), camel_case(name))
 
 
 def check(kind: str, name: str) -> None:
-    """Checks the kind and the name of a new member.
+    """Check the kind and the name of a new member.
 
     Raises:
       UserError: if there is no such kind; if the name is no identifier, is that of a member of this kind, or is that of
@@ -68,7 +68,7 @@ def check(kind: str, name: str) -> None:
 
 
 def write(kind: str, name: str, folder: Path) -> list[Path]:
-    """Writes the file of a member and the file of its test.
+    """Write the file of a member and the file of its test.
 
     Args:
       kind: one of `kinds`.
@@ -101,7 +101,7 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
 
 
 def main() -> int:
-    """Writes the two files and prints how they are run."""
+    """Write the two files and print how they are run."""
     common.setup_jax("", only_cpu=True)
     check(_KIND.value, _NAME.value)
     own, test = write(_KIND.value, _NAME.value, Path())

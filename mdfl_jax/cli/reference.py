@@ -30,7 +30,7 @@ _COLUMNS = "| {} | default | allowed | axis | meaning |\n| :-- | :-- | :-- | :--
 
 
 def page() -> str:
-    """Returns the reference of all fields, and of all members registered so far, as Markdown."""
+    """Return the reference of all fields, and of all members registered so far, as Markdown."""
     nested = [each for each in dataclasses.fields(Experiment) if dataclasses.is_dataclass(each.type)]
     lines = [_HEAD, "## The study", "", *_section(Experiment, "")]
     for section in nested:
@@ -45,14 +45,14 @@ def page() -> str:
 
 
 def _section(kind: type, prefix: str) -> list[str]:
-    """Returns the table of the fields that a section declares itself."""
+    """Return the table of the fields that a section declares itself."""
     fields = [each for each in dataclasses.fields(kind) if "doc" in each.metadata]
     facts = [fact_of(prefix + each.name, each.default, each.metadata) for each in fields]
     return _table("field", facts)
 
 
 def _family(name: str, family: Family) -> list[str]:
-    """Returns the heading, the members and the numbers of a family."""
+    """Return the heading, the members and the numbers of a family."""
     usual = facts_of(family.registry.usual)
     lines = [f"### {name.replace('_', ' ').capitalize()}", ""]
     numbers = f" The numbers are fields of the section `{family.section}`." if family.section else ""
@@ -77,7 +77,7 @@ def _family(name: str, family: Family) -> list[str]:
 
 
 def _table(what: str, facts: Iterable[Fact], members: dict[Fact, str] | None = None) -> list[str]:
-    """Returns a table with a row for each fact. If members are given, a first column names who declares the number."""
+    """Return a table with a row for each fact. If members are given, a first column names who declares the number."""
     head = _COLUMNS.format(what).splitlines()
     if members is not None:
         head = [f"| of {head[0]}", f"| :-- {head[1]}"]
@@ -94,5 +94,5 @@ def _table(what: str, facts: Iterable[Fact], members: dict[Fact, str] | None = N
 
 
 def _cell(text: str) -> str:
-    """Returns a text for a cell: a vertical bar would begin the next cell, and "<" an element of HTML."""
+    """Return a text for a cell: a vertical bar would begin the next cell, and "<" an element of HTML."""
     return text.replace("|", "\\|").replace("<", "&lt;")

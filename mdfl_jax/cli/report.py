@@ -33,7 +33,7 @@ class _PortParser(flags.ArgumentParser):
     syntactic_help = "a port"
 
     def parse(self, argument: str | int) -> int | None:
-        """Returns the port, or None for --noserve."""
+        """Return the port, or None for --noserve."""
         text = str(argument)
         if text in ("true", "false"):
             return PORT if text == "true" else None
@@ -73,7 +73,7 @@ DOES = "drawing tables, figures and the page"
 
 
 def main() -> int:
-    """Writes the report, or what the flags ask for, and prints its path."""
+    """Write the report, or what the flags ask for, and prints its path."""
     dirs = [Path(name) for name in _DIRS.value]
     if not dirs:
         raise UserError("the folder of a study is missing: mdfl report DIR; several folders are compared")
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def _check_together() -> None:
-    """Refuses flags that have no effect.
+    """Refuse flags that have no effect.
 
     Raises:
       UserError: if a flag needs another one that is not given, or forbids one that is given.
@@ -117,7 +117,7 @@ def _read(dirs: Sequence[Path], folder: Path | None) -> Run:
 
 
 def _given_out(out: Path) -> Path:
-    """Returns the folder or the file of --out.
+    """Return the folder or the file of --out.
 
     Raises:
       UserError: if the folder that it is in does not exist.
@@ -128,7 +128,7 @@ def _given_out(out: Path) -> Path:
 
 
 def _default_folder(dirs: Sequence[Path]) -> Path:
-    """Returns the folder of a comparison beside that of the first study: compare-A-B."""
+    """Return the folder of a comparison beside that of the first study: compare-A-B."""
     first = dirs[0] if dirs[0].name not in ("", "..") else dirs[0].resolve()
     names = [re.sub(r"[^\w.]+", "-", path.resolve().name) for path in dirs]
     more = f"-and-{len(names) - 3}-more" if len(names) > 3 else ""
@@ -136,7 +136,7 @@ def _default_folder(dirs: Sequence[Path]) -> Path:
 
 
 def _write(run: Run, out: Path | None) -> Path:
-    """Writes a report and returns the path of its page.
+    """Write a report and return the path of its page.
 
     Args:
       run: the study or the comparison.
@@ -164,7 +164,7 @@ def _write(run: Run, out: Path | None) -> Path:
 
 
 def _save_figure(run: Run) -> int:
-    """Saves one figure, or prints the names of all that apply."""
+    """Save one figure, or print the names of all that apply."""
     if _FIGURE.value == "list":
         print("\n".join(f"{name:16} {what}" for name, what in paper.listed(run)))
         return 0
@@ -187,7 +187,7 @@ def _save_figure(run: Run) -> int:
 
 
 def _indices(run: Run, text: str) -> list[int]:
-    """Returns the indices of the sweep points that a text names.
+    """Return the indices of the sweep points that a text names.
 
     Raises:
       UserError: if there is no such sweep point.
@@ -212,7 +212,7 @@ def _indices(run: Run, text: str) -> list[int]:
 
 
 def _serve(dirs: Sequence[Path], port: int) -> int:
-    """Shows the page of studies that may still run, until Ctrl-C."""
+    """Show the page of studies that may still run, until Ctrl-C."""
     from mdfl_jax.report import serve
 
     names = ("config.json", "summary.json", "metrics.jsonl", "history.npz")

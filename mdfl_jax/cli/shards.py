@@ -17,7 +17,7 @@ _SHARD = flags.DEFINE_string(
 
 
 def wanted() -> "Shard | None":
-    """Returns the shard that the command line asks for, or None if it asks for the whole study.
+    """Return the shard that the command line asks for, or None if it asks for the whole study.
 
     Raises:
       UserError: If it is no shard, or if it is auto and no cluster is found.
@@ -30,7 +30,7 @@ def wanted() -> "Shard | None":
 
 
 def of_cluster(variables: Mapping[str, str]) -> "Shard":
-    """Returns the shard of a process of a cluster.
+    """Return the shard of a process of a cluster.
 
     The tasks of a SLURM array are shards, and so are the tasks of an srun within each of them. The other clusters are a
     TPU pod and Open MPI.
@@ -55,7 +55,7 @@ def of_cluster(variables: Mapping[str, str]) -> "Shard":
 
 
 def _number(variables: Mapping[str, str], name: str) -> int:
-    """Returns the whole number in a variable."""
+    """Return the whole number in a variable."""
     text = variables.get(name, "")
     if not text.isdecimal():
         raise UserError(f"--shard=auto: the variable {name} is {text!r}; it must be a whole number")
@@ -63,7 +63,7 @@ def _number(variables: Mapping[str, str], name: str) -> int:
 
 
 def _slurm(variables: Mapping[str, str]) -> tuple[int, int] | None:
-    """Returns (index, count) of a task of an array, of an srun, or of an srun in a task of an array."""
+    """Return (index, count) of a task of an array, of an srun, or of an srun in a task of an array."""
     array = _slurm_array(variables) if "SLURM_ARRAY_TASK_ID" in variables else None
     if "SLURM_PROCID" not in variables:
         return array
@@ -75,7 +75,7 @@ def _slurm(variables: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def _slurm_array(variables: Mapping[str, str]) -> tuple[int, int]:
-    """Returns (index, count) of a task of an array.
+    """Return (index, count) of a task of an array.
 
     Raises:
       UserError: If the array was submitted for some tasks only, such as 3,7 to repeat them. Its tasks would take these
@@ -92,14 +92,14 @@ def _slurm_array(variables: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _tpu_pod(variables: Mapping[str, str]) -> tuple[int, int] | None:
-    """Returns (index, count) of a worker of a pod, whose hosts are listed with commas."""
+    """Return (index, count) of a worker of a pod, whose hosts are listed with commas."""
     if "TPU_WORKER_ID" not in variables or "TPU_WORKER_HOSTNAMES" not in variables:
         return None
     return _number(variables, "TPU_WORKER_ID"), len(variables["TPU_WORKER_HOSTNAMES"].split(","))
 
 
 def _open_mpi(variables: Mapping[str, str]) -> tuple[int, int] | None:
-    """Returns (index, count) of a process that mpirun has started."""
+    """Return (index, count) of a process that mpirun has started."""
     if "OMPI_COMM_WORLD_RANK" not in variables:
         return None
     return _number(variables, "OMPI_COMM_WORLD_RANK"), _number(variables, "OMPI_COMM_WORLD_SIZE")

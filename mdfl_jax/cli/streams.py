@@ -28,7 +28,7 @@ class _Patient:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Writes a text, or drops it."""
+        """Write a text, or drop it."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -36,7 +36,7 @@ class _Patient:
             return len(text)
 
     def flush(self) -> None:
-        """Writes what is buffered, or drops it."""
+        """Write what is buffered, or drops it."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -55,7 +55,7 @@ class _Patient:
 
 
 def install() -> None:
-    """Makes standard output and error patient. Those that were closed from the beginning lead into nothing.
+    """Make standard output and error patient. Those that were closed from the beginning lead into nothing.
 
     Else a file that is opened later would get the number of standard output, and with it what libraries print.
     """

@@ -40,7 +40,7 @@ _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.htm
 
 
 def main() -> int:
-    """Checks, plans, runs and reports a study, or only plans it with --dry_run.
+    """Check, plans, run and reports a study, or only plans it with --dry_run.
 
     Returns exit status 130 if the user stopped the study. With --target, status 1 means that a program does not compile
     or does not fit.
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _check_not_swept() -> None:
-    """Refuses a value for a field that the sweep varies, which would have no effect."""
+    """Refuse a value for a field that the sweep varies, which would have no effect."""
     from mdfl_jax.config.points import parse_axes
     from mdfl_jax.core.errors import UserError
 
@@ -100,7 +100,7 @@ def _check_not_swept() -> None:
 
 
 def _wanted() -> "Wanted | None":
-    """Returns the target of --dry_run, or None if none is named."""
+    """Return the target of --dry_run, or None if none is named."""
     from mdfl_jax.core import devices
     from mdfl_jax.core.errors import UserError
 
@@ -114,14 +114,14 @@ def _wanted() -> "Wanted | None":
 
 
 def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
-    """Returns the folder for the results. That of a shard is inside of that of the study."""
+    """Return the folder for the results. That of a shard is inside of that of the study."""
     folder = Path(_WORKDIR.value or Path("runs") / study.experiment.name)
     check_path("--workdir", folder)
     return folder / shard.folder if shard else folder
 
 
 def _run(study: "Study", shard: "Shard | None") -> int:
-    """Runs the study, or continues it, or reads what is finished, and prints its results. Returns the exit status."""
+    """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.storage import disk
     from mdfl_jax.study.alone import alone
     from mdfl_jax.study.resume import check, to_stderr
@@ -133,7 +133,7 @@ def _run(study: "Study", shard: "Shard | None") -> int:
 
 
 def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
-    """Runs the study into a workdir that no other process writes."""
+    """Run the study into a workdir that no other process writes."""
     from mdfl_jax.report import diverged, tables
     from mdfl_jax.study import plan
     from mdfl_jax.study.manifest import wanted

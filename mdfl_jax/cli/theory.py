@@ -30,7 +30,7 @@ _FIGURES = flags.DEFINE_string("figures", "", "Folder for the pictures theory.pn
 
 
 def main() -> int:
-    """Prints the quantities of the networks, and a line for each sweep point that relays."""
+    """Print the quantities of the networks, and a line for each sweep point that relays."""
     if _CONFIG.value is None:
         raise UserError("--config=FILE is missing, for example --config=configs/digits.py")
     common.setup_jax(common.default_cache(), only_cpu=True)

@@ -18,12 +18,12 @@ class Each(NamedTuple):
     value: Callable[[str], str]
 
     def __call__(self, word: str) -> str:
-        """Returns the value of a word."""
+        """Return the value of a word."""
         return self.value(word)
 
 
 def used_files(argv: Sequence[str]) -> list[str]:
-    """Returns the files of --use and of --config.use on a command line, in their order."""
+    """Return the files of --use and of --config.use on a command line, in their order."""
     found: list[str] = []
     for i, arg in enumerate(argv):
         if given := re.fullmatch(r"--?(config\.)?use(?:=(.*))?", arg, re.DOTALL):
@@ -33,7 +33,7 @@ def used_files(argv: Sequence[str]) -> list[str]:
 
 
 def named(argv: Sequence[str], words: Mapping[str, Callable[[str], str]]) -> list[str]:
-    """Replaces the words on a command line by flags: ``digits --overwrite`` by ``--config=.../digits.py --overwrite``.
+    """Replace the words on a command line by flags: ``digits --overwrite`` by ``--config=.../digits.py --overwrite``.
 
     Args:
       argv: the arguments, without the name of the command.
@@ -62,7 +62,7 @@ def named(argv: Sequence[str], words: Mapping[str, Callable[[str], str]]) -> lis
 
 
 def with_shipped(argv: Sequence[str]) -> list[str]:
-    """Replaces the name of a shipped study in --config by its file: ``--config=digits`` by ``--config=.../digits.py``.
+    """Replace the name of a shipped study in --config by its file: ``--config=digits`` by ``--config=.../digits.py``.
 
     A file of this name in the current folder comes first. A name that is not shipped stays as it is.
 
@@ -81,7 +81,7 @@ def with_shipped(argv: Sequence[str]) -> list[str]:
 
 
 def with_scale(argv: Sequence[str]) -> list[str]:
-    """Gives --scale to the config file: ``--config=FILE:t2 --scale=small`` becomes ``--config=FILE:t2,scale=small``.
+    """Give --scale to the config file: ``--config=FILE:t2 --scale=small`` becomes ``--config=FILE:t2,scale=small``.
 
     Args:
       argv: the arguments, without the name of the command.
@@ -103,6 +103,6 @@ def with_scale(argv: Sequence[str]) -> list[str]:
 
 
 def _is_switch(name: str) -> bool:
-    """Tells whether a flag takes no value of its own: a boolean one, or a request for help."""
+    """Tell whether a flag takes no value of its own: a boolean one, or a request for help."""
     names = {name, name.removeprefix("no")} & set(flags.FLAGS)
     return any(flags.FLAGS[known].boolean for known in names) or name in ("help", "helpshort", "helpfull", "?")

@@ -39,7 +39,7 @@ WHY = {
 
 
 def check_algorithm(experiment: Experiment) -> None:
-    """Checks that no field is set that the algorithm does not use.
+    """Check that no field is set that the algorithm does not use.
 
     Raises:
       UserError: If such a field is set. The message names the field, its value and the value that it must have.
@@ -53,7 +53,7 @@ def check_algorithm(experiment: Experiment) -> None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """Returns warnings about settings that are allowed but probably not intended, one line for each."""
+    """Return warnings about settings that are allowed but probably not intended, one line for each."""
     model, found = experiment.model, cost_notes(experiment)
     if (
         experiment.algorithm.statistics == "local"
@@ -65,7 +65,7 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def check_graph(experiment: Experiment) -> None:
-    """Checks the fields of a graph, without reading its file.
+    """Check the fields of a graph, without reading its file.
 
     Raises:
       UserError: If a field does not fit a graph. The message names the fields and their values.
@@ -83,7 +83,7 @@ def check_graph(experiment: Experiment) -> None:
 
 
 def check_graph_used(experiments: list[Experiment]) -> None:
-    """Checks that a study that names a graph file has a sweep point that uses it.
+    """Check that a study that names a graph file has a sweep point that uses it.
 
     Raises:
       UserError: If no sweep point uses it.
@@ -96,7 +96,7 @@ def check_graph_used(experiments: list[Experiment]) -> None:
 
 
 def parse_units(text: str) -> list[tuple[float, float]]:
-    """Parses the places of the road-side units from a text 'x,y; x,y; ...'.
+    """Parse the places of the road-side units from a text 'x,y; x,y; ...'.
 
     Raises:
       UserError: If the text is not of that form, names no unit, or holds a coordinate that is not finite.
@@ -130,7 +130,7 @@ def _check_units(experiment: Experiment) -> None:
 
 
 def check_order(experiment: Experiment) -> None:
-    """Checks that clients have places that they can leave before they mix, if they are to move first.
+    """Check that clients have places that they can leave before they mix, if they are to move first.
 
     The places before the first round are then those after a movement, which may depend on the data. So no data can be
     divided by them.
@@ -155,7 +155,7 @@ def check_order(experiment: Experiment) -> None:
 
 
 def check_server(experiment: Experiment) -> None:
-    """Checks that the fields of the server fit each other and the network.
+    """Check that the fields of the server fit each other and the network.
 
     Raises:
       UserError: If they do not. The message names the fields and their values.
@@ -180,7 +180,7 @@ def check_server(experiment: Experiment) -> None:
 
 
 def check_task(experiment: Experiment) -> None:
-    """Checks that the task has an objective if the stop rule is used, and that it supports the precision and the loss.
+    """Check that the task has an objective if the stop rule is used, and that it supports the precision and the loss.
 
     Raises:
       UserError: If it does not. The message names the field and its value.
@@ -197,7 +197,7 @@ def check_task(experiment: Experiment) -> None:
 
 
 def check_together(experiment: Experiment) -> None:
-    """Checks a configuration as a whole: its fields against each other, and the numbers of the members in use.
+    """Check a configuration as a whole: its fields against each other, and the numbers of the members in use.
 
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
@@ -250,7 +250,7 @@ def needs_file(experiment: Experiment) -> bool:
 
 
 def check_trace(experiment: Experiment) -> None:
-    """Checks the fields of the trace without reading its file.
+    """Check the fields of the trace without reading its file.
 
     Raises:
       UserError: If the fields contradict each other. The message names the fields and their values.
@@ -267,7 +267,7 @@ def check_trace(experiment: Experiment) -> None:
 
 
 def check_used(experiments: list[Experiment]) -> None:
-    """Checks that a study that names a trace file has a sweep point that uses it.
+    """Check that a study that names a trace file has a sweep point that uses it.
 
     Raises:
       UserError: If no sweep point uses it.
@@ -290,7 +290,7 @@ LISTS_ABOVE = 512  # clients; up to this number matrices are as fast, and lambda
 
 
 def wants_lists(experiment: Experiment) -> bool:
-    """Tells whether the links of a point are neighbour lists, unless they turn out to be too long."""
+    """Tell whether the links of a point are neighbour lists, unless they turn out to be too long."""
     engine, network = experiment.engine, experiment.network
     if engine.links != "auto":
         return engine.links == "lists"
@@ -300,7 +300,7 @@ def wants_lists(experiment: Experiment) -> bool:
 
 
 def check_links(experiment: Experiment) -> None:
-    """Checks that no length of neighbour lists is given where links are matrices.
+    """Check that no length of neighbour lists is given where links are matrices.
 
     Raises:
       UserError: If it is.
@@ -311,7 +311,7 @@ def check_links(experiment: Experiment) -> None:
 
 
 def links_note(experiment: Experiment) -> list[str]:
-    """Returns a line if the length of neighbour lists is given to a point that does not use it."""
+    """Return a line if the length of neighbour lists is given to a point that does not use it."""
     given, network = experiment.engine.max_neighbours, experiment.network
     if not given:
         return []
@@ -325,7 +325,7 @@ def links_note(experiment: Experiment) -> list[str]:
 
 
 def check_pretrained(experiment: Experiment) -> None:
-    """Checks that the task and the model can use pretrained weights if there are some, without reading them.
+    """Check that the task and the model can use pretrained weights if there are some, without reading them.
 
     Raises:
       UserError: If they cannot. The message names the fields and their values.
@@ -352,18 +352,18 @@ def check_pretrained(experiment: Experiment) -> None:
 
 
 def names_saved(text: str) -> bool:
-    """Tells whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
+    """Tell whether a value of `model.pretrained` names kept models of a study, in place of a file of weights."""
     path = Path(text)
     return bool(text) and (path.is_dir() or path.suffix not in READERS or _is_saved(path))
 
 
 def _is_saved(path: Path) -> bool:
-    """Tells whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
+    """Tell whether a file holds kept models. A file of this package's layout that cannot be read is one, too."""
     return is_saved(path) or (path.suffix == ".safetensors" and path.parent.parent.name == FOLDER)
 
 
 def check_start(experiment: Experiment) -> None:
-    """Checks that the clients of a sweep point can start from kept models, without reading them.
+    """Check that the clients of a sweep point can start from kept models, without reading them.
 
     Raises:
       UserError: If they cannot. The message names the fields and their values.

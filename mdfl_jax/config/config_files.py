@@ -13,7 +13,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 
 
 def folder() -> Path:
-    """Returns the folder of the shipped config files.
+    """Return the folder of the shipped config files.
 
     It is ``configs/`` of the checkout, also for an editable installation; else ``mdfl_jax/shipped/configs/``, which
     setup.py makes from it.
@@ -26,12 +26,12 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """Returns the names of the shipped studies, which are those of their files."""
+    """Return the names of the shipped studies, which are those of their files."""
     return sorted(path.stem for path in folder().glob("*.py") if path.stem != "__init__")
 
 
 def find(word: str) -> str:
-    """Returns the value of --config for a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
+    """Return the value of --config for a word: the name of a shipped study, or a path, each with :ARGUMENT or without.
 
     Args:
       word: the word. With a slash or with the ending .py it is a path.
@@ -48,7 +48,7 @@ def find(word: str) -> str:
 
 
 def make_importable(config: str = "") -> None:
-    """Lets config files import the shipped ones, as in ``from configs import digits``.
+    """Let config files import the shipped ones, as in ``from configs import digits``.
 
     Args:
       config: the value of --config. If it is a shipped file, no other folder called ``configs`` comes before.
@@ -64,7 +64,7 @@ Config: TypeAlias = ConfigDict | Mapping[str, Any] | str | Path
 
 
 def as_config(config: Config) -> ConfigDict:
-    """Converts the argument ``config`` of `run` to a ConfigDict.
+    """Convert the argument ``config`` of `run` to a ConfigDict.
 
     Raises:
       UserError: for a missing file, a file without a function get_config, an unknown key or a wrong value.

@@ -36,7 +36,7 @@ def is_filtered(experiment: Experiment) -> bool:
 
 
 def of_program(experiment: Experiment) -> dict[str, Any]:
-    """Returns values by path for the key of a point's compiled program, in place of the traced numbers of its costs.
+    """Return values by path for the key of a point's compiled program, in place of the traced numbers of its costs.
 
     A program that counts costs, has a deadline or has given speeds differs from one that does not.
     """
@@ -47,7 +47,7 @@ def of_program(experiment: Experiment) -> dict[str, Any]:
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:
-    """Reads the relative speeds of the clients from a text file of N numbers.
+    """Read the relative speeds of the clients from a text file of N numbers.
 
     Returns:
       [N] float32 speeds.
@@ -74,7 +74,7 @@ def read_speeds(file: str, num_clients: int) -> np.ndarray:
 
 
 def check_cost(experiment: Experiment) -> None:
-    """Checks that the costs fit each other, the network and the x axis.
+    """Check that the costs fit each other, the network and the x axis.
 
     Raises:
       UserError: If they do not. The message names the fields and their values.
@@ -106,7 +106,7 @@ def check_cost(experiment: Experiment) -> None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """Returns warnings about costs that are allowed but have no effect, one line for each.
+    """Return warnings about costs that are allowed but have no effect, one line for each.
 
     There are none where the sweep varies costs, since one of its points may well be free.
     """

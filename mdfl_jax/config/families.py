@@ -53,7 +53,7 @@ _schemas: dict[Any, type[Experiment]] = {}
 
 
 def schema() -> type[Experiment]:
-    """Returns the configuration as a dataclass, with a field for each number of the members registered so far.
+    """Return the configuration as a dataclass, with a field for each number of the members registered so far.
 
     The default of these fields is None.
 
@@ -80,7 +80,7 @@ def schema() -> type[Experiment]:
 
 
 def _own_fields() -> dict[str, list[tuple[str, Any, Any]]]:
-    """Returns the numbers of the members by section, in the form that `dataclasses.make_dataclass` takes."""
+    """Return the numbers of the members by section, in the form that `dataclasses.make_dataclass` takes."""
     found: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {}
     for family, member, numbers in _members():
         kinds, section = kinds_of(numbers), found.setdefault(family.section, {})
@@ -107,7 +107,7 @@ def _members() -> Iterator[tuple[Family, str, type[Numbers]]]:
 
 
 def check_own(path: str, value: Any, rules: Any) -> None:
-    """Checks a value of a number that several members may declare. The bounds of at least one member must allow it.
+    """Check a value of a number that several members may declare. The bounds of at least one member must allow it.
 
     Args:
       path: The path of the field, for error messages.
@@ -130,7 +130,7 @@ def check_own(path: str, value: Any, rules: Any) -> None:
 
 
 def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """Returns the numbers of a member: the values that the configuration sets, else the member's own defaults."""
+    """Return the numbers of a member: the values that the configuration sets, else the member's own defaults."""
     family = next(family for family in FAMILIES if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
@@ -139,24 +139,24 @@ def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
 
 
 def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
-    """Returns the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
+    """Return the numbers of a member as NumPy scalars of fixed type, or None if the registry has no such member."""
     return numbers_in(experiment, registry, member).traced() if member in registry else None
 
 
 def task_of(experiment: Experiment) -> TaskKind:
-    """Returns the task that a configuration names."""
+    """Return the task that a configuration names."""
     return TASKS[task_named(experiment.data.name)]
 
 
 def task_numbers(experiment: Experiment) -> Any:
-    """Returns the numbers that divide the samples: those of the partition for a data set, else those of the task."""
+    """Return the numbers that divide the samples: those of the partition for a data set, else those of the task."""
     if task_of(experiment).of_datasets:
         return numbers_in(experiment, PARTITIONS, experiment.data.partition)
     return numbers_in(experiment, TASKS, experiment.data.name)
 
 
 def algorithm_numbers(experiment: Experiment) -> Any:
-    """Returns the numbers of the algorithm in use, including those of its compressor."""
+    """Return the numbers of the algorithm in use, including those of its compressor."""
     return numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
 
 
@@ -166,7 +166,7 @@ def has_momentum(experiment: Experiment) -> bool:
 
 
 def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
-    """Yields each member that a configuration uses, with its family and its numbers."""
+    """Yield each member that a configuration uses, with its family and its numbers."""
     network, server = experiment.network, experiment.server
     names: dict[int, str] = {
         id(ALGORITHMS): experiment.algorithm.name,
@@ -187,7 +187,7 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
 
 
 def effective(experiment: Experiment) -> dict[str, Any]:
-    """Returns the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults."""
+    """Return the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults."""
     return {
         f"{family.section}.{name}": getattr(numbers, name)
         for family, _, numbers in in_use(experiment)
@@ -196,7 +196,7 @@ def effective(experiment: Experiment) -> dict[str, Any]:
 
 
 def setting_of(experiment: Experiment, member: str = "") -> Setting:
-    """Returns the values of the configuration that the checks of a member may read."""
+    """Return the values of the configuration that the checks of a member may read."""
     network, motion, pattern = experiment.network, experiment.motion, experiment.server.pattern
     law = getattr(numbers_in(experiment, PATTERNS, pattern), "gap_law", None) if pattern in PATTERNS else None
     return Setting(
@@ -212,7 +212,7 @@ def setting_of(experiment: Experiment, member: str = "") -> Setting:
 
 
 def check_members(experiment: Experiment) -> None:
-    """Checks the numbers of the members in use, first each one alone and then all of a member together.
+    """Check the numbers of the members in use, first each one alone and then all of a member together.
 
     Raises:
       UserError: If a number is not allowed. The message names the numbers and their values.
@@ -223,7 +223,7 @@ def check_members(experiment: Experiment) -> None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """Returns the warnings of the members in use about settings that are probably not intended, one line for each."""
+    """Return the warnings of the members in use about settings that are probably not intended, one line for each."""
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
 
 
@@ -234,6 +234,6 @@ def is_partial(experiment: Experiment) -> bool:
 
 
 def participation_of(experiment: Experiment) -> tuple[float, int]:
-    """Returns the share of the neighbours that are picked, and the period: the mean of its bounds, in whole rounds."""
+    """Return the share of the neighbours that are picked, and the period: the mean of its bounds, in whole rounds."""
     numbers = algorithm_numbers(experiment)
     return numbers.participation, (numbers.period_min + numbers.period_max) // 2

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def field(default: Any, doc: str, **rules: Any) -> Any:
-    """Declares a field with its rules: at_least, above, at_most, below, odd, finite, traced, names, file and
+    """Declare a field with its rules: at_least, above, at_most, below, odd, finite, traced, name, file and
     in_runs.
 
     ``names`` are the allowed names, or a function that returns them. ``file=True`` says that the text names a file or a
@@ -17,7 +17,7 @@ def field(default: Any, doc: str, **rules: Any) -> Any:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns the values of nested dictionaries by dotted path.
+    """Return the values of nested dictionaries by dotted path.
 
     >>> flat({"rounds": 4, "network": {"radius": 3.0}})
     {'rounds': 4, 'network.radius': 3.0}

@@ -11,7 +11,7 @@ LOGGERS: Registry[Any] = Registry("logger", home="mdfl_jax.study.loggers")
 
 
 def parse_loggers(text: str) -> list[str]:
-    """Parses the field `loggers`, and checks that the packages of these loggers are installed.
+    """Parse the field `loggers`, and check that the packages of these loggers are installed.
 
     Args:
       text: Names separated by commas; empty: none.

@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
 @contextlib.contextmanager
 def _errors_of(what: str) -> Iterator[None]:
-    """Puts in front of an error message what the error is about."""
+    """Put in front of an error message what the error is about."""
     try:
         yield
     except UserError as error:
@@ -52,12 +52,12 @@ def _errors_of(what: str) -> Iterator[None]:
 
 
 def can_be_axis(path: str) -> bool:
-    """Tells whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
+    """Tell whether a sweep can vary a field: not those of the whole study, nor those of the section engine."""
     return path not in STUDY_WIDE and not path.startswith("engine.")
 
 
 def _check_axis(path: str) -> dataclasses.Field:
-    """Returns the field of an axis. Raises a `UserError` if no field has this path, or if a sweep cannot vary it."""
+    """Return the field of an axis. Raise a `UserError` if no field has this path, or if a sweep cannot vary it."""
     field = check_key(path)
     if not can_be_axis(path):
         sweepable = [p for p in all_fields() if can_be_axis(p)]
@@ -89,7 +89,7 @@ Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def parse_axes(sweep: str) -> Axes:
-    """Parses the text of a sweep, such as 'network.mobility=static,dcm; network.radius=1,3,inf', into its axes.
+    """Parse the text of a sweep, such as 'network.mobility=static,dcm; network.radius=1,3,inf', into its axes.
 
     Fields tied by '+' form one axis: 'algorithm.period_min+algorithm.period_max=1+1,3+7' has two values.
 
@@ -122,7 +122,7 @@ def parse_axes(sweep: str) -> Axes:
 
 
 def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
-    """Parses one value for each field of an axis. If the axis has one field, a '+' is part of the value, as in 1e+3."""
+    """Parse one value for each field of an axis. If the axis has one field, a '+' is part of the value, as in 1e+3."""
     parts = text.split("+") if len(paths) > 1 else [text]
     if len(parts) != len(paths):
         raise UserError(f"{'+'.join(paths)} takes {len(paths)} values tied by '+', not {text.strip()!r}")
@@ -130,14 +130,14 @@ def _tied(paths: tuple[str, ...], text: str) -> tuple[Any, ...]:
 
 
 def text_of(value: Any) -> str:
-    """Returns a value as it is written in a sweep and in the name of a point."""
+    """Return a value as it is written in a sweep and in the name of a point."""
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def name_of(overrides: dict[str, Any]) -> str:
-    """Names a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
     parts = [
         text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
         for path, value in overrides.items()
@@ -146,7 +146,7 @@ def name_of(overrides: dict[str, Any]) -> str:
 
 
 def points(experiment: Experiment) -> list[Point]:
-    """Returns a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
+    """Return a point for each combination of the axes' values, the last axis changing fastest. No axes give one point.
 
     Raises:
       UserError: As `parse_axes`, or if the values of a combination contradict each other, or if the study has more than
@@ -170,7 +170,7 @@ def points(experiment: Experiment) -> list[Point]:
 
 
 def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | None]:
-    """Returns the baseline of each point (`mdfl_jax.core.outcomes.baselines`), and checks the field that names it.
+    """Return the baseline of each point (`mdfl_jax.core.outcomes.baselines`), and check the field that names it.
 
     Raises:
       UserError: If the baseline is not of the form field=value, or if the field does not take the value.
@@ -186,7 +186,7 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:
-    """Checks that ``select`` names swept fields, and that there are validation samples to choose by.
+    """Check that ``select`` names swept fields, and that there are validation samples to choose by.
 
     Raises:
       UserError: If ``select`` is no axis of numbers, if there are no validation samples, or if a baseline is set too:
@@ -209,7 +209,7 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
 
 
 def static_key(experiment: Experiment) -> Experiment:
-    """Returns the configuration without its traced values. Points with equal keys share one compiled program."""
+    """Return the configuration without its traced values. Points with equal keys share one compiled program."""
     traced = {
         path: field.default
         for path, field in all_fields().items()
@@ -241,7 +241,7 @@ def static_key(experiment: Experiment) -> Experiment:
 
 
 def group_points(all_points: list[Point]) -> list[list[int]]:
-    """Returns the indices of the points of each compiled program, ordered by the first point of each program."""
+    """Return the indices of the points of each compiled program, ordered by the first point of each program."""
     groups: dict[Experiment, list[int]] = {}
     for i, point in enumerate(all_points):
         groups.setdefault(static_key(point.experiment), []).append(i)

@@ -49,7 +49,7 @@ class Preset(NamedTuple):
 
 
 def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> ConfigDict:
-    """Returns the configuration of a preset at a scale.
+    """Return the configuration of a preset at a scale.
 
     Args:
       stem: the name of the config file, for the name of the study.
@@ -77,7 +77,7 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
 
 
 def shrink(config: ConfigDict) -> ConfigDict:
-    """Cuts a configuration to what takes seconds, by the rule of `SMOKE`, and returns it."""
+    """Cut a configuration to what takes seconds, by the rule of `SMOKE`, and returns it."""
     for path, most in SMOKE.items():
         now = _at(config, path)
         if (now or 0) > most or (path in ALL_AT_0 and not now):  # None is a member's default
@@ -86,7 +86,7 @@ def shrink(config: ConfigDict) -> ConfigDict:
 
 
 def cuts(small: ConfigDict, paper: ConfigDict) -> Iterator[tuple[str, Any, Any]]:
-    """Yields what a scale changes: the path of a field, its value at this scale, and the paper's value."""
+    """Yield what a scale changes: the path of a field, its value at this scale, and the paper's value."""
     from mdfl_jax.config.field import flat
 
     now, full = flat(small.to_dict()), flat(paper.to_dict())

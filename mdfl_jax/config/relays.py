@@ -7,7 +7,7 @@ from mdfl_jax.networks.relays import NO_RELAYS
 
 
 def check_relays(experiment: Experiment) -> None:
-    """Checks that relays have places of their own, that somebody has data, and that mixing heeds relays.
+    """Check that relays have places of their own, that somebody has data, and that mixing heeds relays.
 
     Raises:
       UserError: If not. The message names the field and its value.

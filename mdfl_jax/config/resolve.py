@@ -26,7 +26,7 @@ RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "mot
 
 
 def default_config() -> ConfigDict:
-    """Returns every field with its default, to be changed by a config file. Unknown fields cannot be added.
+    """Return every field with its default, to be changed by a config file. Unknown fields cannot be added.
 
     The numbers of members are None, which stands for the member's own default.
     """
@@ -39,7 +39,7 @@ def default_config() -> ConfigDict:
 
 
 def all_fields(kind: type | None = None, prefix: str = "") -> dict[str, dataclasses.Field]:
-    """Returns the fields of a configuration by path: {'network.radius': field, ...}."""
+    """Return the fields of a configuration by path: {'network.radius': field, ...}."""
     return dict(_fields(kind or schema(), prefix))
 
 
@@ -55,7 +55,7 @@ def _fields(kind: type, prefix: str) -> dict[str, dataclasses.Field]:
 
 
 def check_key(path: str) -> dataclasses.Field:
-    """Returns the field at a path.
+    """Return the field at a path.
 
     Raises:
       UserError: If there is no such field. The message suggests the nearest one.
@@ -71,7 +71,7 @@ def check_key(path: str) -> dataclasses.Field:
 
 
 def check_value(path: str, value: Any) -> Any:
-    """Returns a value in the type of its field, after checking its bounds. None is kept for a member's number.
+    """Return a value in the type of its field, after checking its bounds. None is kept for a member's number.
 
     Raises:
       UserError: If the value is not allowed. The message names the field, its value and what is allowed.
@@ -95,13 +95,13 @@ def check_value(path: str, value: Any) -> Any:
 
 
 def in_words(kind: Any) -> str:
-    """Says in words which values a field of this type takes, for error messages."""
+    """Say in words which values a field of this type takes, for error messages."""
     words = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
     return words.get(kind, "whole numbers, as in (16, 32)")
 
 
 def _typed(path: str, kind: Any, value: Any) -> Any:
-    """Returns the value in the field's type. Whole numbers become floats, sequences of whole numbers become tuples."""
+    """Return the value in the field's type. Whole numbers become floats, sequences of whole numbers become tuples."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
             return float(value)
@@ -116,7 +116,7 @@ def _typed(path: str, kind: Any, value: Any) -> Any:
 
 
 def resolve(config: ConfigDict) -> Experiment:
-    """Checks a configuration and returns it as frozen dataclasses.
+    """Check a configuration and return it as frozen dataclasses.
 
     Raises:
       UserError: If a field is unknown, has a wrong type or is out of bounds, or if fields contradict each other;
@@ -148,12 +148,12 @@ def resolve(config: ConfigDict) -> Experiment:
 
 
 def replace(experiment: Experiment, path: str, value: Any) -> Experiment:
-    """Returns a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
+    """Return a copy of the configuration with ``value`` in the field at ``path``. The dataclasses are frozen."""
     return replace_all(experiment, {path: value})
 
 
 def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment:
-    """Returns a copy of the configuration with other values in some fields, which are given by path."""
+    """Return a copy of the configuration with other values in some fields, which are given by path."""
     changed: dict[str, Any] = {}
     of_sections = defaultdict[str, dict[str, Any]](dict)
     for path, value in values.items():
@@ -165,7 +165,7 @@ def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment
 
 
 def completed(config: Any) -> Any:
-    """Imports the files that a configuration uses, and adds the numbers of their members to it, in place.
+    """Import the files that a configuration uses, and adds the numbers of their members to it, in place.
 
     A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
 

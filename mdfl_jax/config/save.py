@@ -21,12 +21,12 @@ class Save(NamedTuple):
     every: int = 0
 
     def files_of_a_run(self, rounds: int) -> int:
-        """Returns the number of files that a run of this many rounds writes."""
+        """Return the number of files that a run of this many rounds writes."""
         return rounds // self.every if self.every else int(bool(self.when))
 
 
 def parse_save(text: str, rounds: int, eval_every: int) -> Save:
-    """Parses the field `save`.
+    """Parse the field `save`.
 
     Args:
       text: the field.

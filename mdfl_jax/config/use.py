@@ -11,7 +11,7 @@ from mdfl_jax.core.own_files import import_file
 
 
 def files_of(text: str) -> list[str]:
-    """Parses the field `use`: paths, separated by commas.
+    """Parse the field `use`: paths, separated by commas.
 
     >>> files_of("my_rule.py, ../rules/other.py")
     ['my_rule.py', '../rules/other.py']
@@ -20,7 +20,7 @@ def files_of(text: str) -> list[str]:
 
 
 def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()) -> None:
-    """Imports the files that a configuration names in its field `use`, in their order.
+    """Import the files that a configuration names in its field `use`, in their order.
 
     Args:
       config: the configuration, or any mapping with the fields of one.
@@ -37,7 +37,7 @@ def import_used(config: Mapping[str, Any] | ConfigDict, more: Iterable[str] = ()
 
 
 def with_files(config: ConfigDict | dict[str, Any], files: Iterable[str]) -> None:
-    """Adds files to the field `use` of a configuration, in place. Files that it names already stay where they are."""
+    """Add files to the field `use` of a configuration, in place. Files that it names already stay where they are."""
     if added := list(files):
         text = ",".join(dict.fromkeys([*files_of(config.get("use", "")), *added]))
         with config.unlocked() if isinstance(config, ConfigDict) else contextlib.nullcontext():

@@ -20,12 +20,12 @@ BUT = "all but"
 
 
 def varies_all(experiment: Experiment) -> bool:
-    """Tells whether a seed decides all draws of a run, as in every study that does not set `vary`."""
+    """Tell whether a seed decides all draws of a run, as in every study that does not set `vary`."""
     return experiment.vary.strip() == ALL
 
 
 def varied(text: str) -> tuple[str, ...]:
-    """Parses the field `vary`: 'all', streams separated by spaces or commas, or 'all but' and streams.
+    """Parse the field `vary`: 'all', streams separated by spaces or commas, or 'all but' and streams.
 
     Returns:
       The streams that follow the seed, in the order of `mdfl_jax.core.rng.SOURCES`.
@@ -53,7 +53,7 @@ def varied(text: str) -> tuple[str, ...]:
 
 
 def check_vary(experiment: Experiment) -> None:
-    """Checks the fields `vary` and `held_seed`.
+    """Check the fields `vary` and `held_seed`.
 
     Raises:
       UserError: If `vary` is of no known form, if it leaves no stream, or if `held_seed` is set although no stream is
@@ -66,7 +66,7 @@ def check_vary(experiment: Experiment) -> None:
 
 
 def words_of(experiment: Experiment, seeds: Sequence[int]) -> np.ndarray:
-    """Returns the whole numbers from which the keys of runs of a sweep point are made.
+    """Return the whole numbers from which the keys of runs of a sweep point are made.
 
     Args:
       experiment: The configuration of the point.
@@ -85,5 +85,5 @@ def words_of(experiment: Experiment, seeds: Sequence[int]) -> np.ndarray:
 
 
 def keys_of(experiment: Experiment, seeds: Sequence[int]) -> jax.Array:
-    """Returns the typed keys of runs of a sweep point, of the shape of `words_of`."""
+    """Return the typed keys of runs of a sweep point, of the shape of `words_of`."""
     return rng.keys(words_of(experiment, seeds))

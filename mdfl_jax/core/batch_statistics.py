@@ -18,12 +18,12 @@ KEPT = ("mixed", "local")  # the statistics are exchanged with the parameters, o
 
 
 def has_statistics(model: Any) -> bool:
-    """Tells whether a model, stacked or not, has batch statistics."""
+    """Tell whether a model, stacked or not, has batch statistics."""
     return isinstance(model, dict) and set(model) == {"params", STATISTICS}
 
 
 def trained(model: Any) -> Any:
-    """Returns the trained parameters of a model: the whole model, or everything except its batch statistics.
+    """Return the trained parameters of a model: the whole model, or everything except its batch statistics.
 
     >>> trained({"params": {"w": 1.0}, "batch_stats": {"mean": 0.0}}), trained({"w": 1.0})
     ({'w': 1.0}, {'w': 1.0})
@@ -32,17 +32,17 @@ def trained(model: Any) -> Any:
 
 
 def with_trained(model: Any, params: Any) -> Any:
-    """Returns the model with other parameters and unchanged batch statistics."""
+    """Return the model with other parameters and unchanged batch statistics."""
     return {"params": params, STATISTICS: model[STATISTICS]} if has_statistics(model) else params
 
 
 def sent(model: Any, local: bool) -> Any:
-    """Returns the part of a model that is exchanged: without batch statistics if these are ``local``."""
+    """Return the part of a model that is exchanged: without batch statistics if these are ``local``."""
     return trained(model) if local else model
 
 
 def received(model: Any, part: Any, local: bool) -> Any:
-    """Returns the model after an exchange.
+    """Return the model after an exchange.
 
     Args:
       model: the model before the exchange.
@@ -53,7 +53,7 @@ def received(model: Any, part: Any, local: bool) -> Any:
 
 
 def each(of_trained: Callable[..., Any], of_statistics: Callable[..., Any], *models: Any) -> Any:
-    """Maps models of the same structure leaf by leaf, with separate functions for parameters and batch statistics.
+    """Map models of the same structure leaf by leaf, with separate functions for parameters and batch statistics.
 
     Args:
       of_trained: the function for leaves of trained parameters, with one argument for each model.

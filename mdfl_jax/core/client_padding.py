@@ -30,17 +30,17 @@ class Held(NamedTuple):
 
 
 def first(tree: Any, num_clients: int) -> Any:
-    """Returns the first N rows of every leaf."""
+    """Return the first N rows of every leaf."""
     return jax.tree.map(lambda x: x[:num_clients], tree)
 
 
 def held_by(clients: Clients, num_clients: int) -> Held:
-    """Returns the sample and label counts of the N clients, without those of the padding clients."""
+    """Return the sample and label counts of the N clients, without those of the padding clients."""
     return Held(*first((clients.num_samples, clients.label_counts), num_clients))
 
 
 def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
-    """Pads an array with a leading client axis to more rows.
+    """Pad an array with a leading client axis to more rows.
 
     Args:
       x: [N, ...], or [N, N, ...] where ``axes`` is 2.
@@ -56,7 +56,7 @@ def fill(x: jax.Array, rows: int, value: Any, axes: int = 1) -> jax.Array:
 
 
 def pad_links(links: Links, rows: int) -> Links:
-    """Pads the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
+    """Pad the links of N clients to more rows. A padding client has no links and gives its own model the weight 1."""
     num_clients = links.adjacency.shape[0]
     if rows == num_clients:
         return links
@@ -78,7 +78,7 @@ def pad_links(links: Links, rows: int) -> Links:
 
 
 def pad_senders(senders: Senders, rows: int) -> Senders:
-    """Pads neighbour lists to more rows; all places of a padding client stand for itself."""
+    """Pad neighbour lists to more rows; all places of a padding client stand for itself."""
     if senders.ids is None or senders.back is None:
         return senders
     own, place = (jax.lax.broadcasted_iota(jnp.int32, (rows, senders.ids.shape[1]), axis) for axis in (0, 1))
@@ -88,7 +88,7 @@ def pad_senders(senders: Senders, rows: int) -> Senders:
 
 
 def among_clients(draw: Callable[[jax.Array, Senders], jax.Array], links: Links) -> jax.Array:
-    """Draws for the pairs of the N clients, independently of the number of rows.
+    """Draw for the pairs of the N clients, independently of the number of rows.
 
     Args:
       draw: (adjacency [N, K], senders) -> [N, K] bool.

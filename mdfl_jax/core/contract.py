@@ -17,7 +17,7 @@ from mdfl_jax.core.errors import UserError
 
 
 def where(function: Callable[..., Any]) -> str:
-    """Returns the place and the name of a function for a message: "my_rule.py:12: move"; for others their name."""
+    """Return the place and the name of a function for a message: "my_rule.py:12: move"; for others their name."""
     while hasattr(function, "func"):  # functools.partial
         function = function.func
     function = inspect.unwrap(function)
@@ -25,7 +25,7 @@ def where(function: Callable[..., Any]) -> str:
 
 
 def like(function: Callable[..., Any], found: Any, wanted: Any) -> None:
-    """Checks what a function has returned against a tree of arrays of the right structure and shapes.
+    """Check what a function has returned against a tree of arrays of the right structure and shapes.
 
     Types need to agree only in their kind: a bool, a whole number, a float or a key.
 
@@ -48,7 +48,7 @@ def like(function: Callable[..., Any], found: Any, wanted: Any) -> None:
 
 
 def arrays(function: Callable[..., Any], found: Any, shape: tuple[int, ...], kind: Any) -> Any:
-    """Checks that a function has returned one array of a shape and a kind (float, int or bool), as `like` does.
+    """Check that a function has returned one array of a shape and a kind (float, int or bool), as `like` does.
 
     Returns:
       The array.
@@ -58,7 +58,7 @@ def arrays(function: Callable[..., Any], found: Any, shape: tuple[int, ...], kin
 
 
 def of_kind(shape: tuple[int, ...], kind: Any) -> jax.ShapeDtypeStruct:
-    """Returns the shape of an array of floats, whole numbers or bools, for the argument ``wanted`` of `like`."""
+    """Return the shape of an array of floats, whole numbers or bools, for the argument ``wanted`` of `like`."""
     return jax.ShapeDtypeStruct(shape, {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}[kind])
 
 
@@ -76,7 +76,7 @@ def _array(leaf: Any) -> str:
 
 
 def _structure(tree: Any) -> str:
-    """Shows a tree with the type and shape of each array, without the code of its classes."""
+    """Show a tree with the type and shape of each array, without the code of its classes."""
     if tree is None:
         return "None"
     fields = getattr(tree, "_fields", None)

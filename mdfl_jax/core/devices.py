@@ -85,22 +85,22 @@ _aimed: Target | None = None
 
 
 def current() -> Target:
-    """Returns the target set by `aimed_at`, or the local devices."""
+    """Return the target set by `aimed_at`, or the local devices."""
     return _aimed or _at_hand()
 
 
 def backend() -> str:
-    """Returns the kind of the target's devices: cpu, gpu or tpu."""
+    """Return the kind of the target's devices: cpu, gpu or tpu."""
     return current().backend
 
 
 def devices() -> list[Any]:
-    """Returns the devices that programs are compiled for."""
+    """Return the devices that programs are compiled for."""
     return current().devices
 
 
 def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str | bool | float] | None:
-    """Returns the options of the target's compiler that differ from its defaults, or None.
+    """Return the options of the target's compiler that differ from its defaults, or None.
 
     On a TPU, convolutions read windows of their inputs. With more vector memory the windows are larger and overlap
     less, but the compiler takes longer to choose them.
@@ -125,12 +125,12 @@ def compiler_options(large: bool = False, effort: str = "full") -> dict[str, str
 
 
 def num_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_all_cores() -> None:
-    """Makes one JAX host device for each core, unless the environment sets a number or JAX is already initialised.
+    """Make one JAX host device for each core, unless the environment sets a number or JAX is already initialised.
 
     JAX does not look for a TPU where there is none but its compiler is installed.
     """
@@ -143,7 +143,7 @@ def use_all_cores() -> None:
 
 
 def _is_without_device() -> bool:
-    """Tells whether the TPU's compiler is installed on a machine without an accelerator.
+    """Tell whether the TPU's compiler is installed on a machine without an accelerator.
 
     If JAX looked for a TPU there, the compiler would print five lines of warnings.
     """
@@ -163,7 +163,7 @@ def _at_hand() -> Target:
 
 @contextlib.contextmanager
 def aimed_at(target: Target) -> Iterator[None]:
-    """A context manager inside which programs are compiled for ``target``.
+    """Compile programs for ``target`` inside this context manager.
 
     JAX caches traces for each function object, so a function that was traced for another target must be built anew.
     """
@@ -192,7 +192,7 @@ class Wanted(NamedTuple):
 
 
 def parse(name: str) -> Wanted:
-    """Parses a target's name, KIND or KIND:CHIPS. CHIPS is a number or, for a TPU, bounds such as 2x2.
+    """Parse a target's name, KIND or KIND:CHIPS. CHIPS is a number or, for a TPU, bounds such as 2x2.
 
     Raises:
       UserError: for an unknown kind (the message lists the known ones), or if CHIPS has another form or is too large.

@@ -37,17 +37,17 @@ class Divergence(NamedTuple):
         return self.round > 0
 
     def result(self, value: jax.Array) -> jax.Array:
-        """Returns what the models of a run score; NaN once it has diverged, though they still predict some label."""
+        """Return what the models of a run score; NaN once it has diverged, though they still predict some label."""
         return jnp.where(self.is_there, jnp.nan, value)
 
 
 def no_divergence() -> Divergence:
-    """Returns the state before the first round."""
+    """Return the state before the first round."""
     return Divergence(jnp.int32(0), jnp.float32(0))
 
 
 def largest_norm(models: ClientParams, num_clients: int) -> jax.Array:
-    """Returns the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
+    """Return the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
 
     It is infinite if a parameter is not finite, or too large for its square (above 1e31 in float32).
 
@@ -67,7 +67,7 @@ def _at_least_single(leaf: jax.Array) -> jax.Array:
 
 
 def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rounds: jax.Array) -> Divergence:
-    """Updates the state after a round. What was seen first stays.
+    """Update the state after a round. What was seen first stays.
 
     Args:
       divergence: the state before this round.
@@ -80,6 +80,6 @@ def update_divergence(divergence: Divergence, norm: jax.Array, bound: float, rou
 
 
 def rounds_computed(divergence: Divergence, rounds: jax.Array, eval_every: int) -> jax.Array:
-    """Returns how many of the rounds were computed: [] int32, those until the evaluation that saw the divergence."""
+    """Return how many of the rounds were computed: [] int32, those until the evaluation that saw the divergence."""
     seen = -(-divergence.round // eval_every) * eval_every
     return jnp.where(divergence.is_there, jnp.minimum(rounds, seen), rounds)

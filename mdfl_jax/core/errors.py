@@ -22,7 +22,7 @@ class UserError(ValueError):
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """Returns what an error says was asked for of the memory, in words; '' if it does not say, None if it is another.
+    """Return what an error says was asked for of the memory, in words; '' if it does not say, None if it is another.
 
     The allocator of a CPU fails in a thread of its own, and JAX then calls it an internal error.
 
@@ -42,7 +42,7 @@ def out_of_memory(error: BaseException) -> str | None:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Returns the error line for an unknown name. The line suggests the most similar known name, if there is one.
+    """Return the error line for an unknown name. The line suggests the most similar known name, if there is one.
 
     Of more than `MOST` known names, the line gives the most similar ones and how many there are.
 
@@ -65,7 +65,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def check_path(what: str, path: str | Path) -> None:
-    """Checks that a file system can hold a path. Nothing need be there.
+    """Check that a file system can hold a path. Nothing need be there.
 
     Args:
       what: what the path is given as, for example "--workdir".

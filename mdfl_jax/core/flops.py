@@ -26,7 +26,7 @@ class Products(NamedTuple):
 
 
 def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
-    """Returns the FLOPs of the matrix products and convolutions of a traced program.
+    """Return the FLOPs of the matrix products and convolutions of a traced program.
 
     One multiplication and its addition count as two FLOPs. The body of a ``scan`` counts once for each iteration, and a
     ``cond`` counts as its most expensive branch. Operations that no output depends on do not count.
@@ -35,7 +35,7 @@ def count_flops(jaxpr: Jaxpr | ClosedJaxpr) -> float:
 
 
 def products(jaxpr: Jaxpr | ClosedJaxpr) -> Products:
-    """Returns the FLOPs and result sizes of all matrix products and convolutions, by the rules of `count_flops`."""
+    """Return the FLOPs and result sizes of all matrix products and convolutions, by the rules of `count_flops`."""
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     return _count(partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars))[0])
 
@@ -66,7 +66,7 @@ def _of_product(left: tuple[int, ...], _: tuple[int, ...], out: tuple[int, ...],
 
 
 def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[int, ...], params: Any) -> float:
-    """Returns the FLOPs of a convolution: one multiplication for each tap of the kernel and each pixel of the output.
+    """Return the FLOPs of a convolution: one multiplication for each tap of the kernel and each pixel of the output.
 
     Where the image is dilated, as in the gradient of a strided convolution, the pixels of the image count instead of
     those of the output, because the zeros between them need no arithmetic. Groups of features or of the batch need no
@@ -82,7 +82,7 @@ def _of_convolution(image: tuple[int, ...], kernel: tuple[int, ...], out: tuple[
 
 
 def sub_programs(params: dict[str, Any]) -> list[Jaxpr]:
-    """Returns the programs inside of an equation, such as the body of a loop, from the equation's parameters."""
+    """Return the programs inside of an equation, such as the body of a loop, from the equation's parameters."""
     found = []
     for value in params.values():
         for item in value if isinstance(value, tuple | list) else (value,):

@@ -17,7 +17,7 @@ def squared_distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def squared_reach(radius: jax.Array | float, dtype: DTypeLike = jnp.float32) -> jax.Array:
-    """Returns the largest squared distance that counts as within a radius.
+    """Return the largest squared distance that counts as within a radius.
 
     A position at exactly this distance counts as within the radius, also where the radius is a square root:
     float32(sqrt(2)) squared is less than 2, so the result includes a relative margin of 1e-6. The margin is much
@@ -31,7 +31,7 @@ def squared_reach(radius: jax.Array | float, dtype: DTypeLike = jnp.float32) -> 
 
 
 def within(a: jax.Array, b: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """Tells for each pair of positions whether their distance is at most a radius.
+    """Tell for each pair of positions whether their distance is at most a radius.
 
     Args:
       a: [n, 2] positions.
@@ -45,7 +45,7 @@ def within(a: jax.Array, b: jax.Array, radius: jax.Array | float) -> jax.Array:
 
 
 def points_of(path: str, text: str) -> list[tuple[float, float]]:
-    """Parses a text 'x,y; x,y; ...' into a list of points. The list is empty for an empty text.
+    """Parse a text 'x,y; x,y; ...' into a list of points. The list is empty for an empty text.
 
     Args:
       path: the dotted path of the field that holds the text, for error messages.

@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
-    """Declares one number of a member, as a field of a subclass of `Numbers`.
+    """Declare one number of a member, as a field of a subclass of `Numbers`.
 
     Args:
       default: the value where a configuration sets none; the paper's number where there is one.
@@ -73,7 +73,7 @@ def number(default: Any, doc: str, static: bool = False, **rules: Any) -> Any:
 
 
 def nested(numbers: "Numbers") -> Any:
-    """Declares a field that holds the numbers of another member, as an algorithm holds those of its compressor."""
+    """Declare a field that holds the numbers of another member, as an algorithm holds those of its compressor."""
     return dataclasses.field(default=numbers)
 
 
@@ -99,7 +99,7 @@ class Numbers:
         _as_pytree(cls)
 
     def check(self, setting: Setting) -> None:
-        """Checks conditions that involve several numbers or the setting. Subclasses override it; here it does nothing.
+        """Check conditions that involve several numbers or the setting. Subclasses override it; here it does nothing.
 
         Args:
           setting: the other parts of the configuration.
@@ -109,15 +109,15 @@ class Numbers:
         """
 
     def notes(self, setting: Setting) -> list[str]:
-        """Returns one line for each combination of values that is allowed but probably a mistake."""
+        """Return one line for each combination of values that is allowed but probably a mistake."""
         return []
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy in which the given numbers are changed."""
+        """Return a copy in which the given numbers are changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def validate(self, prefix: str = "") -> None:
-        """Checks every number against its own bounds.
+        """Check every number against its own bounds.
 
         Args:
           prefix: the text before a number's name in an error message, for example "motion.".
@@ -132,15 +132,15 @@ class Numbers:
                 raise UserError(f"{prefix}{name}: {unknown_name(name, value, names)}")
 
     def traced(self) -> Self:
-        """Returns a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
+        """Return a copy whose traced numbers are NumPy scalars and arrays of fixed types."""
         return self._converted(lambda value, kind: np.asarray(value, kind)[()])
 
     def typed(self) -> Self:
-        """Returns a copy whose traced numbers are JAX arrays of fixed types, for use inside a compiled program."""
+        """Return a copy whose traced numbers are JAX arrays of fixed types, for use inside a compiled program."""
         return self._converted(jnp.asarray)
 
     def _converted(self, array: Callable[[Any, Any], Any]) -> Self:
-        """Converts every traced number with ``array``, also in the nested numbers of other members."""
+        """Convert every traced number with ``array``, also in the nested numbers of other members."""
         kinds, found = kinds_of(type(self)), {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value, read = getattr(self, field.name), field.metadata.get("read")
@@ -163,17 +163,17 @@ _as_pytree(Numbers)
 
 
 def fields_of(kind: type[Numbers]) -> dict[str, dataclasses.Field]:
-    """Returns the fields of a class of numbers by name, without its `nested` fields."""
+    """Return the fields of a class of numbers by name, without its `nested` fields."""
     return {field.name: field for field in dataclasses.fields(kind) if "doc" in field.metadata}  # type: ignore[arg-type]
 
 
 def kinds_of(kind: type[Numbers]) -> dict[str, Any]:
-    """Returns the types of the fields of a class of numbers, by name."""
+    """Return the types of the fields of a class of numbers, by name."""
     return typing.get_type_hints(kind)
 
 
 def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
-    """Makes an instance of a class of numbers from values by name.
+    """Make an instance of a class of numbers from values by name.
 
     A missing value, or None, gives the default of the class. Names that the class does not have are ignored.
     """
@@ -181,7 +181,7 @@ def from_values(kind: type[Numbers], values: dict[str, Any]) -> Any:
 
 
 def single(value: float) -> float:
-    """Rounds a number to single precision, as the programs use it. Subnormal values become 0, too large ones infinite.
+    """Round a number to single precision, as the programs use it. Subnormal values become 0, too large ones infinite.
 
     Args:
       value: a number in double precision.
@@ -192,7 +192,7 @@ def single(value: float) -> float:
 
 
 def check_bounds(path: str, value: Any, rules: Any) -> None:
-    """Checks a value, or each item of a tuple, against the rules of its field.
+    """Check a value, or each item of a tuple, against the rules of its field.
 
     Args:
       path: the name of the field in the error message.

@@ -18,7 +18,7 @@ SELECT_BY = {
 
 
 def enumerated(words: Sequence[str]) -> str:
-    """Returns words as a sentence lists them.
+    """Return words as a sentence lists them.
 
     >>> enumerated(["a"]), enumerated(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -27,7 +27,7 @@ def enumerated(words: Sequence[str]) -> str:
 
 
 def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
-    """Returns the seeds of a sweep point: its own entry 'seeds', or else those of the study.
+    """Return the seeds of a sweep point: its own entry 'seeds', or else those of the study.
 
     Args:
       manifest: The content of config.json.
@@ -38,7 +38,7 @@ def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:
 
 
 def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
-    """Returns lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
+    """Return lines by sweep point, seed and round. If two lines have the same ones, the later one is used."""
     found: dict[str, Runs] = {}
     for line in lines:
         found.setdefault(line["point"], {}).setdefault(line["seed"], {})[line["round"]] = line
@@ -46,7 +46,7 @@ def by_run(lines: Iterable[Line]) -> dict[str, Runs]:
 
 
 def selected_fields(select: str | None) -> tuple[str, ...]:
-    """Returns the fields whose values `select` chooses: none if it is empty.
+    """Return the fields whose values `select` chooses: none if it is empty.
 
     >>> selected_fields("algorithm.lr, algorithm.consensus_lr")
     ('algorithm.lr', 'algorithm.consensus_lr')
@@ -55,7 +55,7 @@ def selected_fields(select: str | None) -> tuple[str, ...]:
 
 
 def chosen_words(config: Mapping[str, Any]) -> str:
-    """Returns what `select` chose and by what; empty without it.
+    """Return what `select` chose and by what; empty without it.
 
     >>> chosen_words({"select": "algorithm.lr,algorithm.rho,algorithm.eta", "select_by": "bits_to_target"})
     'lr, rho and eta with the fewest bits to the target'
@@ -68,14 +68,14 @@ def chosen_words(config: Mapping[str, Any]) -> str:
 
 
 def t_quantile(degrees: float) -> float:
-    """Returns the factor of a 95 % interval: the 0.975 quantile of Student's t with so many degrees of freedom."""
+    """Return the factor of a 95 % interval: the 0.975 quantile of Student's t with so many degrees of freedom."""
     from scipy.special import stdtrit  # importing it takes a sixth of a second, which no study needs before it runs
 
     return float(stdtrit(degrees, 0.975))
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
+    """Return mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
 
     >>> interval([0.5])
     {'mean': 0.5, 'std': None, 'ci95': None}
@@ -91,7 +91,7 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def interval_of_known(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns the `interval` of values [S] over the seeds that have one. A run that has diverged has none (NaN).
+    """Return the `interval` of values [S] over the seeds that have one. A run that has diverged has none (NaN).
 
     If seeds are left out, 'seeds' says how many are not. If all are, the mean is NaN.
 
@@ -106,18 +106,18 @@ def interval_of_known(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
 
 
 def with_seeds(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Returns the `interval_of_known` of values [S] over the seeds, and the values themselves as 'per_seed'."""
+    """Return the `interval_of_known` of values [S] over the seeds, and the values themselves as 'per_seed'."""
     return interval_of_known(values) | {"per_seed": [float(v) for v in values]}
 
 
 def known_seeds(statistic: Mapping[str, Any]) -> int:
-    """Returns the number of seeds on which a mean stands: those that have a value."""
+    """Return the number of seeds on which a mean stands: those that have a value."""
     values = statistic.get("per_seed") or ()
     return int(sum(value is not None and not math.isnan(float(value)) for value in values))
 
 
 def number(value: Any) -> float:
-    """Returns a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
+    """Return a number of metrics.jsonl, where null stands for NaN and a text for an infinity.
 
     >>> [number(0.5), number(None), number("-inf")]
     [0.5, nan, -inf]
@@ -126,7 +126,7 @@ def number(value: Any) -> float:
 
 
 def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float | None:
-    """Returns the value at the first evaluation whose accuracy reaches the target, or None if none does.
+    """Return the value at the first evaluation whose accuracy reaches the target, or None if none does.
 
     Args:
       values: [E] the value at each evaluation.
@@ -141,7 +141,7 @@ def at_first(values: np.ndarray, accuracy: np.ndarray, target: float) -> float |
 
 
 def _is_text_of(value: Any, text: str) -> bool:
-    """Tells whether a value of config.json is the one that a text on the command line means."""
+    """Tell whether a value of config.json is the one that a text on the command line means."""
     if isinstance(value, bool):
         return str(value).lower() == text.lower()
     if isinstance(value, list | tuple):
@@ -153,7 +153,7 @@ def _is_text_of(value: Any, text: str) -> bool:
 
 
 def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
-    """Returns for each point the index of its baseline, which differs in the baseline's field only; None without one.
+    """Return for each point the index of its baseline, which differs in the baseline's field only; None without one.
 
     Args:
       manifest: The content of config.json.

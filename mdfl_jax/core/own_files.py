@@ -27,7 +27,7 @@ _imported: dict[str, tuple[int, int]] = {}  # absolute path -> time of change in
 
 @functools.cache
 def is_own(file: str) -> bool:
-    """Tells whether a file of code is the user's own: no file of this package, of Python or of an installed package.
+    """Tell whether a file of code is the user's own: no file of this package, of Python or of an installed package.
 
     Args:
       file: the name of the file, as code objects have it. Names such as "<string>" are not files of the user.
@@ -41,13 +41,13 @@ def is_own(file: str) -> bool:
 
 
 def shown(file: str) -> str:
-    """Returns the name of a file for a message: relative to the current folder if it is below this folder."""
+    """Return the name of a file for a message: relative to the current folder if it is below this folder."""
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir) else relative
 
 
 def digest_of(path: str | Path) -> str:
-    """Returns the first 16 hexadecimal digits of the SHA-256 of a file. An unchanged file is read once."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a file. An unchanged file is read once."""
     state = os.stat(path)
     return _digest(os.path.realpath(path), state.st_mtime_ns, state.st_size)
 
@@ -59,13 +59,13 @@ def _digest(path: str, changed: int, size: int) -> str:
 
 
 def joined(digests: Collection[str]) -> str:
-    """Returns one digest of several, in any order; a single one stays as it is."""
+    """Return one digest of several, in any order; a single one stays as it is."""
     few = sorted(digests)
     return few[0] if len(few) == 1 else hashlib.sha256(" ".join(few).encode()).hexdigest()[:16]
 
 
 def digests(files: Iterable[str]) -> dict[str, str | None]:
-    """Returns the digest of each file that exists, by its name without folders.
+    """Return the digest of each file that exists, by its name without folders.
 
     So a study can go on from another folder. Files of equal names have one digest together. Code of a notebook or of
     the script that was started, "__main__", has None: it is in no file, or in one that also does other things.
@@ -80,7 +80,7 @@ def digests(files: Iterable[str]) -> dict[str, str | None]:
 
 
 def place(error: BaseException | None) -> str:
-    """Returns the user's line in which an error was raised, as "my_rule.py:12"; "" if there is none.
+    """Return the user's line in which an error was raised, as "my_rule.py:12"; "" if there is none.
 
     The line is the innermost one of a user's file, in the first error of the chain that passed such a file.
     """
@@ -98,7 +98,7 @@ def place(error: BaseException | None) -> str:
 
 
 def located(text: str, function: Any) -> str:
-    """Returns a text behind the line of the user's file that defines a function, as in "my_rule.py:12: text".
+    """Return a text behind the line of the user's file that defines a function, as in "my_rule.py:12: text".
 
     If the function is not in a user's file, the text alone is returned.
     """
@@ -109,7 +109,7 @@ def located(text: str, function: Any) -> str:
 
 
 def words(error: BaseException) -> str:
-    """Returns the type and the message of an error in one line."""
+    """Return the type and the message of an error in one line."""
     if isinstance(error, UserError):
         return str(error)
     message = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -121,7 +121,7 @@ def words(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Turns an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
+    """Turn an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
 
     Other errors stay as they are. A `UserError` stays as it is too, unless another error in a user's file is its cause.
     The new error keeps the old one as its cause, so that a Python caller sees the whole traceback.
@@ -143,7 +143,7 @@ def told() -> Iterator[None]:
 
 
 def import_file(path: str) -> None:
-    """Imports a Python file by its path, so that the members in it are registered.
+    """Import a Python file by its path, so that the members in it are registered.
 
     A file that was imported before is imported again only if it has changed since.
 

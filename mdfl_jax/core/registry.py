@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def _origin() -> str:
-    """Returns the file that registers a member: that of the first caller outside of files named registry.py.
+    """Return the file that registers a member: that of the first caller outside of files named registry.py.
 
     The result is "__main__" for a script or notebook.
     """
@@ -57,7 +57,7 @@ class Registry(Generic[T]):
         self._origins: dict[str, str] = {}
 
     def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
-        """Returns a decorator that adds a member.
+        """Return a decorator that adds a member.
 
         The same file, or the same notebook, may register a name again; another file may not.
 
@@ -84,7 +84,7 @@ class Registry(Generic[T]):
         return add
 
     def remove(self, name: str) -> None:
-        """Removes a member, so that its name is unknown again."""
+        """Remove a member, so that its name is unknown again."""
         for table in (self._members, self._numbers, self._docs, self._origins):
             table.pop(name, None)
 
@@ -102,7 +102,7 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def numbers(self, name: str) -> "type[Numbers]":
-        """Returns the class of a member's numbers.
+        """Return the class of a member's numbers.
 
         Raises:
           UserError: for an unknown name; the message suggests the most similar one.
@@ -118,12 +118,12 @@ class Registry(Generic[T]):
         return self._usual or Numbers
 
     def doc(self, name: str) -> str:
-        """Returns the one-line description of a member."""
+        """Return the one-line description of a member."""
         self[name]
         return self._docs[name]
 
     def origin(self, name: str) -> str:
-        """Returns the absolute path of the file that registered a member; "__main__" for a script or notebook."""
+        """Return the absolute path of the file that registered a member; "__main__" for a script or notebook."""
         self[name]
         return self._origins[name]
 
@@ -132,7 +132,7 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Returns the names in the order of their registration."""
+        """Return the names in the order of their registration."""
         self.discover()
         return tuple(self._members)
 

@@ -41,12 +41,12 @@ SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
 
 
 def source_of(name: str) -> str:
-    """Returns the stream of `SOURCES` that decides the draws of a stream."""
+    """Return the stream of `SOURCES` that decides the draws of a stream."""
     return "batch" if name in OF_BATCHES else name
 
 
 def keys(seeds: np.ndarray) -> jax.Array:
-    """Returns the typed keys of seeds, uint32 of any shape."""
+    """Return the typed keys of seeds, uint32 of any shape."""
     make = jax.random.key
     for _ in range(seeds.ndim):
         make = jax.vmap(make)
@@ -54,7 +54,7 @@ def keys(seeds: np.ndarray) -> jax.Array:
 
 
 def stream(key: jax.Array, name: Stream) -> jax.Array:
-    """Returns the key of a named stream of a seed.
+    """Return the key of a named stream of a seed.
 
     Args:
       key: typed key of the seed, or [len(STREAMS)] typed keys, one for each stream.
@@ -65,7 +65,7 @@ def stream(key: jax.Array, name: Stream) -> jax.Array:
 
 
 def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax.Array:
-    """Returns the key of a named stream of a seed in one round.
+    """Return the key of a named stream of a seed in one round.
 
     Args:
       key: typed key of the seed, or those of its streams, as for `stream`.
@@ -76,7 +76,7 @@ def stream_at(key: jax.Array, name: Stream, round_index: jax.Array | int) -> jax
 
 
 def own_draws(key: jax.Array) -> jax.Array:
-    """Derives the key for an algorithm's own draws from its key of the round, which draws the minibatches.
+    """Derive the key for an algorithm's own draws from its key of the round, which draws the minibatches.
 
     Because the two keys differ, algorithms with different draws of their own still use the same minibatches.
     """
@@ -84,7 +84,7 @@ def own_draws(key: jax.Array) -> jax.Array:
 
 
 def per_client(key: jax.Array, num_clients: int) -> jax.Array:
-    """Returns one key for each client, [N]. The key of client i does not depend on N.
+    """Return one key for each client, [N]. The key of client i does not depend on N.
 
     >>> bool((per_client(jax.random.key(0), 3) == per_client(jax.random.key(0), 5)[:3]).all())
     True

@@ -26,7 +26,7 @@ SEED, CLIENT = "seed", "client"
 
 
 def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Mesh | None:
-    """Makes a mesh ('seed', 'client') of devices. Returns None if each run has a single device.
+    """Make a mesh ('seed', 'client') of devices. Return None if each run has a single device.
 
     Args:
       devices: the devices; by default all devices of the target.
@@ -38,22 +38,22 @@ def client_mesh(devices: list[jax.Device] | None = None, columns: int = 0) -> Me
 
 
 def size(mesh: Mesh | None) -> int:
-    """Returns the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
+    """Return the number of devices that share a run, which are the mesh's columns; 1 without a mesh."""
     return mesh.shape[CLIENT] if mesh else 1
 
 
 def padded(num_clients: int, mesh: Mesh | None) -> int:
-    """Returns the number of rows of stacked trees: N, rounded up to a multiple of the devices that share a run."""
+    """Return the number of rows of stacked trees: N, rounded up to a multiple of the devices that share a run."""
     return -(-num_clients // size(mesh)) * size(mesh)
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
-    """Puts one copy of every leaf on each device of the mesh."""
+    """Put one copy of every leaf on each device of the mesh."""
     return placed(tree, NamedSharding(mesh, PartitionSpec()))
 
 
 def placed(tree: Any, where: NamedSharding | None) -> Any:
-    """Puts the leaves on the devices of a sharding; None leaves them as they are.
+    """Put the leaves on the devices of a sharding; None leaves them as they are.
 
     For a target that is not present, the result is the leaves' shapes with this sharding.
     """
@@ -63,12 +63,12 @@ def placed(tree: Any, where: NamedSharding | None) -> Any:
 
 
 def by_row(mesh: Mesh) -> NamedSharding:
-    """Returns the sharding of leaves [rows of the mesh, ...] that puts each row's part on all devices of the row."""
+    """Return the sharding of leaves [rows of the mesh, ...] that puts each row's part on all devices of the row."""
     return NamedSharding(mesh, PartitionSpec(SEED))
 
 
 def stacked(tree: Any, rows: int, before: int = 0) -> Any:
-    """Tells which leaves have one row for each client.
+    """Tell which leaves have one row for each client.
 
     Args:
       tree: leaves [rows, ...] and others.
@@ -82,7 +82,7 @@ def stacked(tree: Any, rows: int, before: int = 0) -> Any:
 
 
 def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
-    """Returns the shardings of the leaves of a state.
+    """Return the shardings of the leaves of a state.
 
     Args:
       divided: a tree of bool that tells which leaves the mesh's columns divide along the client axis.
@@ -96,12 +96,12 @@ def layout(divided: Any, mesh: Mesh, before: int = 0) -> Any:
 
 
 def settle(tree: Any, where: Any) -> Any:
-    """Tells the compiler the sharding of a state, as `layout` returns it; None leaves the state as it is."""
+    """Tell the compiler the sharding of a state, as `layout` returns it; None leaves the state as it is."""
     return tree if where is None else jax.lax.with_sharding_constraint(tree, where)
 
 
 def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
-    """Applies a function to the runs of each row of the mesh; all rows work at the same time.
+    """Apply a function to the runs of each row of the mesh; all rows work at the same time.
 
     With several rows the function is mapped (`vmap`), so both branches of its conditions are computed. With one row it
     is called directly.
@@ -121,7 +121,7 @@ def over_rows(mesh: Mesh, function: Callable[..., Any], *runs: Any) -> Any:
 
 @contextlib.contextmanager
 def tracing_over(mesh: Mesh | None) -> Iterator[None]:
-    """Tells `by_rows`, `everywhere`, `choose` and `repeat` the mesh of a simulation while its round is traced."""
+    """Tell `by_rows`, `everywhere`, `choose` and `repeat` the mesh of a simulation while its round is traced."""
     if mesh is None:
         yield
         return
@@ -130,7 +130,7 @@ def tracing_over(mesh: Mesh | None) -> Iterator[None]:
 
 
 def _divided_by() -> Any:
-    """Returns the mesh over which the compiler divides the current trace, or None where the compiler does not.
+    """Return the mesh over which the compiler divides the current trace, or None where the compiler does not.
 
     The compiler does not divide code without a mesh, or code that is divided explicitly.
     """
@@ -139,7 +139,7 @@ def _divided_by() -> Any:
 
 
 def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clients: int) -> Any:
-    """Computes ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
+    """Compute ``function(rows, whole)`` for the rows of N clients; on a mesh, each device computes its own rows.
 
     Use it for code that gathers from the models of all clients, because the compiler alone would turn K gathers into K
     rounds of communication. Use it also for loops and conditions, which each device then executes alone. If N is not a
@@ -159,7 +159,7 @@ def by_rows(function: Callable[[Any, Any], Any], rows: Any, whole: Any, num_clie
 
 
 def everywhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Computes ``function(*args)``; on a mesh, every device computes the whole result.
+    """Compute ``function(*args)``; on a mesh, every device computes the whole result.
 
     Use it for a network's step, whose [N, N] matrices are then complete on every device, and for draws among N clients.
     """
@@ -171,7 +171,7 @@ def everywhere(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any], *args: Any) -> Any:
-    """Returns ``yes(*args)`` if a condition holds, else ``no(*args)``. On a mesh both are computed, otherwise only one.
+    """Return ``yes(*args)`` if a condition holds, else ``no(*args)``. On a mesh both are computed, otherwise only one.
 
     Args:
       condition: [] bool.
@@ -184,7 +184,7 @@ def choose(condition: jax.Array, yes: Callable[..., Any], no: Callable[..., Any]
 
 
 def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_steps: int) -> tuple[Any, Any]:
-    """Computes ``step(carry, index)`` ``num_steps`` times in a loop.
+    """Compute ``step(carry, index)`` ``num_steps`` times in a loop.
 
     On a mesh the loop is unrolled, because a step may contain collectives.
 
@@ -206,7 +206,7 @@ def repeat(step: Callable[[Any, jax.Array], tuple[Any, Any]], start: Any, num_st
 
 
 def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
-    """Applies a function to each device's share of ``parts`` and joins the results along the leading axis.
+    """Apply a function to each device's share of ``parts`` and join the results along the leading axis.
 
     Args:
       mesh: from `client_mesh`.
@@ -225,7 +225,7 @@ def split_map(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any)
 
 
 def split_sum(mesh: Mesh, function: Callable[..., Any], shared: Any, parts: Any) -> Any:
-    """Applies a function to each device's share of ``parts`` and returns the sum of the results, on every device.
+    """Apply a function to each device's share of ``parts`` and return the sum of the results, on every device.
 
     Args:
       mesh: from `client_mesh`.

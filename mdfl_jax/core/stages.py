@@ -34,14 +34,14 @@ class _Teller:
         self.timer: threading.Timer | None = None
 
     def enter(self, text: str) -> None:
-        """Begins a stage inside of those that are under way."""
+        """Begin a stage inside of those that are under way."""
         with self.lock:
             self.stages.append(text)
             self.told.append(False)
             self._wait()
 
     def leave(self) -> None:
-        """Ends the innermost stage. The stage around it has the whole patience again."""
+        """End the innermost stage. The stage around it has the whole patience again."""
         with self.lock:
             self.stages.pop()
             self.told.pop()
@@ -68,13 +68,13 @@ _teller: _Teller | None = None
 
 
 def to_stderr(line: str) -> None:
-    """Prints a line about a stage on standard error."""
+    """Print a line about a stage on standard error."""
     print(f"mdfl_jax: {line}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def telling(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) -> Iterator[None]:
-    """Tells the stages within this context that last longer than ``patience`` seconds. It is entered once at a time.
+    """Tell the stages within this context that last longer than ``patience`` seconds. It is entered once at a time.
 
     Args:
       say: a function that takes a line.
@@ -92,7 +92,7 @@ def telling(say: Callable[[str], None] = to_stderr, patience: float = PATIENCE) 
 
 @contextlib.contextmanager
 def stage(text: str) -> Iterator[None]:
-    """Names what is done within this context. It may be used as a decorator too.
+    """Name what is done within this context. It may be used as a decorator too.
 
     Args:
       text: what is done, as in "loading data digits".

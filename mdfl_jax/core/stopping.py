@@ -21,14 +21,14 @@ class StopState(NamedTuple):
 
 
 def initial_stop_state(dtype: jnp.dtype) -> StopState:
-    """Returns the state of the stop rule before the first round; ``dtype`` is the type of the objective."""
+    """Return the state of the stop rule before the first round; ``dtype`` is the type of the objective."""
     return StopState(jnp.full(2, jnp.nan, dtype), jnp.int32(0), jnp.bool_(False))
 
 
 def update_stop_state(
     stop_state: StopState, objective: jax.Array, tolerance: float, moved: jax.Array | bool = True
 ) -> StopState:
-    """Updates the state of the stop rule after a round.
+    """Update the state of the stop rule after a round.
 
     The run stops if the standard deviation of the last three objectives is below the tolerance (PaME V-B), or if the
     objective is no longer finite.

@@ -21,12 +21,12 @@ PARITY = np.uint32(0x1BD11BDA)
 
 
 def _turned(x: jax.Array, bits: int) -> jax.Array:
-    """Rotates the bits of 32-bit words to the left."""
+    """Rotate the bits of 32-bit words to the left."""
     return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
 
 
 def rounds(key: Sequence[jax.Array], words: Sequence[jax.Array]) -> list[jax.Array]:
-    """Computes the 20 rounds of Threefry-2x32.
+    """Compute the 20 rounds of Threefry-2x32.
 
     Args:
       key: the two words of the key, uint32 arrays of one shape or scalars.
@@ -47,7 +47,7 @@ def rounds(key: Sequence[jax.Array], words: Sequence[jax.Array]) -> list[jax.Arr
 
 
 def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array) -> list[jax.Array]:
-    """Computes the same as JAX's primitive ``threefry2x32``, in one compiled function.
+    """Compute the same as JAX's primitive ``threefry2x32``, in one compiled function.
 
     Args:
       key1, key2: the words of the key, uint32.
@@ -68,5 +68,5 @@ def hashed(key1: jax.Array, key2: jax.Array, word1: jax.Array, word2: jax.Array)
 
 
 def install() -> None:
-    """Makes `hashed` the form in which JAX compiles Threefry for CPUs, in the whole process."""
+    """Make `hashed` the form in which JAX compiles Threefry for CPUs, in the whole process."""
     mlir.register_lowering(threefry2x32_p, mlir.lower_fun(hashed, multiple_results=True), platform="cpu", inline=False)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 
 def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
-    """Reshapes one value per client so that it broadcasts with a stacked leaf.
+    """Reshape one value per client so that it broadcasts with a stacked leaf.
 
     Args:
       values: [N].
@@ -23,7 +23,7 @@ def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
 
 
 def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
-    """Selects each client's rows from one of two stacked trees.
+    """Select each client's rows from one of two stacked trees.
 
     Args:
       mask: [N] bool.
@@ -34,7 +34,7 @@ def where_rows(mask: jax.Array, new: Any, old: Any) -> Any:
 
 
 def of_types(tree: Any, like: Any) -> Any:
-    """Converts the floating-point leaves of a tree to the types of another tree.
+    """Convert the floating-point leaves of a tree to the types of another tree.
 
     It keeps the state of a network in single precision also where the models have 64 bits.
 

@@ -79,7 +79,7 @@ class Dataset(NamedTuple):
 
 
 def numbered_owners(client: np.ndarray, client_test: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Number the natural owners of the training samples from 0 without gaps, in the order of their values.
+    """Renumber the natural owners of the training samples from 0 without gaps, in the order of their values.
 
     Args:
       client: [n] int, the owner of each training sample.

@@ -12,7 +12,7 @@ from mdfl_jax.core.types import Hparams
 
 
 def divided(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> Any:
-    """Returns the data of the clients in the run of a key, from ``Task.partition``; the run itself is not needed.
+    """Return the data of the clients in the run of a key, from ``Task.partition``; the run itself is not needed.
 
     Args:
       parts: the parts of the simulation.
@@ -25,14 +25,14 @@ def divided(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> Any:
 
 
 def owner(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Returns the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
+    """Return the client that holds each training sample in the run of a key, [n] int32; -1 for nobody."""
     assert parts.task.owner is not None
     places = _first_places(parts, hparams, key)
     return parts.task.owner(data, hparams.task, stream(key, "partition"), *places)
 
 
 def _first_places(parts: Parts, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-    """Returns the places before the first round, [N, 2], for a task that divides the data by them, else nothing.
+    """Return the places before the first round, [N, 2], for a task that divides the data by them, else nothing.
 
     The network is given clients that all hold one sample of one label. The places do not depend on the data, so they
     are those of the run.

@@ -67,7 +67,7 @@ class MonteCarlo(NamedTuple):
 
 
 def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
-    """Copies every leaf to each of D devices, as one array [D, ...] with one shard on each device."""
+    """Copy every leaf to each of D devices, as one array [D, ...] with one shard on each device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     if not current().is_here:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(devices), *x.shape), x.dtype), tree)
@@ -83,7 +83,7 @@ def one_per_device(tree: Any, devices: list[jax.Device]) -> Any:
 def monte_carlo(
     simulation: Simulation, runs_per_batch: int, at_once: int = 0, devices: list[jax.Device] | None = None
 ) -> MonteCarlo:
-    """Maps a simulation over runs. Over a mesh, D is the number of its rows.
+    """Map a simulation over runs. Over a mesh, D is the number of its rows.
 
     Args:
       simulation: the simulation, from `mdfl_jax.engine.simulation.build`.
@@ -166,5 +166,5 @@ def monte_carlo(
 
 
 def to_host(tree: Any, num_runs: int) -> Any:
-    """Converts results [D, R, ...] to NumPy arrays [num_runs, ...], without the repeated runs at the end."""
+    """Convert results [D, R, ...] to NumPy arrays [num_runs, ...], without the repeated runs at the end."""
     return jax.tree.map(lambda x: np.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:])[:num_runs], tree)

@@ -51,7 +51,7 @@ class Piece:
         self.jaxpr = jex.ClosedJaxpr(needed, closed.consts)
 
     def lower(self, devices: Sequence[jax.Device], donated: int | None = None) -> Any:
-        """Lowers the program for devices that compute their runs at the same time, inputs and results [D, R, ...].
+        """Lower the program for devices that compute their runs at the same time, inputs and results [D, R, ...].
 
         Args:
           devices: D devices.
@@ -74,7 +74,7 @@ class Piece:
         return jax.jit(whole, in_shardings=lies, out_shardings=lies, donate_argnums=given).lower(*inputs)
 
     def call(self, program: Callable[..., Any], *args: Any) -> Any:
-        """Calls the compiled program with the whole arguments, and returns the whole result."""
+        """Call the compiled program with the whole arguments, and return the whole result."""
         leaves = jax.tree.leaves(args)
         inputs = [leaves[i] for i in self.used]
         jax.block_until_ready(inputs)  # on a CPU, launching the program would wait for them too (jax 0.10.2)
@@ -84,6 +84,6 @@ class Piece:
 
 
 def of_a_device(tree: Any) -> Any:
-    """Returns the shapes [R, ...] of one device, of arrays or shapes [D, R, ...]."""
+    """Return the shapes [R, ...] of one device, of arrays or shapes [D, R, ...]."""
     shapes = jax.eval_shape(lambda tree: tree, tree)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype, weak_type=x.weak_type), shapes)

@@ -25,7 +25,7 @@ from mdfl_jax.metrics.values import differences
 
 
 def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
-    """Returns the shardings of a state over the devices of a mesh, or None without a mesh.
+    """Return the shardings of a state over the devices of a mesh, or None without a mesh.
 
     Args:
       parts: the parts of the simulation.
@@ -44,12 +44,12 @@ def layout(parts: Parts, carry: Carry, before: int = 0) -> Carry | None:
 
 
 def settle(parts: Parts, carry: Carry) -> Carry:
-    """Tells the compiler the sharding of a state, from `layout`."""
+    """Tell the compiler the sharding of a state, from `layout`."""
     return sharding.settle(carry, layout(parts, carry))
 
 
 def kept(parts: Parts, carry: Carry, before: int = 0) -> Carry:
-    """Returns the part of a state that a checkpoint must contain.
+    """Return the part of a state that a checkpoint must contain.
 
     It has no data of the clients, because `init` makes them again, and no rows of padding clients, beyond N.
 
@@ -65,7 +65,7 @@ def kept(parts: Parts, carry: Carry, before: int = 0) -> Carry:
 
 
 def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry:
-    """Rebuilds a whole state from the part that `kept` returned. The devices may be others than before.
+    """Rebuild a whole state from the part that `kept` returned. The devices may be others than before.
 
     Args:
       parts: the parts of the simulation.
@@ -83,13 +83,13 @@ def restored(parts: Parts, saved: Carry, start: Carry, before: int = 0) -> Carry
 
 
 def models(parts: Parts, carry: Carry) -> tuple[ClientParams, ClientParams | None]:
-    """Returns the models of the N clients, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
+    """Return the models of the N clients, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
     own = parts.algorithm.global_model
     return client_models(parts, carry.algorithm), own(carry.algorithm) if own else None
 
 
 def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
-    """Counts the places that neighbour lists need in the rounds of a run, from the movement alone.
+    """Count the places that neighbour lists need in the rounds of a run, from the movement alone.
 
     The lists of the network may be too short for it, since neighbours are counted before lists are made.
 
@@ -110,7 +110,7 @@ def places_needed(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> 
 
 
 def facts(parts: Parts, clients: Any, state: Any) -> RunFacts:
-    """Returns the facts about a run that the clients' data and the network's state before the first round contain."""
+    """Return the facts about a run that the clients' data and the network's state before the first round contain."""
     network, num_clients = parts.network, parts.task.num_clients
     return RunFacts(
         first(clients.label_counts, num_clients),
@@ -120,7 +120,7 @@ def facts(parts: Parts, clients: Any, state: Any) -> RunFacts:
 
 
 def _told(parts: Parts, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
-    """Tells a network what a round has cost, and how the models differed before it, if the network asks for it."""
+    """Tell a network what a round has cost, and how the models differed before it, if the network asks for it."""
     network, mesh = parts.network, parts.task.mesh
     if network.after is not None:
         with jax.named_scope("costs"), sharding.tracing_over(mesh):
@@ -136,7 +136,7 @@ def _told(parts: Parts, hparams: Hparams, carry: Carry, network_state: Any, link
 
 
 def _diverged(parts: Parts, carry: Carry, algorithm_state: Any) -> Divergence:
-    """Looks at the norms of the models after a round, those of the clients and the algorithm's global one."""
+    """Look at the norms of the models after a round, those of the clients and the algorithm's global one."""
     algorithm = parts.algorithm
     with jax.named_scope("divergence"):
         norm = largest_norm(algorithm.params(algorithm_state), parts.task.num_clients)
@@ -148,7 +148,7 @@ def _diverged(parts: Parts, carry: Carry, algorithm_state: Any) -> Divergence:
 def one_round(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
 ) -> tuple[Carry, Sums, round_records.Rows]:
-    """Computes one round: the links of the network, then the algorithm, then the checks for divergence and for a stop.
+    """Compute one round: the links of the network, then the algorithm, then the checks for divergence and for a stop.
 
     Args:
       parts: the parts of the simulation.
@@ -198,7 +198,7 @@ def one_round(
 
 
 def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
-    """Computes ``eval_every`` rounds and an evaluation. After the run has stopped, rounds change only their index."""
+    """Compute ``eval_every`` rounds and an evaluation. After the run has stopped, rounds change only their index."""
     carry, sums, rows = several(parts, data, hparams, key, carry)
     return carry, measure(parts, data, key, carry, sums, rows)
 
@@ -206,7 +206,7 @@ def advance(parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Ca
 def several(
     parts: Parts, data: Any, hparams: Hparams, key: jax.Array, carry: Carry
 ) -> tuple[Carry, Sums, round_records.Rows]:
-    """Computes ``eval_every`` rounds, as `advance` without the evaluation. Those of a diverged run only count.
+    """Compute ``eval_every`` rounds, as `advance` without the evaluation. Those of a diverged run only count.
 
     Returns:
       (state, sums over these rounds, the values of the metrics with one value a round).

@@ -98,7 +98,7 @@ NEEDS = {
 def check_needs(
     algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
 ) -> None:
-    """Checks that a network provides everything that an algorithm needs.
+    """Check that a network provides everything that an algorithm needs.
 
     Args:
       algorithm: the algorithm, with its field ``needs``.
@@ -156,7 +156,7 @@ def _check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) -
 
 
 def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
-    """Builds a simulation whose steps can be called one by one; `simulate` does the same for a whole run.
+    """Build a simulation whose steps can be called one by one; `simulate` does the same for a whole run.
 
     Args:
       task, network, algorithm, schedule: as in `simulate`.
@@ -211,7 +211,7 @@ def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
 def simulate(
     task: Task, network: Network, algorithm: Algorithm, schedule: Schedule
 ) -> Callable[[Hparams, jax.Array], Metrics]:
-    """Returns a whole run as a pure function, which can be jitted and mapped over seeds and sweep points.
+    """Return a whole run as a pure function, which can be jitted and mapped over seeds and sweep points.
 
     Args:
       task: the learning problem.

@@ -26,7 +26,7 @@ from mdfl_jax.metrics.measure import measure
 
 
 def draw(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any, Params]:
-    """Draws what the task tells: the data of the clients and the first model.
+    """Draw what the task tells: the data of the clients and the first model.
 
     Args:
       parts: the parts of the simulation.
@@ -41,12 +41,12 @@ def draw(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any
 
 
 def world(parts: Parts, hparams: Hparams, key: jax.Array, clients: Any) -> Any:
-    """Returns the network's state before the first round."""
+    """Return the network's state before the first round."""
     return parts.network.init(hparams.network, key, held_by(clients, parts.task.num_clients))
 
 
 def begin(parts: Parts, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, round_records.Rows]:
-    """Returns the state before the first round, without the clients' data, and what its evaluation reads of rounds.
+    """Return the state before the first round, without the clients' data, and what its evaluation reads of rounds.
 
     Args:
       parts: the parts of the simulation.
@@ -78,20 +78,20 @@ def begin(parts: Parts, hparams: Hparams, model: Params, network: Any) -> tuple[
 
 
 def first(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, round_records.Rows]:
-    """Returns the whole state before the first round, and what its evaluation reads: the first three steps."""
+    """Return the whole state before the first round, and what its evaluation reads: the first three steps."""
     clients, model = draw(parts, data, hparams, key)
     carry, sums, rows = begin(parts, hparams, model, world(parts, hparams, key, clients))
     return settle(parts, carry._replace(clients=clients)), sums, rows
 
 
 def init(parts: Parts, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
-    """Returns the state before the first round and its evaluation: all steps."""
+    """Return the state before the first round and its evaluation: all steps."""
     carry, sums, rows = first(parts, data, hparams, key)
     alike = hparams.start is None or jax.tree.leaves(hparams.start)[0].shape[0] == 1
     return carry, measure(parts, data, key, carry, sums, rows, start=True, alike=alike)
 
 
 def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
-    """Returns given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
+    """Return given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
     more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
     return jnp.concatenate([given, more]).astype(like.dtype)

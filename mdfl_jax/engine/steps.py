@@ -51,7 +51,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(parts: Parts) -> Steps:
-    """Returns the steps of a simulation of the given parts."""
+    """Return the steps of a simulation of the given parts."""
 
     def world(hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
         state = starting.world(parts, hparams, key, clients)

@@ -32,7 +32,7 @@ class RunsInTurns(NamedTuple):
 
 
 def turns_of(steps: Steps, devices: list[jax.Device], per_device: int, at_once: int) -> RunsInTurns:
-    """Divides the runs of each device into turns.
+    """Divide the runs of each device into turns.
 
     Args:
       steps: the steps of one run.

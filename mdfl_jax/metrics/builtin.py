@@ -197,7 +197,7 @@ def lambda_2(at: "Evaluation") -> Any:
     summary=False,
 )
 def position(at: "Evaluation") -> Any:
-    """[rounds since the last evaluation, N, 2] float32, the places after each round; [0, N, 2] if not recorded."""
+    """Return the places after each round since the last evaluation, [rounds, N, 2]; [0, N, 2] if not recorded."""
     return at.by_round("position")
 
 
@@ -219,7 +219,7 @@ def _packed_links(view: "RoundView") -> Any:
     summary=False,
 )
 def links(at: "Evaluation") -> Any:
-    """[rounds since the last evaluation, N, ceil(N / 8)] uint8, the links of each round, a bit a sender.
+    """Return the links of each round since the last evaluation, [rounds, N, ceil(N / 8)] uint8, a bit a sender.
 
     Row i of a round tells whom client i hears. ``numpy.unpackbits(links, axis=-1, count=N)`` gives [..., N, N].
     """

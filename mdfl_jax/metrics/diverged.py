@@ -9,7 +9,7 @@ from mdfl_jax.metrics.builtin import DIVERGENCE
 
 
 def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Returns the entries of a sweep point in summary.json about its runs that have diverged.
+    """Return the entries of a sweep point in summary.json about its runs that have diverged.
 
     Args:
       by_seed: the lines of each seed, in the order of the evaluations.

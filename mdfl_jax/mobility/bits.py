@@ -7,7 +7,7 @@ WORD = 32
 
 
 def packed(mask: jax.Array) -> jax.Array:
-    """Packs [..., n] bool into bits: [..., ceil(n / 32)] uint32, the first entry in the first word's lowest bit."""
+    """Pack [..., n] bool into bits: [..., ceil(n / 32)] uint32, the first entry in the first word's lowest bit."""
     count = mask.shape[-1]
     words = -(-count // WORD)
     full = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, words * WORD - count)])
@@ -16,7 +16,7 @@ def packed(mask: jax.Array) -> jax.Array:
 
 
 def unpacked(words: jax.Array, count: int) -> jax.Array:
-    """Returns the first ``count`` bits of words [..., W] as [..., count] bool.
+    """Return the first ``count`` bits of words [..., W] as [..., count] bool.
 
     >>> unpacked(packed(jnp.arange(40) % 3 == 0), 40)[..., :7].tolist()
     [True, False, False, True, False, False, True]
@@ -26,11 +26,11 @@ def unpacked(words: jax.Array, count: int) -> jax.Array:
 
 
 def num_bits(words: jax.Array) -> jax.Array:
-    """Counts the bits of words [..., W]: [...] int32."""
+    """Count the bits of words [..., W]: [...] int32."""
     return jnp.sum(jax.lax.population_count(words), axis=-1, dtype=jnp.int32)
 
 
 def votes_of(words: jax.Array, voting: jax.Array, count: int) -> jax.Array:
-    """Counts for each bit of words [N, W] in how many of the rows [N] bool it is set: [count] int32."""
+    """Count for each bit of words [N, W] in how many of the rows [N] bool it is set: [count] int32."""
     of_bit = lambda bit: jnp.sum(((words >> bit) & 1) * voting[:, None], axis=0, dtype=jnp.int32)  # noqa: E731
     return jax.lax.map(of_bit, jnp.arange(WORD, dtype=jnp.uint32)).T.reshape(-1)[:count]

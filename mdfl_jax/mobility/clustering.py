@@ -12,7 +12,7 @@ from mdfl_jax.mobility.many import is_dense
 
 
 def uniform_choice(key: jax.Array, candidates: jax.Array) -> jax.Array:
-    """Draws the index of one candidate, each with the same probability.
+    """Draw the index of one candidate, each with the same probability.
 
     Args:
       key: typed key of the draw.
@@ -33,7 +33,7 @@ def cluster_centres(
     radius: jax.Array | float,
     present: jax.Array | None = None,
 ) -> jax.Array:
-    """Chooses grid points that together cover every static client (MADFL algorithm 3, DADFL algorithm 1).
+    """Choose grid points that together cover every static client (MADFL algorithm 3, DADFL algorithm 1).
 
     Each next centre is the grid point that covers the most clients not yet covered. From the second centre on, a tie
     goes to the point that covers the most static clients in all. A remaining tie is broken uniformly at random. The
@@ -78,7 +78,7 @@ def cluster_centres(
 
 
 def choice_by_rows(key: jax.Array, candidates: jax.Array) -> jax.Array:
-    """Draws what `uniform_choice` draws from the same key, with running sums over rows only, which are faster.
+    """Draw what `uniform_choice` draws from the same key, with running sums over rows only, which are faster.
 
     Args:
       key: typed key of the draw.
@@ -95,7 +95,7 @@ def choice_by_rows(key: jax.Array, candidates: jax.Array) -> jax.Array:
 
 
 def cluster_centres_by_place(key: jax.Array, clients_at: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """Chooses the centres of `cluster_centres`, the same for the same key, from the numbers of clients at the points.
+    """Choose the centres of `cluster_centres`, the same for the same key, from the numbers of clients at the points.
 
     The memory is linear in the number of grid points. A new centre changes how many uncovered clients the points cover
     only around the clients that it covers first, so only these are visited.
@@ -148,7 +148,7 @@ def cluster_centres_by_place(key: jax.Array, clients_at: jax.Array, radius: jax.
 
 
 def centres_of(world: GridWorld, key: jax.Array, known: jax.Array) -> jax.Array:
-    """Chooses the cluster centres of some static clients.
+    """Choose the cluster centres of some static clients.
 
     Args:
       world: the grid world.
@@ -165,7 +165,7 @@ def centres_of(world: GridWorld, key: jax.Array, known: jax.Array) -> jax.Array:
 
 
 def centre_places(world: GridWorld, votes: jax.Array) -> jax.Array:
-    """Finds the places of cluster centres, for the record of a map.
+    """Find the places of cluster centres, for the record of a map.
 
     Args:
       world: the grid world.

@@ -25,7 +25,7 @@ class ListWorld(NamedTuple):
 
 
 def on_circle(num_clients: int) -> ListWorld:
-    """Places ``num_clients`` clients at equal distances on the unit circle, counterclockwise from east."""
+    """Place ``num_clients`` clients at equal distances on the unit circle, counterclockwise from east."""
     angle = 2 * jnp.pi * jnp.arange(num_clients) / num_clients
     return ListWorld(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1), jnp.zeros(num_clients, bool))
 

@@ -17,7 +17,7 @@ Prepare = Callable[[jax.Array, GridWorld, Sites], Any]
 
 
 def now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
-    """Updates when each client was last in range of each static client, [N, N]."""
+    """Update when each client was last in range of each static client, [N, N]."""
     place = world.grid[location]
     near = within(place, place, world.radius) & world.is_mobile[:, None]  # static clients are at their first places
     last = jnp.where(near & ~world.is_mobile, now, last)
@@ -26,7 +26,7 @@ def now_near(world: GridWorld, location: jax.Array, last: jax.Array, now: jax.Ar
 
 
 def compared(memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
-    """Remembers how much models differed, where clients heard each other."""
+    """Remember how much models differed, where clients heard each other."""
     assert memory.differs is not None
     return memory._replace(differs=jnp.where(heard, differences, memory.differs))
 
@@ -43,7 +43,7 @@ def destinations(
     at_once: bool,
     replans: bool,
 ) -> jax.Array:
-    """Lets the clients that are due choose, one after the other in the order of their numbers.
+    """Let the clients that are due choose, one after the other in the order of their numbers.
 
     Args:
       key: typed key of the round.

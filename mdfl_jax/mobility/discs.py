@@ -15,7 +15,7 @@ from mdfl_jax.core.geometry import squared_reach
 
 
 def half_widths(size: int, radius: jax.Array | float) -> jax.Array:
-    """Returns how many columns a disc reaches to each side, in the rows at the distances 0 to G - 1 from its centre.
+    """Return how many columns a disc reaches to each side, in the rows at the distances 0 to G - 1 from its centre.
 
     Args:
       size: G.
@@ -34,7 +34,7 @@ def half_widths(size: int, radius: jax.Array | float) -> jax.Array:
 
 
 def sums_in_range(values: jax.Array, radius: jax.Array | float) -> jax.Array:
-    """Sums values over the discs around all grid points.
+    """Sum values over the discs around all grid points.
 
     Args:
       values: [G, G, C] int32, values at the grid points. The sum of all of them must be below 2^31.
@@ -62,7 +62,7 @@ def sums_in_range(values: jax.Array, radius: jax.Array | float) -> jax.Array:
 
 
 def summed_at(places: jax.Array, values: jax.Array, size: int) -> jax.Array:
-    """Sums the values of clients that stand at the same grid point.
+    """Sum the values of clients that stand at the same grid point.
 
     Args:
       places: [n] int32 indices of the clients' places.
@@ -88,7 +88,7 @@ class Standing(NamedTuple):
 
 
 def standing(places: jax.Array, counted: jax.Array, points: int) -> Standing:
-    """Sorts clients by place.
+    """Sort clients by place.
 
     Args:
       places: [N] int32 indices of their places.
@@ -110,7 +110,7 @@ def over_near(
     size: int,
     radius: jax.Array | float,
 ) -> Any:
-    """Shows to each client, one after another, the sorted clients that stand within a radius of it.
+    """Show to each client, one after another, the sorted clients that stand within a radius of it.
 
     All clients look at the same time, so there are as many steps as the most that one of them sees in each row.
 

@@ -19,7 +19,7 @@ from mdfl_jax.mobility.rule import Mobility
 def probabilities_from_counts(
     location: jax.Array, own_counts: jax.Array, counts_near: jax.Array, candidates: jax.Array
 ) -> jax.Array:
-    """Computes a client's destination probabilities from the static label counts near each grid point.
+    """Compute a client's destination probabilities from the static label counts near each grid point.
 
     The formulas are MADFL eqs. 9 to 11 (DAM) and 13 (DCM).
 
@@ -39,7 +39,7 @@ def probabilities_from_counts(
 
 
 def probabilities_of(distance: jax.Array, candidates: jax.Array) -> jax.Array:
-    """Computes destination probabilities from distances of label histograms (MADFL eqs. 11 and 13).
+    """Compute destination probabilities from distances of label histograms (MADFL eqs. 11 and 13).
 
     Args:
       distance: [L] distances from the histogram at the client's place (`mdfl_jax.mobility.label_histograms`).
@@ -62,7 +62,7 @@ def destination_probabilities(
     radius: jax.Array | float,
     candidates: jax.Array,
 ) -> jax.Array:
-    """Computes the probabilities of a mobile client's next destination (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
+    """Compute the probabilities of a mobile client's next destination (MADFL eqs. 9 to 11 for DAM, 13 for DCM).
 
     Args:
       location: index in ``grid`` of the client's present place.
@@ -83,7 +83,7 @@ def destination_probabilities(
 def move_by_distribution(
     key: jax.Array, client: GridClient, world: GridWorld, plan: tuple[jax.Array, jax.Array]
 ) -> GridClient:
-    """Moves one client for one round (MADFL alg. 4).
+    """Move one client for one round (MADFL alg. 4).
 
     A client that has reached its destination draws a new one. It then moves towards its destination.
 
@@ -113,7 +113,7 @@ def move_by_distribution(
 def quickly(
     world: GridWorld, plan: tuple[jax.Array, jax.Array]
 ) -> Callable[[jax.Array, GridClient, jax.Array], tuple[GridClient, jax.Array]]:
-    """Makes the quick form of `move_by_distribution`, which `mdfl_jax.mobility.grid.grid_mobility` explains.
+    """Make the quick form of `move_by_distribution`, which `mdfl_jax.mobility.grid.grid_mobility` explains.
 
     Args:
       world: the grid world.

@@ -62,13 +62,13 @@ class GridClient(NamedTuple):
 
 
 def grid_points(size: int) -> jax.Array:
-    """Returns the G x G grid points (p, q), p and q in 1..G, in row-major order: [G * G, 2] float32."""
+    """Return the G x G grid points (p, q), p and q in 1..G, in row-major order: [G * G, 2] float32."""
     index = jnp.arange(size * size)
     return jnp.stack([index // size + 1, index % size + 1], axis=1).astype(jnp.float32)
 
 
 def reachable(world: GridWorld, location: jax.Array) -> jax.Array:
-    """Finds the grid points within ``max_step`` of a place.
+    """Find the grid points within ``max_step`` of a place.
 
     Args:
       world: the grid world.
@@ -93,12 +93,12 @@ class Rows(NamedTuple):
 
 
 def grid_size(world: GridWorld) -> int:
-    """Returns G, the number of grid points along one side."""
+    """Return G, the number of grid points along one side."""
     return math.isqrt(world.grid.shape[0])
 
 
 def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
-    """Finds the points of `reachable`, as the columns from ``first`` to ``last`` of each row.
+    """Find the points of `reachable`, as the columns from ``first`` to ``last`` of each row.
 
     Args:
       world: the grid world.
@@ -117,7 +117,7 @@ def reachable_rows(world: GridWorld, location: jax.Array) -> Rows:
 
 
 def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array) -> jax.Array:
-    """Finds the reachable grid point that is nearest to the destination (MADFL eq. 12).
+    """Find the reachable grid point that is nearest to the destination (MADFL eq. 12).
 
     Args:
       world: the grid world.
@@ -137,7 +137,7 @@ def nearest_within(world: GridWorld, location: jax.Array, destination: jax.Array
 
 
 def uniform_within(key: jax.Array, world: GridWorld, location: jax.Array) -> jax.Array:
-    """Draws a grid point uniformly from those that are `reachable`.
+    """Draw a grid point uniformly from those that are `reachable`.
 
     The draw is the same as that of `sample_index` with equal weights at the reachable points.
 
@@ -159,7 +159,7 @@ def uniform_within(key: jax.Array, world: GridWorld, location: jax.Array) -> jax
 
 
 def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
-    """Draws an index with probability proportional to its weight, by inversion: one random number instead of L.
+    """Draw an index with probability proportional to its weight, by inversion: one random number instead of L.
 
     An entry of weight zero is never drawn. The running sum of floats may grow at such an entry by rounding, so the
     search skips these entries. Where rounding leaves no entry at the end, the last one with a positive weight is taken.
@@ -179,12 +179,12 @@ def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def only_mobile(world: GridWorld, before: GridClient, moved: GridClient) -> GridClient:
-    """Returns all clients after a round: the mobile ones from ``moved``, the others from ``before``."""
+    """Return all clients after a round: the mobile ones from ``moved``, the others from ``before``."""
     return where_rows(world.is_mobile, moved, before)
 
 
 def heading(world: GridWorld, clients: GridClient) -> jax.Array:
-    """Returns the places for which clients are heading, [N, 2]; NaN for clients that stay or stand at them."""
+    """Return the places for which clients are heading, [N, 2]; NaN for clients that stay or stand at them."""
     under_way = world.is_mobile & (clients.destination != clients.location)
     return jnp.where(under_way[:, None], world.grid[clients.destination], jnp.nan)
 
@@ -192,7 +192,7 @@ def heading(world: GridWorld, clients: GridClient) -> jax.Array:
 def mobility_of(
     init: Callable[..., Any], step: Callable[..., Any], clients_of: Callable[[Any], GridClient], **told: Any
 ) -> Mobility:
-    """Makes a rule of the grid whose state holds the clients.
+    """Make a rule of the grid whose state holds the clients.
 
     Args:
       init, step: as in `mdfl_jax.mobility.rule.Mobility`.
@@ -215,7 +215,7 @@ def grid_mobility(
     centres: Callable[[GridWorld, Any], jax.Array] | None = None,
     quick: Quick | None = None,
 ) -> Mobility:
-    """Makes the movement of all clients from a rule for one client.
+    """Make the movement of all clients from a rule for one client.
 
     Args:
       move: (key, client, world, plan) -> client, for ONE client. Only mobile clients are moved.

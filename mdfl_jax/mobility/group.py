@@ -15,7 +15,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
-    """Draws a place uniformly in the disc of a group around its centre. A place outside is moved to the wall."""
+    """Draw a place uniformly in the disc of a group around its centre. A place outside is moved to the wall."""
     key_angle, key_distance = jax.random.split(key)
     distance = world.numbers.group_radius * jnp.sqrt(jax.random.uniform(key_distance))
     return jnp.clip(centre + distance * unit(jax.random.uniform(key_angle, maxval=2 * jnp.pi)), 0, world.size)
@@ -42,7 +42,7 @@ def group() -> Mobility:
         return world._replace(is_mobile=jnp.ones_like(world.is_mobile))
 
     def prepare(key: jax.Array, world: PlaneWorld) -> PlaneClient:
-        """Makes one reference point per client, of which the first ``groups`` are used."""
+        """Make one reference point per client, of which the first ``groups`` are used."""
         num_clients = world.start.shape[0]
         key_place, key_start = jax.random.split(key)
         place = jax.random.uniform(key_place, (num_clients, 2)) * world.size

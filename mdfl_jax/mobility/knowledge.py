@@ -39,7 +39,7 @@ class Knowledge(NamedTuple):
 
 
 def met_enough(world: GridWorld, num_met: jax.Array) -> jax.Array:
-    """Finds the clients that have met enough static clients to end their warm-up.
+    """Find the clients that have met enough static clients to end their warm-up.
 
     Without static clients everybody has met enough.
 

@@ -15,7 +15,7 @@ SMALLEST_DISTANCE = 1e-6
 def counts_in_range(
     static_position: jax.Array, static_counts: jax.Array, grid: jax.Array, radius: jax.Array | float
 ) -> jax.Array:
-    """Sums the label counts of the static clients within range of each grid point (numerator of MADFL eq. 9).
+    """Sum the label counts of the static clients within range of each grid point (numerator of MADFL eq. 9).
 
     Args:
       static_position: [Ns, 2] places of the static clients, in grid units.
@@ -31,7 +31,7 @@ def counts_in_range(
 
 
 def counts_of(world: GridWorld, known: jax.Array) -> jax.Array:
-    """Sums the label counts of some clients at their first places, near each grid point.
+    """Sum the label counts of some clients at their first places, near each grid point.
 
     Sums of whole numbers are exact, so both ways to compute them give the same numbers.
 
@@ -50,7 +50,7 @@ def counts_of(world: GridWorld, known: jax.Array) -> jax.Array:
 
 
 def histograms(counts_near: jax.Array, own_counts: jax.Array) -> jax.Array:
-    """Computes a client's label histograms at grid points, [L, C] (MADFL eq. 9).
+    """Compute a client's label histograms at grid points, [L, C] (MADFL eq. 9).
 
     Args:
       counts_near: [L, C] label counts of the static clients near the points.
@@ -62,6 +62,6 @@ def histograms(counts_near: jax.Array, own_counts: jax.Array) -> jax.Array:
 
 
 def distances(histogram: jax.Array, reference: jax.Array) -> jax.Array:
-    """Computes the Euclidean distances [L] of histograms [L, C] from a reference [C] (MADFL eq. 10)."""
+    """Compute the Euclidean distances [L] of histograms [L, C] from a reference [C] (MADFL eq. 10)."""
     difference = histogram - reference
     return jnp.sqrt(jnp.sum(difference * difference, axis=1))

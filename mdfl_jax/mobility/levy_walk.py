@@ -16,7 +16,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def truncated_pareto(key: jax.Array, exponent: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-    """Draws a number in [low, high] with a density proportional to x^-(1 + exponent), by inversion.
+    """Draw a number in [low, high] with a density proportional to x^-(1 + exponent), by inversion.
 
     Args:
       key: typed key of the draw.
@@ -41,7 +41,7 @@ class LevyNumbers(PauseNumbers):
     pause_exponent: float = number(1.0, "density of pauses is t^-(1 + exponent)", above=0)
 
     def check(self, setting: Setting) -> None:
-        """Checks that flight_min is at most flight_max, and that pauses, where there are any, have a pause_min above 0.
+        """Check that flight_min is at most flight_max, and that pauses, where there are any, have a pause_min above 0.
 
         A truncated power law has no density where its smallest value is 0.
 

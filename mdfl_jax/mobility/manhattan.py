@@ -18,7 +18,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def num_blocks(world: PlaneWorld) -> jax.Array:
-    """Counts the whole blocks along the width and the height: [2]. Streets are at 0, block, ..., num_blocks * block."""
+    """Count the whole blocks along the width and the height: [2]. Streets are at 0, block, ..., num_blocks * block."""
     return jnp.floor(world.size / world.numbers.block + 1e-4)
 
 
@@ -29,7 +29,7 @@ class ManhattanNumbers(SpeedNumbers):
     turn: float = number(0.5, "probability of turning left or right at a crossing", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """Checks that a block fits in the rectangle, and that no client can pass too many crossings in a round.
+        """Check that a block fits in the rectangle, and that no client can pass too many crossings in a round.
 
         Raises:
           UserError: for a block that is too large, or a speed that is too high.

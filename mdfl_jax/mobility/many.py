@@ -21,12 +21,12 @@ TRIES = 128  # how often the quick form of a rule may try to draw, for one clien
 
 
 def is_dense(num_clients: int, points: int) -> bool:
-    """Returns whether arrays of all clients and all grid points, N x L numbers, may be made."""
+    """Return whether arrays of all clients and all grid points, N x L numbers, may be made."""
     return num_clients * points <= LARGEST_DENSE
 
 
 def in_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) -> Any:
-    """Maps a function over rows, so many rows at once, and one chunk after another.
+    """Map a function over rows, so many rows at once, and one chunk after another.
 
     Args:
       function: takes one row of each of the trees.
@@ -51,7 +51,7 @@ def in_chunks(function: Callable[..., Any], rows: tuple[Any, ...], size: int) ->
 
 
 def one_by_one(function: Callable[..., Any], rows: tuple[Any, ...], state: Any, due: jax.Array) -> Any:
-    """Replaces the rows of a state that are due, one after another. The others cost nothing.
+    """Replace the rows of a state that are due, one after another. The others cost nothing.
 
     Args:
       function: (the row's place [] int32, one row of each of the trees, the row of the state) -> the new row.
@@ -76,7 +76,7 @@ def one_by_one(function: Callable[..., Any], rows: tuple[Any, ...], state: Any, 
 
 
 def always_settled(move: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes the quick form of a rule that itself makes no array of L numbers: the rule, which settles every client."""
+    """Make the quick form of a rule that itself makes no array of L numbers: the rule, which settles every client."""
 
     def quick(world: Any, plan: Any) -> Callable[..., tuple[Any, jax.Array]]:
         return lambda key, client, tries: (move(key, client, world, plan), jnp.bool_(True))
@@ -87,7 +87,7 @@ def always_settled(move: Callable[..., Any]) -> Callable[..., Any]:
 def over_clients(
     move: Callable[..., Any], quick: Callable[..., Any] | None, world: Any, plan: Any, keys: jax.Array, clients: Any
 ) -> Any:
-    """Moves all clients of a `mdfl_jax.mobility.grid.GridWorld` for one round.
+    """Move all clients of a `mdfl_jax.mobility.grid.GridWorld` for one round.
 
     They are moved together, as long as this does not need too many numbers at once. Else a CPU moves them one after
     the other, so that a client that has not yet reached its destination skips the draw in its ``cond``. Where the rule

@@ -45,13 +45,13 @@ class MetNumbers(Numbers):
 
 
 def is_many(world: GridWorld) -> bool:
-    """Returns whether what is known is kept as bits (`mdfl_jax.mobility.met_many`). Clients move alike either way."""
+    """Return whether what is known is kept as bits (`mdfl_jax.mobility.met_many`). Clients move alike either way."""
     num_clients = world.start.shape[0]
     return num_clients * max(num_clients, world.grid.shape[0]) > many.LARGEST_AT_ONCE
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
-    """Updates which static clients each client knows, after the clients have arrived at their places.
+    """Update which static clients each client knows, after the clients have arrived at their places.
 
     Args:
       world: the grid world, which holds the radius and the number ``tell_met``.
@@ -70,30 +70,30 @@ def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
 
 
 def warmed_up(world: GridWorld, met: jax.Array) -> jax.Array:
-    """Finds the clients whose warm-up is over, [N] bool, from who knows whom, [N, N] bool."""
+    """Find the clients whose warm-up is over, [N] bool, from who knows whom, [N, N] bool."""
     return met_enough(world, jnp.sum(met, axis=1))
 
 
 def known_counts(world: GridWorld, met: jax.Array) -> jax.Array:
-    """Sums the label counts near each grid point of the static clients that ONE client knows: [N] bool -> [L, C]."""
+    """Sum the label counts near each grid point of the static clients that ONE client knows: [N] bool -> [L, C]."""
     return counts_of(world, met)
 
 
 def known_centres(world: GridWorld, key: jax.Array, met: jax.Array) -> jax.Array:
-    """Chooses the cluster centres of the static clients that ONE client knows: [N] bool -> [L] bool."""
+    """Choose the cluster centres of the static clients that ONE client knows: [N] bool -> [L] bool."""
     return centres_of(world, key, met)
 
 
 def _move(
     key: jax.Array, client: GridClient, met: jax.Array, candidates: jax.Array, warm: jax.Array, world: GridWorld
 ) -> GridClient:
-    """Moves one client for one round. Informed and random movement draw their one random number from the same key."""
+    """Move one client for one round. Informed and random movement draw their one random number from the same key."""
     informed = move_by_distribution(key, client, world, (known_counts(world, met), candidates))
     return jax.tree.map(partial(jnp.where, warm), informed, random_step(key, client, world))
 
 
 def renewed(world: GridWorld, centres: Centres, met: jax.Array, choosing: jax.Array, impl: Any) -> Centres:
-    """Computes the centres again for the clients that are about to choose a destination and have met somebody new.
+    """Compute the centres again for the clients that are about to choose a destination and have met somebody new.
 
     Args:
       world: the grid and the static clients.
@@ -117,7 +117,7 @@ def renewed(world: GridWorld, centres: Centres, met: jax.Array, choosing: jax.Ar
 
 
 def met_mobility(by_centres: bool) -> Mobility:
-    """Makes the rule ``dam_met`` or ``dcm_met``.
+    """Make the rule ``dam_met`` or ``dcm_met``.
 
     Args:
       by_centres: whether destinations are the cluster centres of the known static clients (DCM) or all grid points

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 def piece_around(world: GridWorld, known: jax.Array, side: int) -> Piece:
-    """Finds the piece of ``side`` rows and columns that begins before the known clients, [N] bool."""
+    """Find the piece of ``side`` rows and columns that begins before the known clients, [N] bool."""
     size = math.isqrt(world.grid.shape[0])
     reach = jnp.sum(half_widths(size, world.radius) >= 0, dtype=jnp.int32) - 1
     place = jnp.stack([world.start // size, world.start % size], axis=1)
@@ -68,7 +68,7 @@ def look(
     corner: jax.Array,
     side: int,
 ) -> Sight:
-    """Computes what one client knows of the grid points (MADFL eqs. 9 and 10, algorithm 3), on a piece of the grid.
+    """Compute what one client knows of the grid points (MADFL eqs. 9 and 10, algorithm 3), on a piece of the grid.
 
     Args:
       world: the grid world.
@@ -116,7 +116,7 @@ def draw(
     known: jax.Array,
     old: tuple[jax.Array, jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Draws the destination of one client (MADFL eqs. 11 and 13).
+    """Draw the destination of one client (MADFL eqs. 11 and 13).
 
     Args:
       key: typed key of this client in this round.

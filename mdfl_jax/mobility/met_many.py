@@ -24,7 +24,7 @@ from mdfl_jax.mobility.random_movement import random_step
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
-    """Updates which static clients each client knows, as `mdfl_jax.mobility.met.now_met` does.
+    """Update which static clients each client knows, as `mdfl_jax.mobility.met.now_met` does.
 
     Args:
       world: the grid world, which holds the radius and the number ``tell_met``.
@@ -52,7 +52,7 @@ def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:
 
 
 def init(key: jax.Array, world: GridWorld, by_centres: bool) -> Knowledge:
-    """Makes the state before the first round, with bits instead of the bools of `mdfl_jax.mobility.met`."""
+    """Make the state before the first round, with bits instead of the bools of `mdfl_jax.mobility.met`."""
     num_clients, points = world.start.shape[0], world.grid.shape[0]
     none = lambda count: jnp.zeros((num_clients, -(-count // WORD)), jnp.uint32)  # noqa: E731
     return Knowledge(
@@ -63,7 +63,7 @@ def init(key: jax.Array, world: GridWorld, by_centres: bool) -> Knowledge:
 
 
 def step(key: jax.Array, world: GridWorld, state: Knowledge) -> Knowledge:
-    """Moves all clients for one round. From the same key they move as under `mdfl_jax.mobility.met`."""
+    """Move all clients for one round. From the same key they move as under `mdfl_jax.mobility.met`."""
     clients, centres = state.clients, state.centres
     num_clients, points = world.start.shape[0], world.grid.shape[0]
     warm = met_enough(world, num_bits(state.met))

@@ -36,7 +36,7 @@ class PatrolNumbers(SpeedNumbers):
     loop: str = number("50,50; 450,50; 450,450; 50,450", "waypoints 'x,y; x,y; ...'", unit="m", read=_loop)
 
     def check(self, setting: Setting) -> None:
-        """Checks that the loop has at least two different waypoints, all of them inside the rectangle.
+        """Check that the loop has at least two different waypoints, all of them inside the rectangle.
 
         Raises:
           UserError: for a loop that has fewer, or a waypoint outside.

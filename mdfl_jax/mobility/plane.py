@@ -45,7 +45,7 @@ class Motion(NamedTuple):
 
 
 def ordered(numbers: Numbers, low: str, high: str) -> None:
-    """Checks that one number of a mobility rule is at most another.
+    """Check that one number of a mobility rule is at most another.
 
     Raises:
       UserError: where it is greater; the message names both.
@@ -62,7 +62,7 @@ class SpeedNumbers(Numbers):
     speed_max: float = number(50.0, "largest speed drawn", at_least=0, unit="m/s")
 
     def check(self, setting: Setting) -> None:
-        """Checks that speed_min is above 0 and at most speed_max."""
+        """Check that speed_min is above 0 and at most speed_max."""
         ordered(self, "speed_min", "speed_max")
         if self.speed_min == 0:
             raise UserError(
@@ -77,7 +77,7 @@ class PauseNumbers(SpeedNumbers):
     pause_max: float = number(0.0, "longest pause between legs, 0: none", at_least=0, unit="s")
 
     def check(self, setting: Setting) -> None:
-        """Checks the speeds, and that pause_min is at most pause_max."""
+        """Check the speeds, and that pause_min is at most pause_max."""
         super().check(setting)
         ordered(self, "pause_min", "pause_max")
 
@@ -149,17 +149,17 @@ class _Round(NamedTuple):
 
 
 def unit(angle: jax.Array) -> jax.Array:
-    """Returns the unit vector [2] of an angle in radians, counterclockwise from east."""
+    """Return the unit vector [2] of an angle in radians, counterclockwise from east."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def between(key: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-    """Draws a number uniformly from [low, high]."""
+    """Draw a number uniformly from [low, high]."""
     return low + (high - low) * jax.random.uniform(key)
 
 
 def fold(boundary: jax.Array, size: jax.Array, place: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Finds the place that a straight movement reaches with walls, from the place it would reach without them.
+    """Find the place that a straight movement reaches with walls, from the place it would reach without them.
 
     Args:
       boundary: [] index into `BOUNDARIES`.
@@ -179,7 +179,7 @@ def fold(boundary: jax.Array, size: jax.Array, place: jax.Array) -> tuple[jax.Ar
 
 
 def _write(path: Path, mask: jax.Array, slot: jax.Array, time: jax.Array, place: jax.Array) -> Path:
-    """Writes a point into the paths at each client's slot, for the clients in the mask."""
+    """Write a point into the paths at each client's slot, for the clients in the mask."""
     here = mask[:, None] & (jnp.arange(path.times.shape[1]) == slot[:, None])
     return Path(jnp.where(here, time[:, None], path.times), jnp.where(here[..., None], place[:, None], path.points))
 
@@ -194,7 +194,7 @@ def travel(
     boundary: jax.Array | int,
     max_events: int,
 ) -> tuple[PlaneClient, Path]:
-    """Moves all clients for one round.
+    """Move all clients for one round.
 
     Each straight piece of a path begins with an event: the start of the round, the start of a leg, or a wall. At a
     client's last possible event the leg continues to its own end or that of the round, whichever is first. It then has
@@ -271,7 +271,7 @@ def travel(
 
 
 def _heading(target: Target | None, everyone: bool) -> Callable[[PlaneWorld, PlaneState], jax.Array] | None:
-    """Returns the places for which all clients are heading, [N, 2] (`Mobility.destination`), from the rule's target."""
+    """Return the places for which all clients are heading, [N, 2] (`Mobility.destination`), from the rule's target."""
     if target is None:
         return None
 
@@ -292,7 +292,7 @@ def plane_mobility(
     max_events: int = MAX_EVENTS,
     target: Target | None = None,
 ) -> Mobility:
-    """Makes the movement of all clients from a rule for one client.
+    """Make the movement of all clients from a rule for one client.
 
     Args:
       turn: (key, client, world, plan) -> client with its next leg, for ONE client.

@@ -11,7 +11,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridClient:
-    """Moves one client to a grid point drawn uniformly within Rm of its place. It has no destination afterwards.
+    """Move one client to a grid point drawn uniformly within Rm of its place. It has no destination afterwards.
 
     Args:
       key: typed key of this client in this round.
@@ -23,7 +23,7 @@ def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridCli
 
 
 def uniform_chain(grid: jax.Array, max_step: jax.Array | float) -> jax.Array:
-    """Returns the probabilities of the next place from each grid point: the same for all points within Rm.
+    """Return the probabilities of the next place from each grid point: the same for all points within Rm.
 
     Args:
       grid: [L, 2] the grid points.

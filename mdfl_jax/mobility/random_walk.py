@@ -22,7 +22,7 @@ LARGEST_BOUNCES = 1000
 
 
 def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
-    """Bounds how many walls any client meets in one unit of time. The bound is at most one too large for each axis.
+    """Bound how many walls any client meets in one unit of time. The bound is at most one too large for each axis.
 
     Raises:
       UserError: for numbers that are not finite, or more than `LARGEST_BOUNCES` walls.
@@ -39,7 +39,7 @@ def _bounces_needed(velocity: jax.Array, size: jax.Array) -> int:
 def bounce(
     position: jax.Array, velocity: jax.Array, size: jax.Array, max_bounces: int | None = None
 ) -> tuple[jax.Array, jax.Array]:
-    """Moves clients straight in [0, w] x [0, h] for one unit of time, with bouncing (thesis eqs. 1 and 2).
+    """Move clients straight in [0, w] x [0, h] for one unit of time, with bouncing (thesis eqs. 1 and 2).
 
     A wall reverses the velocity component that points into it, so the speed stays constant. The thesis reverses the
     velocity at the sampled instant whose place would be outside. Here it is reversed at the wall itself, which is the
@@ -95,7 +95,7 @@ class RandomWalkNumbers(Numbers):
     right: float = number(0.25, "probability of moving right", at_least=0, at_most=1)
 
     def check(self, setting: Setting) -> None:
-        """Checks that the probabilities sum to one, and that no client can meet too many walls in a round.
+        """Check that the probabilities sum to one, and that no client can meet too many walls in a round.
 
         Raises:
           UserError: for another sum, or a speed that is too high.
@@ -116,7 +116,7 @@ class RandomWalkNumbers(Numbers):
 
 @MOBILITIES.register("random_walk", RandomWalkNumbers)
 def random_walk() -> Mobility:
-    """The thesis's random walk (section 4): all clients move, and the mobile clients are the fast ones.
+    """Make the thesis's random walk (section 4): all clients move, and the mobile clients are the fast ones.
 
     Each client has a constant speed, U(0, speed_max) for the slow (low-mobility) clients and
     U(beta speed_max, 2 beta speed_max) for the mobile ones. In each round a client draws one of the directions up,

@@ -14,7 +14,7 @@ from mdfl_jax.mobility.rule import Mobility
 
 
 def mean_distance(size: jax.Array) -> jax.Array:
-    """Computes the mean distance of two uniform places in a rectangle [0, w] x [0, h] (Ghosh 1951).
+    """Compute the mean distance of two uniform places in a rectangle [0, w] x [0, h] (Ghosh 1951).
 
     Args:
       size: [2] width w and height h.
@@ -38,7 +38,7 @@ def _towards(client: PlaneClient, target: jax.Array, speed: jax.Array) -> PlaneC
 
 
 def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
-    """Gives a client its next leg: a pause after each movement, if there are pauses, and else the next waypoint.
+    """Give a client its next leg: a pause after each movement, if there are pauses, and else the next waypoint.
 
     Args:
       key: typed key of this call.
@@ -61,7 +61,7 @@ def waypoint_turn(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: 
 
 
 def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
-    """Draws two places with a density proportional to their distance, by rejection: [2, 2]."""
+    """Draw two places with a density proportional to their distance, by rejection: [2, 2]."""
 
     def draw(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         trial = state[0] + 1
@@ -75,7 +75,7 @@ def _long_way(key: jax.Array, size: jax.Array) -> jax.Array:
 
 
 def waypoint_start(key: jax.Array, client: PlaneClient, world: PlaneWorld, plan: None = None) -> PlaneClient:
-    """Draws a client's state before the first round, from the stationary law where ``steady_start`` is set.
+    """Draw a client's state before the first round, from the stationary law where ``steady_start`` is set.
 
     The stationary law (Navidi and Camp): a client pauses with probability E[pause] / (E[pause] + E[distance] E[1 / v]).
     A moving client's leg has a density proportional to its length. Its place is uniform on the leg, and its speed v has

@@ -40,7 +40,7 @@ class Candidates(NamedTuple):
 
 
 def list_candidates(counts_near: jax.Array, candidates: jax.Array) -> Candidates:
-    """Lists the candidates.
+    """List the candidates.
 
     Args:
       counts_near: [L, C] label counts of the static clients within range of each grid point.
@@ -63,7 +63,7 @@ class _Try(NamedTuple):
 def try_to_draw(
     key: jax.Array, client: GridClient, candidates: Candidates, tries: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Tries to draw the next destination of one client (MADFL eqs. 9 to 11 and 13).
+    """Try to draw the next destination of one client (MADFL eqs. 9 to 11 and 13).
 
     Args:
       key: typed key of this client in this round.

@@ -68,19 +68,19 @@ class Mobility(NamedTuple):
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:
-    """Makes straight paths from one set of places, [N, 2], to another, [N, 2]."""
+    """Make straight paths from one set of places, [N, 2], to another, [N, 2]."""
     times = jnp.broadcast_to(jnp.array([0.0, 1.0], start.dtype), (start.shape[0], 2))
     return Path(times, jnp.stack([start, end], axis=1))
 
 
 def path_length(path: Path) -> jax.Array:
-    """Computes the lengths of the paths: [N]. Jumps, which take no time, do not count."""
+    """Compute the lengths of the paths: [N]. Jumps, which take no time, do not count."""
     steps = jnp.sqrt(jnp.sum(jnp.square(jnp.diff(path.points, axis=1)), axis=-1))
     return jnp.sum(jnp.where(jnp.diff(path.times, axis=1) > 0, steps, 0), axis=1)
 
 
 def padded(path: Path, num_points: int) -> Path:
-    """Pads paths to ``num_points`` points each, with copies of their last point."""
+    """Pad paths to ``num_points`` points each, with copies of their last point."""
     extra = num_points - path.times.shape[1]
     repeat = lambda x: jnp.concatenate([x, jnp.repeat(x[:, -1:], extra, axis=1)], axis=1)  # noqa: E731
     return Path(repeat(path.times), repeat(path.points))

@@ -117,7 +117,7 @@ class Memory(NamedTuple):
 
 
 def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
-    """Chooses the candidate of the highest score, and not the client's own place unless there is no other.
+    """Choose the candidate of the highest score, and not the client's own place unless there is no other.
 
     Args:
       key: typed key of the draw that breaks ties, uniformly.
@@ -134,7 +134,7 @@ def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
 
 
 def drawn(key: jax.Array, weight: jax.Array, sight: Sight) -> jax.Array:
-    """Draws a candidate with probability proportional to its weight; uniformly, if all weights are zero.
+    """Draw a candidate with probability proportional to its weight; uniformly, if all weights are zero.
 
     Args:
       key: typed key of the draw.
@@ -150,7 +150,7 @@ def drawn(key: jax.Array, weight: jax.Array, sight: Sight) -> jax.Array:
 
 
 def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
-    """Sums values [N, F] over the known static clients in range of places [K]: [K, F]."""
+    """Sum values [N, F] over the known static clients in range of places [K]: [K, F]."""
     values = jnp.where(known[:, None], values, 0.0)
     if is_dense(world.start.shape[0], world.grid.shape[0]):
         near = within(world.grid[place], world.grid[world.start], world.radius).astype(jnp.float32)
@@ -160,13 +160,13 @@ def _sums_near(world: GridWorld, known: jax.Array, place: jax.Array, values: jax
 
 
 def _sums_around(world: GridWorld, values: jax.Array) -> jax.Array:
-    """Sums values of grid points [L] over those in range of every grid point: [L]."""
+    """Sum values of grid points [L] over those in range of every grid point: [L]."""
     size = grid_size(world)
     return sums_in_range(values.reshape(size, size, 1), world.radius).reshape(-1)
 
 
 def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
-    """Returns the fewest rounds for ways [K, 2]: steps may be shorter, since they end at grid points."""
+    """Return the fewest rounds for ways [K, 2]: steps may be shorter, since they end at grid points."""
     length = jnp.sqrt(jnp.sum(jnp.square(way), axis=1))
     steps = jnp.maximum(jnp.ceil(length / max_step * (1 - 1e-6)), 1.0)  # a step may be as long as sqrt(2), rounded
     return jnp.where(length > 0, steps, 0.0)
@@ -175,7 +175,7 @@ def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
 def look(
     world: GridWorld, memory: Memory, index: jax.Array, destination: jax.Array, sites: Sites, known: jax.Array
 ) -> Sight:
-    """Returns what a client knows, given the destinations [N] of all clients and the static clients [N] it knows."""
+    """Return what a client knows, given the destinations [N] of all clients and the static clients [N] it knows."""
     clients, numbers = memory.clients, jnp.arange(world.start.shape[0])
     here, near = clients.location[index], partial(_sums_near, world, known)
     counts = world.label_counts.astype(jnp.float32)

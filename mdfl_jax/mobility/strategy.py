@@ -65,7 +65,7 @@ def _everywhere(world: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
 
 
 def _now_seen(world: GridWorld, location: jax.Array, ground: jax.Array, now: jax.Array) -> jax.Array:
-    """Updates when each grid point was last in range of each client, [N, L]."""
+    """Update when each grid point was last in range of each client, [N, L]."""
     return jnp.where(within(world.grid[location], world.grid, world.radius), now, ground)
 
 
@@ -78,7 +78,7 @@ def strategy_mobility(
     explores: bool = False,
     compares: bool = False,
 ) -> Mobility:
-    """Makes a mobility rule of a strategy.
+    """Make a mobility rule of a strategy.
 
     Args:
       choose: (key, sight) -> index of a candidate, for ONE client that has reached its destination.
@@ -147,7 +147,7 @@ def strategy(
     explores: bool = False,
     compares: bool = False,
 ) -> Callable[[Choose], Choose]:
-    """Returns a decorator that registers a strategy as the mobility rule NAME, and as NAME_met without an oracle.
+    """Return a decorator that registers a strategy as the mobility rule NAME, and as NAME_met without an oracle.
 
     A strategy that does not explore is also registered for the plane, as NAME_plane and NAME_met_plane.
 

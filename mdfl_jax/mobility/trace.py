@@ -41,7 +41,7 @@ class Tracks(NamedTuple):
 
 
 def check_at_end(at_end: str) -> None:
-    """Checks the name of the rule for the end of a table.
+    """Check the name of the rule for the end of a table.
 
     Raises:
       UserError: for a name that is not in `AT_END`.
@@ -51,7 +51,7 @@ def check_at_end(at_end: str) -> None:
 
 
 def table_row(round_index: jax.Array, rounds: Any, repeats: Any) -> jax.Array:
-    """Finds the row of a table at which a round begins. The round may come after the end of the table.
+    """Find the row of a table at which a round begins. The round may come after the end of the table.
 
     Args:
       round_index: [] int32 index of the round.
@@ -68,7 +68,7 @@ def table_row(round_index: jax.Array, rounds: Any, repeats: Any) -> jax.Array:
 
 
 def tracks(table: TraceTable, at_end: str = "hold", substeps: int = 1, rounds: int = 0) -> Tracks:
-    """Arranges a table by rounds, as NumPy arrays. This is the data of the rule ``trace``.
+    """Arrange a table by rounds, as NumPy arrays. This is the data of the rule ``trace``.
 
     Args:
       table: the places, in ``substeps`` rows per round and one last row where the last round ends.
@@ -100,7 +100,7 @@ def tracks(table: TraceTable, at_end: str = "hold", substeps: int = 1, rounds: i
 
 
 def no_tracks(num_clients: int, substeps: int, rounds: int) -> Tracks:
-    """Makes tracks of zeros, for sweep points without a trace that share a program with points that follow one.
+    """Make tracks of zeros, for sweep points without a trace that share a program with points that follow one.
 
     Args:
       num_clients: N.
@@ -118,7 +118,7 @@ def _tracks_of(world: PlaneWorld) -> Tracks:
 
 
 def _path(world: PlaneWorld, moved: jax.Array) -> Path:
-    """The paths of the last of ``moved`` rounds, straight between the places of the table."""
+    """Return the paths of the last of ``moved`` rounds, straight between the places of the table."""
     table = _tracks_of(world)
     row = table_row(jnp.maximum(moved - 1, 0), table.rounds, table.repeats)
     after = jnp.minimum(row + 1, table.rounds)

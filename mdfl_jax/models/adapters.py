@@ -22,7 +22,7 @@ from mdfl_jax.models.registry import SampleSpec
 
 
 def adapt(model: Any, training: str = "") -> Any:
-    """Makes a client model of a usual model, which maps samples [B, ...] to outputs [B, C].
+    """Make a client model of a usual model, which maps samples [B, ...] to outputs [B, C].
 
     A model may be
 
@@ -64,7 +64,7 @@ def adapt(model: Any, training: str = "") -> Any:
 
 
 def client_model(model: Any) -> Any:
-    """Returns what a user gave as a model in the form that the simulator calls: with ``init`` and ``apply``.
+    """Return what a user gave as a model in the form that the simulator calls: with ``init`` and ``apply``.
 
     A client model is returned as it is.
 
@@ -106,13 +106,13 @@ def client_model(model: Any) -> Any:
 
 
 def _is_of_nnx(model: Any) -> bool:
-    """Tells whether something is a module of nnx or such a class. It does not import nnx, which takes time."""
+    """Tell whether something is a module of nnx or such a class. It does not import nnx, which takes time."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and issubclass(model if isinstance(model, type) else type(model), nnx.Module)
 
 
 def _of_streams(make: Any) -> Callable[[Any], Any] | None:
-    """Returns a class or a function with an argument ``rngs``, or with one argument, as a function of one argument."""
+    """Return a class or a function with an argument ``rngs``, or with one argument, as a function of one argument."""
     of_class = isinstance(make, type)  # the signatures of nnx's classes are empty, those of their __init__ are not
     arguments = list(parameters_of(inspect.getattr_static(make, "__init__") if of_class else make).values())[of_class:]
     if any(one.name == "rngs" for one in arguments):
@@ -133,7 +133,7 @@ def _of_nnx(model: Any, make: Callable[[Any], Any]) -> Any:
 
 
 def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position: bool = False) -> Any:
-    """Returns the shapes of a model's variables, after checks that the model can be trained and evaluated.
+    """Return the shapes of a model's variables, after checks that the model can be trained and evaluated.
 
     Args:
       model: a client model, from `client_model`.
@@ -177,17 +177,17 @@ def variables_of(model: Any, sample: SampleSpec, num_outputs: int, per_position:
 
 
 def draws(model: Any) -> bool:
-    """Tells whether a client model may draw random numbers in training."""
+    """Tell whether a client model may draw random numbers in training."""
     return bool(getattr(model, "draws", False))
 
 
 def takes_mask(model: Any) -> bool:
-    """Tells whether a client model takes a mask of its samples in training."""
+    """Tell whether a client model takes a mask of its samples in training."""
     return hasattr(model, "adapted_from") or "mask" in parameters_of(type(model).__call__)
 
 
 def _written(model: Any) -> Any:
-    """Returns what the user wrote: a class of modules, or the function that applies parameters."""
+    """Return what the user wrote: a class of modules, or the function that applies parameters."""
     return getattr(model, "adapted_from", type(model))
 
 
@@ -200,7 +200,7 @@ def _shown(array: Any) -> str:
 
 
 def _check_outputs(model: Any, samples: jax.Array, found: Any, wanted: tuple[int, ...]) -> None:
-    """Raises a `UserError` that names the user's file and line if the outputs have another shape or no floats."""
+    """Raise a `UserError` that names the user's file and line if the outputs have another shape or no floats."""
     if getattr(found, "shape", None) == wanted and jnp.issubdtype(found.dtype, jnp.floating):
         return
     written = _written(model)

@@ -21,7 +21,7 @@ class ClientModel:
     draws: bool
 
     def check(self, shapes: Any, samples: jax.Array) -> None:
-        """Checks what only this kind of model can get wrong in evaluation. The base class checks nothing.
+        """Check what only this kind of model can get wrong in evaluation. The base class checks nothing.
 
         Args:
           shapes: the shapes of the variables.

@@ -28,7 +28,7 @@ class Stage(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Applies the stage to ``x`` [C, H, W, B]."""
+        """Apply the stage to ``x`` [C, H, W, B]."""
         x = Conv(self.width, self.size, self.form, pool=not self.groups)(x)
         if self.groups:
             x = max_pool(GroupNorm(self.groups)(x))
@@ -50,7 +50,7 @@ class ConvNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
-        """Returns the logits [B, num_classes] of images [B, H, W, channels]."""
+        """Return the logits [B, num_classes] of images [B, H, W, channels]."""
         settings = self.settings
         stage = nn.remat(Stage) if settings.remat else Stage
         x = jnp.transpose(images, (3, 1, 2, 0))
@@ -70,7 +70,7 @@ class CNNNumbers(StageNumbers):
 
 @MODELS.register("cnn", CNNNumbers)
 def cnn(settings: ModelSettings) -> nn.Module:
-    """The CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
+    """Make the CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
     return ConvNet(settings, groups=0, hidden=settings.numbers.hidden)
 
 
@@ -81,7 +81,7 @@ class GNLeNetNumbers(StageNumbers):
     kernel: int = number(5, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks the number of stages, and that all widths are even."""
+        """Check the number of stages, and that all widths are even."""
         super().check_sample(sample, model, dataset)
         _check_even(self.widths)
 

@@ -22,7 +22,7 @@ SMALL_PATCHES = 2**22  # bytes; with larger patches, a GPU uses the library's co
 
 
 def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 1, pixels: int = 0) -> str:
-    """Returns the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
+    """Return the fastest form of a convolution on the target, by the measurements in benchmarks/README.md.
 
     On a CPU, the form is minimal filtering for kernels of size 3 to 5 with several input channels, stride one and
     float32; otherwise it is patches. Minimal filtering increases rounding errors (along the width about ten times), for
@@ -45,7 +45,7 @@ def default_form(kernel_shape: tuple[int, ...], dtype: jnp.dtype, stride: int = 
 
 
 def num_points(width: int, size: int) -> int:
-    """Returns the number of points of minimal filtering, 6 or 8, that needs fewer products for a row.
+    """Return the number of points of minimal filtering, 6 or 8, that needs fewer products for a row.
 
     Args:
       width: the length of the row.
@@ -56,7 +56,7 @@ def num_points(width: int, size: int) -> int:
 
 
 def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
-    """Collects the ``size`` x ``size`` patch around every ``stride``-th pixel, with zeros outside of the image.
+    """Collect the ``size`` x ``size`` patch around every ``stride``-th pixel, with zeros outside of the image.
 
     Args:
       x: [C, H, W, B].
@@ -74,7 +74,7 @@ def patches(x: jax.Array, size: int, stride: int = 1) -> jax.Array:
 
 
 def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride: int) -> jax.Array:
-    """The transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
+    """Apply the transpose of `patches`: [size^2 C, H', W', B] -> ``shape`` [C, H, W, B].
 
     At stride one, it adds first along the width and then along the height. Each pixel is then a sum of 2 * size numbers
     instead of size * size.
@@ -89,7 +89,7 @@ def _from_patches(columns: jax.Array, shape: tuple[int, ...], size: int, stride:
 
 
 def _product(weights: jax.Array, columns: jax.Array) -> jax.Array:
-    """Multiplies a matrix [O, K] by patches [K, H, W, B] -> [O, H, W, B]."""
+    """Multiply a matrix [O, K] by patches [K, H, W, B] -> [O, H, W, B]."""
     return (weights @ columns.reshape(columns.shape[0], -1)).reshape(weights.shape[0], *columns.shape[1:])
 
 
@@ -154,7 +154,7 @@ convolution.defvjp(_forward, _backward)
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """Takes the maximum of each 2 x 2 square: [C, H, W, B] -> [C, H // 2, W // 2, B].
+    """Take the maximum of each 2 x 2 square: [C, H, W, B] -> [C, H // 2, W // 2, B].
 
     If a side has an odd number of pixels, the last row or column is left out.
     """
@@ -190,7 +190,7 @@ class Conv(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Applies the convolution to ``x`` [C, H, W, B]."""
+        """Apply the convolution to ``x`` [C, H, W, B]."""
         shape = (self.size, self.size, x.shape[0], self.features)
         kernel = self.param("kernel", self.kernel_init, shape)
         pixels = x.size // x.shape[0] // self.stride**2

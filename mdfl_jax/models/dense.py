@@ -20,7 +20,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, samples: jax.Array) -> jax.Array:
-        """Returns the outputs [B, num_classes] of float samples [B, ...]."""
+        """Return the outputs [B, num_classes] of float samples [B, ...]."""
         x = samples.reshape(samples.shape[0], -1)
         for width in self.widths:
             x = nn.relu(nn.Dense(width)(x))

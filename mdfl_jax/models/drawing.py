@@ -24,7 +24,7 @@ KEYWORD = "deterministic"  # the argument and the field of flax's layers with dr
 
 
 def depends_on_key(function: Callable[..., Any], *shapes: Any) -> bool:
-    """Tells whether the outputs of a function depend on the random key that is its first argument.
+    """Tell whether the outputs of a function depend on the random key that is its first argument.
 
     The function is only traced. A key that is given to a function that makes zeros of it is not used.
 
@@ -40,7 +40,7 @@ def depends_on_key(function: Callable[..., Any], *shapes: Any) -> bool:
 
 
 def with_stream(model: Any, shapes: Any, sample: SampleSpec) -> Any:
-    """Returns a client model that is given a stream in training, if a linen module without a mode draws from it.
+    """Return a client model that is given a stream in training, if a linen module without a mode draws from it.
 
     Any other client model is returned as it is.
 
@@ -83,7 +83,7 @@ def with_stream(model: Any, shapes: Any, sample: SampleSpec) -> Any:
 
 
 def _is_off(module: nn.Module, args: Any, rest: Any) -> bool:
-    """Tells whether a call is of one of flax's layers with dropout that is told not to draw."""
+    """Tell whether a call is of one of flax's layers with dropout that is told not to draw."""
     if isinstance(module, nn.Dropout):
         told = rest.get(KEYWORD, args[1] if len(args) > 1 else None)
         rate = module.rate

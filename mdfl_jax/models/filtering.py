@@ -34,7 +34,7 @@ class Transforms(NamedTuple):
 
 
 def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Inverts a matrix by Gauss-Jordan elimination in exact arithmetic."""
+    """Invert a matrix by Gauss-Jordan elimination in exact arithmetic."""
     n = len(matrix)
     rows = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(matrix)]
     for c in range(n):
@@ -49,7 +49,7 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 @cache
 def transforms(taps: int, num_points: int) -> Transforms:
-    """Computes the matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's polynomial product.
+    """Compute the matrices of F(num_points + 1 - taps, taps), by transposing Toom and Cook's polynomial product.
 
     Args:
       taps: the size of the kernel, k.
@@ -77,7 +77,7 @@ def transforms(taps: int, num_points: int) -> Transforms:
 
 
 def total(terms: Sequence[jax.Array]) -> jax.Array:
-    """Returns the sum of one or more terms of the same shape."""
+    """Return the sum of one or more terms of the same shape."""
     return sum(terms[1:], terms[0])
 
 
@@ -89,7 +89,7 @@ def moved(x: jax.Array, steps: int, axis: int) -> jax.Array:
 
 
 def combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
-    """Returns the linear combination of arrays of the same shape.
+    """Return the linear combination of arrays of the same shape.
 
     It is written as separate terms, so that the compiler fuses them. Coefficients of 0 and 1 cost no multiplication.
     """
@@ -97,13 +97,13 @@ def combine(coefficients: np.ndarray, parts: Sequence[jax.Array]) -> jax.Array:
 
 
 def tiles(width: int, taps: int, num_points: int) -> tuple[int, int]:
-    """Returns (m, number of tiles) for a row or column of the length ``width``."""
+    """Return (m, number of tiles) for a row or column of the length ``width``."""
     outputs = num_points + 1 - taps
     return outputs, -(-width // outputs)
 
 
 def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
-    """Adds tiles of P elements, which start m elements apart, into one axis.
+    """Add tiles of P elements, which start m elements apart, into one axis.
 
     Args:
       parts: P arrays; array i holds element i of every tile, with the tiles along ``axis``.
@@ -126,7 +126,7 @@ def overlapped(parts: Sequence[jax.Array], m: int, axis: int) -> jax.Array:
 
 
 def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """Returns the transformed inputs for each row of the kernel: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
+    """Return the transformed inputs for each row of the kernel: [C, H, W, B] -> [P, k * C, H * tiles * B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
     height, width = x.shape[1:3]
     m, count = tiles(width, taps, num_points)
@@ -139,13 +139,13 @@ def _rows_of_inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
 
 
 def _transformed_kernel(kernel: jax.Array, num_points: int) -> jax.Array:
-    """Transforms the kernel: [k, k, C, O] -> [P, O, k * C]."""
+    """Transform the kernel: [k, k, C, O] -> [P, O, k * C]."""
     t = transforms(kernel.shape[0], num_points)
     return jnp.einsum("pj,ajco->poac", t.kernel, kernel).reshape(num_points, kernel.shape[3], -1)
 
 
 def _inputs_from_rows(d_rows: jax.Array, shape: tuple[int, ...], taps: int, num_points: int) -> jax.Array:
-    """The transpose of `_rows_of_inputs`: [P, k * C, H * tiles * B] -> ``shape`` [C, H, W, B]."""
+    """Apply the transpose of `_rows_of_inputs`: [P, k * C, H * tiles * B] -> ``shape`` [C, H, W, B]."""
     t, before = transforms(taps, num_points), (taps - 1) // 2
     channels, height, width, samples = shape
     m, count = tiles(width, taps, num_points)
@@ -177,7 +177,7 @@ def filtered(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
 
 
 def filtered_gradients(x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int) -> tuple[jax.Array, jax.Array]:
-    """Computes the derivatives of `filtered` in the transformed domain.
+    """Compute the derivatives of `filtered` in the transformed domain.
 
     Args:
       x: [C, H, W, B] activations.

@@ -19,7 +19,7 @@ CHANNELS = (16, 64)  # the smallest and the largest number of channels; measured
 
 
 def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num_points: int) -> bool:
-    """Tells whether filtering in both directions is faster than along the width alone, and precise enough.
+    """Tell whether filtering in both directions is faster than along the width alone, and precise enough.
 
     It is not precise enough in bfloat16.
 
@@ -41,18 +41,18 @@ def pays(x: jax.Array | jax.ShapeDtypeStruct, kernel_shape: tuple[int, ...], num
 
 
 def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[jax.Array]:
-    """Slices an axis ``starts`` times: slice i has ``count`` elements, ``step`` apart, and begins at index i."""
+    """Slice an axis ``starts`` times: slice i has ``count`` elements, ``step`` apart, and begins at index i."""
     end = step * (count - 1) + 1
     return [jax.lax.slice_in_dim(x, start, start + end, step, axis) for start in range(starts)]
 
 
 def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
-    """Combines the parts linearly, once for each row of the matrix, and stacks the results along a new axis."""
+    """Combine the parts linearly, once for each row of the matrix, and stacks the results along a new axis."""
     return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
 
 
 def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
-    """Returns the transformed tiles of the inputs: [C, H, W, B] -> [P^2, C, tiles * B]."""
+    """Return the transformed tiles of the inputs: [C, H, W, B] -> [P^2, C, tiles * B]."""
     t, before = transforms(taps, num_points).inner, (taps - 1) // 2
     (m, down), (_, across) = (tiles(size, taps, num_points) for size in x.shape[1:3])
     after = [count * m + taps - 1 - before - size for count, size in zip((down, across), x.shape[1:3])]
@@ -63,7 +63,7 @@ def _inputs(x: jax.Array, taps: int, num_points: int) -> jax.Array:
 
 
 def _kernels(kernel: jax.Array, num_points: int) -> jax.Array:
-    """Transforms the kernel: [k, k, C, O] -> [P^2, O, C]."""
+    """Transform the kernel: [k, k, C, O] -> [P^2, O, C]."""
     t = transforms(kernel.shape[0], num_points).kernel
     return jnp.einsum("pi,qj,ijco->pqoc", t, t, kernel).reshape(num_points**2, *kernel.shape[:1:-1])
 
@@ -93,7 +93,7 @@ def filtered_2d(x: jax.Array, kernel: jax.Array, num_points: int) -> jax.Array:
 def filtered_2d_gradients(
     x: jax.Array, kernel: jax.Array, dy: jax.Array, num_points: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Computes the derivatives of `filtered_2d` in the transformed domain.
+    """Compute the derivatives of `filtered_2d` in the transformed domain.
 
     Args:
       x: [C, H, W, B] activations.

@@ -45,14 +45,14 @@ class FunctionModel(ClientModel):
         self.between = self._before_samples(arguments)
 
     def _before_samples(self, arguments: dict[str, Parameter]) -> list[str]:
-        """Returns the named arguments that stand between ``params`` and the samples; they are given by position."""
+        """Return the named arguments that stand between ``params`` and the samples; they are given by position."""
         positional = [name for name, one in arguments.items() if one.kind is not Parameter.KEYWORD_ONLY][1:]
         named = (self.key, *self.flags)
         first = next((i for i, name in enumerate(positional) if name not in named), 0)
         return positional[:first]
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
-        """Returns the initial variables.
+        """Return the initial variables.
 
         Raises:
           UserError: if ``init`` returns no floating-point arrays, or a tree that could be mistaken for parameters with
@@ -79,7 +79,7 @@ class FunctionModel(ClientModel):
         mutable: Any = False,
         rngs: dict[str, jax.Array] | None = None,
     ) -> Any:
-        """Applies the parameters to samples [B, ...].
+        """Apply the parameters to samples [B, ...].
 
         Args:
           variables: as `init` returns them.

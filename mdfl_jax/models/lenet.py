@@ -21,7 +21,7 @@ class LeNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
-        """Returns the logits [B, num_classes] of images [B, H, W, channels]."""
+        """Return the logits [B, num_classes] of images [B, H, W, channels]."""
         conv = nn.remat(Conv) if self.settings.remat else Conv
         x = jnp.transpose(images, (3, 1, 2, 0))
         x = nn.relu(conv(6, 5, self.settings.convolution, pool=True, name="conv_0")(x))

@@ -25,7 +25,7 @@ class Adapted(nn.Module):
 
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the outputs for samples [B, ...]; ``mask`` [B] bool is given only in training, False for padding."""
+        """Return the outputs for samples [B, ...]; ``mask`` [B] bool is given only in training, False for padding."""
         if mask is not None:
             samples = filled_up(samples, mask)
         return self.inner(samples, **told(self.flags, mask is not None))
@@ -50,11 +50,11 @@ class WithFields(ClientModel):
         self.inner, self.flags, self.adapted_from = inner, flags, type(inner)
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
-        """Returns the module's initial variables."""
+        """Return the module's initial variables."""
         return self.inner.clone(**told(self.flags, False)).init(key, samples)
 
     def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
-        """Applies the module as its own method ``apply`` does; ``mask`` [B] bool is given only in training."""
+        """Apply the module as its own method ``apply`` does; ``mask`` [B] bool is given only in training."""
         if mask is not None:
             samples = filled_up(samples, mask)
         return self.inner.clone(**told(self.flags, mask is not None)).apply(variables, samples, **rest)
@@ -73,11 +73,11 @@ class ByStream(ClientModel):
         self.inner, self.takes_mask, self.adapted_from = inner, uses_mask(inner), type(inner)
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
-        """Returns the module's initial variables."""
+        """Return the module's initial variables."""
         return self.inner.init(key, samples)
 
     def apply(self, variables: Any, samples: jax.Array, mask: jax.Array | None = None, **rest: Any) -> Any:
-        """Applies the module as its own method ``apply`` does; ``rngs`` and ``mask`` [B] bool belong to training."""
+        """Apply the module as its own method ``apply`` does; ``rngs`` and ``mask`` [B] bool belong to training."""
         given = () if mask is None or not self.takes_mask else (mask,)
         return self.inner.apply(variables, samples, *given, **rest)
 
@@ -96,12 +96,12 @@ class SamplesLast(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the outputs [B, C] of images [B, H, W, channels]; ``mask`` [B] bool is given only in training."""
+        """Return the outputs [B, C] of images [B, H, W, channels]; ``mask`` [B] bool is given only in training."""
         given = () if mask is None else (mask,)
         return self.inner(jnp.transpose(images, (3, 1, 2, 0)), *given)
 
 
 def uses_mask(module: nn.Module) -> bool:
-    """Tells whether a module, or the module in `SamplesLast`, has an argument ``mask``."""
+    """Tell whether a module, or the module in `SamplesLast`, has an argument ``mask``."""
     inside = module.inner if isinstance(module, SamplesLast) else module
     return "mask" in parameters_of(type(inside).__call__)

@@ -36,7 +36,7 @@ class LSTM(nn.Module):
 
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the outputs [B, C] from the last states, or [B, T, C] from all; ``mask`` is given only in training.
+        """Return the outputs [B, C] from the last states, or [B, T, C] from all; ``mask`` is given only in training.
 
         The output of a position depends on this position and those before it.
         """

@@ -18,7 +18,7 @@ IN_TRAINING = {
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a function by name; none for a function of C, whose signature is unknown."""
+    """Return the parameters of a function by name; none for a function of C, whose signature is unknown."""
     try:
         return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -26,12 +26,12 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def flags_in(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of the names that are in `IN_TRAINING`."""
+    """Return those of the names that are in `IN_TRAINING`."""
     return tuple(name for name in names if name in IN_TRAINING)
 
 
 def told(flags: Iterable[str], trains: bool) -> dict[str, Any]:
-    """Returns the values of flags in training or in evaluation.
+    """Return the values of flags in training or in evaluation.
 
     A flag that is not in `IN_TRAINING` is True in training.
 
@@ -42,7 +42,7 @@ def told(flags: Iterable[str], trains: bool) -> dict[str, Any]:
 
 
 def filled_up(samples: jax.Array, mask: jax.Array) -> jax.Array:
-    """Replaces padding by copies of the real samples, so that only their values are in the batch statistics.
+    """Replace padding by copies of the real samples, so that only their values are in the batch statistics.
 
     The copies take the real samples in turn. So some count once more than others, and the statistics are close to those
     of the real samples; they are equal where the number of copies is a multiple of the number of real samples.

@@ -53,7 +53,7 @@ class NNXModel(ClientModel):
         self.draws = bool(self.tags or self.flags or self.takes_streams or own_flags)
 
     def init(self, key: jax.Array, samples: jax.Array) -> Any:
-        """Returns the initial variables of the module that is made with the key; the samples are not used."""
+        """Return the initial variables of the module that is made with the key; the samples are not used."""
         del samples
         made: Any = nnx.split(self.make(nnx.Rngs(key)), *KINDS)
         named = {"params": self.params.arrays(made[1])}
@@ -67,7 +67,7 @@ class NNXModel(ClientModel):
         mutable: Any = False,
         rngs: dict[str, jax.Array] | None = None,
     ) -> Any:
-        """Applies the module to samples [B, ...].
+        """Apply the module to samples [B, ...].
 
         Args:
           variables: the parameters and the batch statistics, as `init` returns them.
@@ -102,13 +102,13 @@ class NNXModel(ClientModel):
         return (outputs, {STATISTICS: self.statistics.arrays(after[2])}) if mutable else outputs
 
     def check(self, shapes: Any, samples: jax.Array) -> None:
-        """Checks that the outputs in evaluation do not depend on random draws."""
+        """Check that the outputs in evaluation do not depend on random draws."""
         if depends_on_key(lambda key, variables: self.apply(variables, samples, rngs={"dropout": key}), shapes):
             raise UserError(f"the model {self.adapted_from.__name__} draws random numbers in evaluation")
 
 
 def _same(found: nnx.State, held: dict[str, jax.Array]) -> bool:
-    """Tells whether a state holds the very same arrays; values are not compared, as they may be traced."""
+    """Tell whether a state holds the very same arrays; values are not compared, as they may be traced."""
     leaves = jax.tree.leaves(found)
     return len(leaves) == len(held) and all(a is b for a, b in zip(leaves, held.values()))
 
@@ -122,9 +122,9 @@ class _Named:
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value") for path in places]
 
     def arrays(self, state: nnx.State) -> dict[str, jax.Array]:
-        """Returns the arrays of a state of this structure by name."""
+        """Return the arrays of a state of this structure by name."""
         return dict(zip(self.names, map(jnp.asarray, jax.tree.leaves(state)), strict=True))
 
     def state(self, arrays: dict[str, jax.Array]) -> nnx.State:
-        """Returns the state with the given arrays."""
+        """Return the state with the given arrays."""
         return jax.tree.unflatten(self.structure, [arrays[name] for name in self.names])

@@ -25,7 +25,7 @@ class GroupNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; each channel has one scale and one bias."""
+        """Normalise ``x`` [C, H, W, B]; each channel has one scale and one bias."""
         channels, height, width, samples = x.shape
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
@@ -61,7 +61,7 @@ class BatchNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding."""
+        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training and is False for padding."""
         channels, height, width, _ = x.shape
         scale = self.param("scale", nn.initializers.ones_init(), (channels,))
         bias = self.param("bias", nn.initializers.zeros_init(), (channels,))
@@ -100,14 +100,14 @@ class Norm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Normalises ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
+        """Normalise ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         if self.kind == "batch":
             return BatchNorm(name="batch")(x, mask)
         return GroupNorm(self.groups, name="group")(x) if self.kind == "group" else x
 
 
 def check_norm(kind: str, widths: tuple[int, ...], groups: int) -> None:
-    """Checks that a normalisation can be used with layers of certain widths.
+    """Check that a normalisation can be used with layers of certain widths.
 
     Args:
       kind: one of `NORMS`.

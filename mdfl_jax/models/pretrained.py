@@ -51,7 +51,7 @@ class Report(NamedTuple):
     left_out: dict[str, str]
 
     def describe(self) -> str:
-        """Returns the report in one line."""
+        """Return the report in one line."""
         parts = [f"{len(self.taken)} tensors taken"]
         parts += [f"{name} taken, 7x7 summed to 3x3" for name in self.resized]
         for reason in dict.fromkeys(self.left_out.values()):
@@ -62,7 +62,7 @@ class Report(NamedTuple):
 
 
 def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
-    """Converts tensors with torchvision's names to a model's variables.
+    """Convert tensors with torchvision's names to a model's variables.
 
     The tensors and the variables must match one to one, by name and shape, with three exceptions. The first convolution
     may be 7x7 (`resized`). The head is left out if it has another number of classes or is missing. Tensors called
@@ -100,7 +100,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
 
 
 def torch_name(path: tuple[Any, ...]) -> str:
-    """Returns torchvision's name of a variable, from its path in the tree.
+    """Return torchvision's name of a variable, from its path in the tree.
 
     >>> torch_name(tuple(map(jax.tree_util.DictKey, ("batch_stats", "layer2_0", "downsample", "norm", "batch", "var"))))
     'layer2.0.downsample.1.running_var'
@@ -113,7 +113,7 @@ def torch_name(path: tuple[Any, ...]) -> str:
 
 
 def torch_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns PyTorch's shape of a variable.
+    """Return PyTorch's shape of a variable.
 
     It is [out, in, H, W] for a kernel [H, W, in, out], and [out, in] for a matrix [in, out].
     """
@@ -121,7 +121,7 @@ def torch_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def resized(kernels: np.ndarray) -> np.ndarray:
-    """Converts 7x7 kernels to 3x3 kernels by sums of taps.
+    """Convert 7x7 kernels to 3x3 kernels by sums of taps.
 
     Each new tap is the sum of the 7/3 x 7/3 old taps that it covers; taps on a border count in part. The 3x3 kernel
     then gives the same result as the 7x7 kernel on an image that is enlarged 7/3 times with square pixels, which is how
@@ -144,7 +144,7 @@ def resized(kernels: np.ndarray) -> np.ndarray:
 
 
 def architecture(names: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
-    """Returns the number of blocks of each stage, and whether they are bottlenecks, from the names of the tensors."""
+    """Return the number of blocks of each stage, and whether they are bottlenecks, from the names of the tensors."""
     found = {place.groups() for place in (re.match(r"layer(\d+)\.(\d+)\.", name) for name in names) if place}
     stages = sorted({int(stage) for stage, _ in found})
     blocks = tuple(sum(int(of) == stage for of, _ in found) for stage in stages)
@@ -152,7 +152,7 @@ def architecture(names: Mapping[str, Any]) -> tuple[tuple[int, ...], bool]:
 
 
 def _check_architecture(tensors: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Rejects a file of another known architecture, or of no ResNet, with one line instead of hundreds of names."""
+    """Reject a file of another known architecture, or of no ResNet, with one line instead of hundreds of names."""
     if not architecture(tensors)[0]:
         held = ", ".join(list(tensors)[:3]) or "nothing"
         raise UserError(f"no name in it is of a ResNet's blocks, as layer1.0.conv1.weight; it begins with {held}")
@@ -167,7 +167,7 @@ def _is_counter(name: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _head(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Returns the tensors of the head with the reason if the head is to be left out, else an empty dictionary."""
+    """Return the tensors of the head with the reason if the head is to be left out, else an empty dictionary."""
     classes, features = wanted[HEAD[0]]
     if not set(HEAD) & set(tensors):
         return dict.fromkeys(HEAD, "not in the file; drawn at random")
@@ -180,7 +180,7 @@ def _head(tensors: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...
 
 
 def _check(held: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises a `UserError` that names every tensor that does not fit."""
+    """Raise a `UserError` that names every tensor that does not fit."""
     faults = [f"{name} is missing" for name in wanted if name not in held]
     faults += [f"{name} has no place" for name in held if name not in wanted]
     for name in (name for name in held if name in wanted):
@@ -191,7 +191,7 @@ def _check(held: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, ...]]
 
 
 def _fault(name: str, tensor: np.ndarray, shape: tuple[int, ...]) -> str:
-    """Returns the fault of a tensor in words, or '' if there is none."""
+    """Return the fault of a tensor in words, or '' if there is none."""
     shapes = [shape]
     if name == STEM and shape[2:] == (3, 3):
         shapes.append((*shape[:2], 7, 7))

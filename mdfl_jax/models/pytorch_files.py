@@ -31,7 +31,7 @@ PICKLES = 5  # that a file of before PyTorch 1.6 begins with: a number, a versio
 
 
 def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
-    """Reads the tensors of a file that `torch.save` has written.
+    """Read the tensors of a file that `torch.save` has written.
 
     The file may hold the tensors themselves, or a dictionary that has them under one of the keys `STATE_DICTS`.
 
@@ -65,7 +65,7 @@ def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _check(path: str | Path) -> None:
-    """Checks what a file would do and how much it would unpack, without PyTorch and without running anything."""
+    """Check what a file would do and how much it would unpack, without PyTorch and without running anything."""
     try:
         if not zipfile.is_zipfile(path):
             with open(path, "rb") as file:  # of before PyTorch 1.6
@@ -93,7 +93,7 @@ def _check(path: str | Path) -> None:
 
 
 def _check_names(file: IO[bytes]) -> None:
-    """Checks the functions and classes that a pickle names. The pickle is read to its end and not carried out."""
+    """Check the functions and classes that a pickle names. The pickle is read to its end and not carried out."""
     for name in _names(file):
         module, _, last = name.rpartition(".")
         if last.startswith("_rebuild_") and "sparse" in last:
@@ -111,12 +111,12 @@ def _names(file: IO[bytes]) -> Iterator[str]:
 
 
 def _short(error: BaseException) -> str:
-    """Returns an error's message in one line of at most 120 characters."""
+    """Return an error's message in one line of at most 120 characters."""
     return " ".join(str(error).split())[:120]
 
 
 def _refused(message: str) -> str:
-    """Returns PyTorch's line about the object that it refused to load."""
+    """Return PyTorch's line about the object that it refused to load."""
     return next((_short(ValueError(line)) for line in message.splitlines() if "nsupported" in line), "")
 
 

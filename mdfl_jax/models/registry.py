@@ -50,7 +50,7 @@ class ModelNumbers(Numbers):
                 raise UserError(f"{cls.__name__}.{name} is a number of a model; it must be declared with static=True")
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that the model can process the samples of a data set. The base class allows all samples.
+        """Check that the model can process the samples of a data set. The base class allows all samples.
 
         Args:
           sample: the shape and kind of a sample.
@@ -66,7 +66,7 @@ class FloatModelNumbers(ModelNumbers):
     """The numbers of models that process any float samples, and no tokens."""
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that samples are of floats."""
+        """Check that samples are of floats."""
         if sample.vocabulary:
             raise UserError(f"model.name is {model}; it has no embedding of tokens, and {dataset} has {sample.words}")
 
@@ -75,7 +75,7 @@ class ImageModelNumbers(ModelNumbers):
     """The numbers of models that process images [H, W, channels] only."""
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that samples are images."""
+        """Check that samples are images."""
         if sample.vocabulary or len(sample.shape) != 3:
             raise UserError(
                 f"model.name is {model}; it needs images [height, width, channels], and {dataset} has {sample.words}"
@@ -89,7 +89,7 @@ class StageNumbers(ImageModelNumbers):
     kernel: int = number(3, "size of the convolutions' kernels", static=True, at_least=1, odd=True)
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that there is at least one stage, and at least one pixel after the last stage."""
+        """Check that there is at least one stage, and at least one pixel after the last stage."""
         super().check_sample(sample, model, dataset)
         shape = sample.shape[:2]
         if not self.widths:
@@ -135,7 +135,7 @@ def make_model(
     per_position: bool = False,
     **numbers: Any,
 ) -> Any:
-    """Makes a model by its name.
+    """Make a model by its name.
 
     Args:
       name: the model's name in `MODELS`.

@@ -62,7 +62,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Applies the layer to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
+        """Apply the layer to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         plain, form = self.settings.numbers.norm == "none", self.settings.convolution
         start = nn.initializers.zeros_init() if plain and self.last else HE
         x = Conv(self.features, self.size, form, self.stride, use_bias=plain, kernel_init=start, name="conv")(x)
@@ -86,7 +86,7 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array | None) -> jax.Array:
-        """Applies the block to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
+        """Apply the block to ``x`` [C, H, W, B]; ``mask`` [B] bool is given only in training."""
         shape, width, stride = self.shape, self.width, self.stride
         layer = partial(Layer, settings=self.settings, groups=shape.groups)
         if shape.bottleneck:  # the 3x3 convolution has the stride, as in torchvision
@@ -119,7 +119,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
+        """Return the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
         shape, block = self.shape, nn.remat(Block) if self.settings.remat else Block
         x = jnp.transpose(images, (3, 1, 2, 0))
         x = nn.relu(Layer(shape.widths[0], 3, self.settings, shape.groups, name="conv1")(x, mask))
@@ -151,7 +151,7 @@ class ResNet9Numbers(ResNetNumbers):
     """The numbers of FedMobile's ResNet-9."""
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that an image is large enough for three 2 x 2 pools and a last pool over the rest."""
+        """Check that an image is large enough for three 2 x 2 pools and a last pool over the rest."""
         super().check_sample(sample, model, dataset)
         if min(shape := sample.shape[:2]) < 8:
             raise UserError(f"model.name is {model}; it needs images of 8 x 8 at least, and {dataset} has {shape}")
@@ -200,7 +200,7 @@ class ResNet9(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
+        """Return the logits [B, num_classes] of images [B, H, W, channels]; ``mask`` [B] is given only in training."""
         layer = nn.remat(Layer) if self.settings.remat else Layer
 
         def conv(k: int, width: int, x: jax.Array) -> jax.Array:

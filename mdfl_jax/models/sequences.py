@@ -11,19 +11,19 @@ class SequenceNumbers(ModelNumbers):
     """Base class of the numbers of models that process sequences."""
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that samples are sequences, or images, which become sequences of rows."""
+        """Check that samples are sequences, or images, which become sequences of rows."""
         if fault := not_a_sequence(sample):
             raise UserError(f"model.name is {model}; {fault}, and {dataset} has {sample.words}")
 
 
 def not_a_sequence(sample: SampleSpec) -> str:
-    """Returns what samples must be if they are no sequences; "" if they are."""
+    """Return what samples must be if they are no sequences; "" if they are."""
     right = len(sample.shape) == 1 if sample.vocabulary else len(sample.shape) in (2, 3)
     return "" if right else "it needs tokens [T], floats [T, F] or images [height, width, channels]"
 
 
 def check_sequence(settings: ModelSettings, model: str) -> None:
-    """Checks that a model of sequences was told what a sample is.
+    """Check that a model of sequences was told what a sample is.
 
     Raises:
       UserError: if it was not, or if samples are no sequences.
@@ -45,7 +45,7 @@ class Vectors(nn.Module):
 
     @nn.compact
     def __call__(self, samples: jax.Array) -> jax.Array:
-        """Returns [B, T, width] for tokens [B, T], and [B, T, F] for floats [B, T, F] or [B, T, ...]."""
+        """Return [B, T, width] for tokens [B, T], and [B, T, F] for floats [B, T, F] or [B, T, ...]."""
         if self.vocabulary:
             return nn.Embed(self.vocabulary, self.width, name="embedding")(samples)
         return samples.reshape(*samples.shape[:2], -1)

@@ -31,7 +31,7 @@ class TransformerNumbers(SequenceNumbers):
     )
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
-        """Checks that samples are sequences, and that the heads divide the width."""
+        """Check that samples are sequences, and that the heads divide the width."""
         super().check_sample(sample, model, dataset)
         _check_heads(self.width, self.heads)
 
@@ -54,7 +54,7 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, seen: jax.Array | None) -> jax.Array:
-        """Applies the block to ``x`` [B, T, width]; ``seen`` [B, 1, T, T]: whether a position attends to another."""
+        """Apply the block to ``x`` [B, T, width]; ``seen`` [B, 1, T, T]: whether a position attends to another."""
         numbers, rate, fixed = self.numbers, self.numbers.dropout, not self.trains
         attention = nn.MultiHeadDotProductAttention(
             numbers.heads, dropout_rate=rate, deterministic=fixed, name="attention"
@@ -84,7 +84,7 @@ class Transformer(nn.Module):
 
     @nn.compact
     def __call__(self, samples: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-        """Returns the outputs [B, C] or [B, T, C]; ``mask`` [B] is given only in training."""
+        """Return the outputs [B, C] or [B, T, C]; ``mask`` [B] is given only in training."""
         settings, numbers = self.settings, self.settings.numbers
         block = nn.remat(Block) if settings.remat else Block
         x = Vectors(settings.sample.vocabulary, numbers.width, name="vectors")(samples)
@@ -103,7 +103,7 @@ class Transformer(nn.Module):
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:
-    """Returns the sinusoidal position encoding of Vaswani et al. (3.5), [length, width] float32.
+    """Return the sinusoidal position encoding of Vaswani et al. (3.5), [length, width] float32.
 
     Number 2i of position t is sin(t / 10000^(2i / width)), and number 2i + 1 is the cosine of the same angle.
     """
@@ -114,7 +114,7 @@ def sinusoids(length: int, width: int) -> np.ndarray:
 
 @MODELS.register("transformer", TransformerNumbers)
 def transformer(settings: ModelSettings) -> nn.Module:
-    """Transformer over tokens, sequences of vectors or the rows of images; the mean over positions gives the outputs.
+    """Make a transformer over tokens, vectors or the rows of images; the mean over positions gives the outputs.
 
     Where the targets have a label at each position, each position gives its own outputs from those before it.
 

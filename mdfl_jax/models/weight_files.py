@@ -19,7 +19,7 @@ PREFIXES = ("module.", "_orig_mod.", "model.")
 
 
 def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
-    """Reads the tensors of a weights file.
+    """Read the tensors of a weights file.
 
     A prefix of `PREFIXES` is removed if all names have it. A PyTorch file may hold the tensors themselves, or a
     dictionary that has them under one of the keys `mdfl_jax.models.pytorch_files.STATE_DICTS`.
@@ -49,7 +49,7 @@ def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def without_prefix(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Removes every prefix of `PREFIXES` that all names have.
+    """Remove every prefix of `PREFIXES` that all names have.
 
     >>> list(without_prefix({"module.model.fc.bias": 0, "module.model.fc.weight": 0}))
     ['fc.bias', 'fc.weight']
@@ -61,7 +61,7 @@ def without_prefix(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _short(error: BaseException) -> str:
-    """Returns an error's message in one line of at most 120 characters."""
+    """Return an error's message in one line of at most 120 characters."""
     return " ".join(str(error).split())[:120]
 
 

@@ -24,7 +24,7 @@ LARGEST = 2**24  # places times clients
 
 
 def components(linked: jax.Array) -> jax.Array:
-    """Number the connected components of a graph: [N, N] bool, symmetric -> [N] int32, the smallest member's index."""
+    """Label the connected components of a graph: [N, N] bool, symmetric -> [N] int32, the smallest member's index."""
     count = linked.shape[0]
     own = jnp.arange(count, dtype=jnp.int32)
 

@@ -55,13 +55,13 @@ class Line(NamedTuple):
 
 
 def numeric_axes(axes: Sequence[Axis]) -> list[Axis]:
-    """Returns the settings with more than `FEW` finite numbers, those with most values first."""
+    """Return the settings with more than `FEW` finite numbers, those with most values first."""
     counts = {axis.path: sum(map(math.isfinite, axis.numbers.values())) for axis in axes}
     return sorted((axis for axis in axes if counts[axis.path] > FEW), key=lambda axis: -counts[axis.path])
 
 
 def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any]]) -> list[Line]:
-    """Returns the lines along a setting.
+    """Return the lines along a setting.
 
     Args:
       axis: the setting of numbers.
@@ -87,18 +87,18 @@ def lines_along(axis: Axis, axes: Sequence[Axis], points: Sequence[dict[str, Any
 
 
 def is_logarithmic(lines: Sequence[Line]) -> bool:
-    """Tells whether the axis of the setting is logarithmic, for the values that are drawn."""
+    """Tell whether the axis of the setting is logarithmic, for the values that are drawn."""
     return is_wide([spot.x for line in lines for spot in line.finite])
 
 
 def ticks_of(lines: Sequence[Line]) -> dict[str, Any]:
-    """Returns the entries of a plotly axis that puts the ticks at the values of the setting, if they are few."""
+    """Return the entries of a plotly axis that puts the ticks at the values of the setting, if they are few."""
     values = sorted({spot.x for line in lines for spot in line.finite})
     return {"tickvals": values, "ticktext": [plain(value) for value in values]} if len(values) <= TICKS else {}
 
 
 def traces_of(lines: Sequence[Line], axis: Axis) -> list[dict[str, Any]]:
-    """Returns the traces of plotly for lines along a setting, with their intervals."""
+    """Return the traces of plotly for lines along a setting, with their intervals."""
     return [_trace(line, axis) for line in lines if line.finite]
 
 
@@ -123,7 +123,7 @@ def _trace(line: Line, axis: Axis) -> dict[str, Any]:
 
 
 def draw_lines(axes: Any, lines: Sequence[Line]) -> dict[str, Any]:
-    """Draws lines with their intervals into Matplotlib axes, and returns the drawn lines by label."""
+    """Draw lines with their intervals into Matplotlib axes, and return the drawn lines by label."""
     handles = {}
     for line in lines:
         x, y = np.array([spot[:2] for spot in line.finite] or np.zeros((0, 2))).T
@@ -134,19 +134,19 @@ def draw_lines(axes: Any, lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def plain(value: float) -> str:
-    """Returns a value of a setting with at most three digits, as in "2.37"."""
+    """Return a value of a setting with at most three digits, as in "2.37"."""
     return show(float(f"{value:.3g}"))
 
 
 def limits(lines: Sequence[Line], more: Sequence[float] = ()) -> list[float]:
-    """Returns the lowest and highest accuracy to draw, in per cent; ``more`` are further accuracies in [0, 1]."""
+    """Return the lowest and highest accuracy to draw, in per cent; ``more`` are further accuracies in [0, 1]."""
     spots = [spot for line in lines for spot in line.finite]
     ends = [spot.mean - spot.whiskers[0] for spot in spots] + [spot.mean + spot.whiskers[1] for spot in spots]
     return percent_limits([100 * end for end in [*ends, *more]])
 
 
 def of_run(run: Run) -> tuple[Axis, list[Line]] | None:
-    """Returns the numeric setting of a study with most values and the lines along it, or None if there is none.
+    """Return the numeric setting of a study with most values and the lines along it, or None if there is none.
 
     Step sizes are left out: they have a panel of their own.
     """

@@ -25,7 +25,7 @@ MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings t
 
 
 def read_studies(workdirs: Sequence[Path], folder: Path | None = None, baseline: str = "", x_axis: str = "") -> Run:
-    """Reads one study, or several as one that compares them.
+    """Read one study, or several as one that compares them.
 
     Args:
       workdirs: the folders of the studies.
@@ -48,7 +48,7 @@ def read_studies(workdirs: Sequence[Path], folder: Path | None = None, baseline:
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """Returns a name for each study: its own one, with the folder where several studies have the same name."""
+    """Return a name for each study: its own one, with the folder where several studies have the same name."""
     names = [str(run.manifest.get("name") or run.workdir.name) for run in runs]
     for part in (1, 2):
         count = Counter(names)
@@ -59,7 +59,7 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 
 def compare(runs: Sequence[Run], folder: Path, baseline: str = "", x_axis: str = "") -> Run:
-    """Makes one `Run` of several studies.
+    """Make one `Run` of several studies.
 
     Args:
       runs: the studies, at least two.
@@ -112,7 +112,7 @@ def _joint(
     x_axis: str,
     remarks: tuple[str, ...],
 ) -> Run:
-    """Puts the content of several studies together, with the sweep points in the order of ``parts``."""
+    """Put the content of several studies together, with the sweep points in the order of ``parts``."""
     ids = [{point["id"]: _joined(name, point["id"]) for point in run.points} for name, run in zip(names, runs)]
     manifest = {
         "schema": SCHEMA,
@@ -140,13 +140,13 @@ def _joint(
 
 
 def _end(run: Run) -> int:
-    """Returns the round of a study's results."""
+    """Return the round of a study's results."""
     found = run.summary.get("round")
     return int(max(curve.rounds[-1] for curve in run.curves.values()) if found is None else found)
 
 
 def _common_round(runs: Sequence[Run], names: Sequence[str]) -> tuple[int | None, list[str]]:
-    """Returns the round of the results, or None if the studies have evaluated none in common, and what to say of it."""
+    """Return the round of the results, or None if the studies have evaluated none in common, and what to say of it."""
     ends = [_end(run) for run in runs]
     if len(set(ends)) == 1:
         return ends[0], []
@@ -168,7 +168,7 @@ def _common_round(runs: Sequence[Run], names: Sequence[str]) -> tuple[int | None
 
 
 def _summary_at(run: Run, at: int | None) -> dict[str, Any]:
-    """Returns the summary of a study at an evaluated round."""
+    """Return the summary of a study at an evaluated round."""
     if at is None or _end(run) == at:
         return run.summary
     lines = partial.runs_of(run.lines, run.workdir / "metrics.jsonl")
@@ -183,7 +183,7 @@ def _summary_at(run: Run, at: int | None) -> dict[str, Any]:
 
 
 def _moved(run: Run, point: int, at: int) -> float | None:
-    """Returns the mean distance that the mobile clients of a sweep point have moved until a round; None if unknown."""
+    """Return the mean distance that the mobile clients of a sweep point have moved until a round; None if unknown."""
     moved, mobile = run.history(point, "distance_moved"), run.history(point, "is_mobile")
     evaluated = np.flatnonzero(run.curves[run.points[point]["id"]].rounds == at)
     if moved is None or mobile is None or not len(evaluated):
@@ -194,7 +194,7 @@ def _moved(run: Run, point: int, at: int) -> float | None:
 def _x_axis(
     runs: Sequence[Run], names: Sequence[str], summary: Mapping[str, Any], wanted: str
 ) -> tuple[str, list[str]]:
-    """Returns the x axis of the accuracy curves, and what to say of it.
+    """Return the x axis of the accuracy curves, and what to say of it.
 
     Raises:
       UserError: if there is no such axis, or if a study has not recorded it.
@@ -216,7 +216,7 @@ def _x_axis(
 
 
 def _unlike(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Returns a sentence if the accuracies of the studies are not the same quantity."""
+    """Return a sentence if the accuracies of the studies are not the same quantity."""
     differ = []
     for path in MEANING:
         values = [show(run.value(0, path)) for run in runs]

@@ -14,7 +14,7 @@ from mdfl_jax.report.read import Run
 
 
 def rounds_done(run: Run, point: int) -> int | None:
-    """Returns the number of rounds that the first seed has run; None if it was not recorded.
+    """Return the number of rounds that the first seed has run; None if it was not recorded.
 
     It is smaller than the number of rounds of the study if the stop rule has ended the run.
     """
@@ -23,13 +23,13 @@ def rounds_done(run: Run, point: int) -> int | None:
 
 
 def rounds_counted(run: Run, point: int) -> int | None:
-    """Returns the number of rounds that the statistics are of: those done, but none after the round of the results."""
+    """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
     done, at = rounds_done(run, point), run.summary.get("round")
     return at if done is None else done if at is None else min(done, at)
 
 
 def recorded_contacts(run: Run, point: int) -> np.ndarray | None:
-    """Returns who is in contact in each round of the first seed, from the recorded links.
+    """Return who is in contact in each round of the first seed, from the recorded links.
 
     Args:
       run: the study.
@@ -46,7 +46,7 @@ def recorded_contacts(run: Run, point: int) -> np.ndarray | None:
 
 
 def degrees(contact: np.ndarray) -> np.ndarray:
-    """Returns the mean number of clients that a client is in contact with, for each round: [R] float.
+    """Return the mean number of clients that a client is in contact with, for each round: [R] float.
 
     >>> degrees(np.array([[[0, 1], [1, 0]], [[0, 0], [0, 0]]], bool)).tolist()
     [1.0, 0.0]
@@ -55,7 +55,7 @@ def degrees(contact: np.ndarray) -> np.ndarray:
 
 
 def components(contact: np.ndarray) -> np.ndarray:
-    """Returns the number of connected components of each round's graph: [R] int. A client alone is one of them."""
+    """Return the number of connected components of each round's graph: [R] int. A client alone is one of them."""
     return np.array([connected_components(csr_matrix(of_round), directed=False)[0] for of_round in contact], int)
 
 
@@ -72,7 +72,7 @@ class Spells(NamedTuple):
 
 
 def spells(contact: np.ndarray) -> Spells:
-    """Measures contact durations and inter-contact times (Chaintreau et al. 2007).
+    """Measure contact durations and inter-contact times (Chaintreau et al. 2007).
 
     Contacts and gaps that touch the first or the last round are left out, since nobody knows how long they are.
 
@@ -91,7 +91,7 @@ def spells(contact: np.ndarray) -> Spells:
 
 
 def at_least(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the complementary distribution: each length that occurs, and the share of lengths that reach it.
+    """Return the complementary distribution: each length that occurs, and the share of lengths that reach it.
 
     >>> at_least(np.array([3, 1, 1, 5]))
     (array([1, 3, 5]), array([1.  , 0.5 , 0.25]))
@@ -101,7 +101,7 @@ def at_least(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shortest_windows(contact: np.ndarray) -> np.ndarray:
-    """Finds the shortest windows of rounds whose contacts together connect all clients.
+    """Find the shortest windows of rounds whose contacts together connect all clients.
 
     Contacts of more rounds connect no less. So the begin of the shortest window never goes back from one end to the
     next, and both go through the rounds once.
@@ -123,7 +123,7 @@ def shortest_windows(contact: np.ndarray) -> np.ndarray:
 
 
 def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns the share of windows of each length whose contacts together connect all clients.
+    """Return the share of windows of each length whose contacts together connect all clients.
 
     Args:
       windows: [R] the result of `shortest_windows`.
@@ -138,7 +138,7 @@ def share_connected(windows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def sure_length(windows: np.ndarray) -> int | None:
-    """Returns the smallest length of which every window connects all clients; None if no window does.
+    """Return the smallest length of which every window connects all clients; None if no window does.
 
     Args:
       windows: [R] the result of `shortest_windows`.
@@ -151,7 +151,7 @@ def sure_length(windows: np.ndarray) -> int | None:
 
 
 def in_blocks(values: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns at most ``most`` means of values [R] over blocks of rounds, with the middle of each block, from round 1.
+    """Return at most ``most`` means of values [R] over blocks of rounds, with the middle of each block, from round 1.
 
     >>> in_blocks(np.array([1.0, 3.0, 5.0]), 2)
     (array([1.5, 3. ]), array([2., 5.]))

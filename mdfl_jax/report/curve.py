@@ -38,7 +38,7 @@ class Curve:
         return Curve(self.rounds, self.accuracy[known], groups, measured, seeds)
 
     def along(self, x_axis: str) -> np.ndarray:
-        """Returns the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
+        """Return the values along the x axis, [E]: the rounds, or the mean of a metric over the seeds.
 
         Args:
           x_axis: "rounds" or the name of a metric.
@@ -53,7 +53,7 @@ class Curve:
         return self.measured[x_axis].mean(axis=0)
 
     def at(self, a_round: int) -> dict[int, float]:
-        """Returns the accuracy at a round by seed; nothing for a round that is not evaluated."""
+        """Return the accuracy at a round by seed; nothing for a round that is not evaluated."""
         columns = self.accuracy[:, self.rounds == a_round]  # [S, 1], or [S, 0]
         return {seed: float(value) for seed, row in zip(self.seeds, columns) for value in row}
 
@@ -61,7 +61,7 @@ class Curve:
 def make_curves(
     lines: Sequence[Mapping[str, Any]], path: Path, ids: Sequence[str], judged: str, shown: Mapping[str, str]
 ) -> dict[str, Curve]:
-    """Makes the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
+    """Make the curves by sweep point. If two lines have the same sweep point, seed and round, the later one is used.
 
     Args:
       lines: the lines of metrics.jsonl.

@@ -14,7 +14,7 @@ SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
 
 
 def setting(run: Run) -> str:
-    """Describes the experiment in sentences. A setting that varies is given with all its values."""
+    """Describe the experiment in sentences. A setting that varies is given with all its values."""
     words = _Words(run)
     sentences = (_who(words), _split(words), _meeting(words), _length(words), _varied(words))
     return " ".join(f"{text.strip()}." for text in sentences if text)
@@ -29,7 +29,7 @@ class _Words:
         self.told: set[str] = set()
 
     def value(self, path: str) -> str | None:
-        """Returns the value of a setting, or all its values if it varies; None if it has none."""
+        """Return the value of a setting, or all its values if it varies; None if it has none."""
         self.told.add(path)
         if path not in self.axes:
             plain = self.run.value(0, path)
@@ -40,16 +40,16 @@ class _Words:
         return f"{', '.join(first)} or {last}"
 
     def clause(self, template: str, path: str) -> str:
-        """Returns a template with the value of a setting, or "" if it has none."""
+        """Return a template with the value of a setting, or "" if it has none."""
         text = self.value(path)
         return "" if text is None else template.format(text)
 
     def everywhere(self, test: Callable[[int], Any]) -> bool:
-        """Tells whether a test holds for all sweep points, given by index."""
+        """Tell whether a test holds for all sweep points, given by index."""
         return all(test(p) for p in range(len(self.run.points)))
 
     def has(self, path: str) -> bool:
-        """Tells whether a setting is neither empty nor zero in all sweep points."""
+        """Tell whether a setting is neither empty nor zero in all sweep points."""
         return self.everywhere(lambda p: self.run.value(p, path))
 
 
@@ -58,12 +58,12 @@ def _told(text: str) -> str:
 
 
 def _is_drawn(words: _Words) -> bool:
-    """Tells whether each client draws its own synthetic samples, instead of a share of a data set."""
+    """Tell whether each client draws its own synthetic samples, instead of a share of a data set."""
     return words.everywhere(lambda p: words.run.value(p, "data.dimension") is not None)
 
 
 def _who(words: _Words) -> str:
-    """Returns the clause about the clients, and what they learn with which algorithm."""
+    """Return the clause about the clients, and what they learn with which algorithm."""
     clients = words.value("network.num_clients")
     who = f"{clients} clients" if clients else "The clients"
     if not words.has("network.graph") and not words.has("server.pattern"):
@@ -77,7 +77,7 @@ def _who(words: _Words) -> str:
 
 
 def _split(words: _Words) -> str:
-    """Returns the clause about the clients' data."""
+    """Return the clause about the clients' data."""
     if _is_drawn(words):
         found = words.clause("Each draws {} samples", "data.samples_per_client")
         return found + words.clause(" of {} features", "data.dimension")
@@ -86,12 +86,12 @@ def _split(words: _Words) -> str:
 
 
 def _by_list(words: _Words) -> bool:
-    """Tells whether a contact list gives the links; then there are neither places nor radii."""
+    """Tell whether a contact list gives the links; then there are neither places nor radii."""
     return words.everywhere(lambda p: words.run.value(p, "network.mobility") == "contacts")
 
 
 def _meeting(words: _Words) -> str:
-    """Returns the clauses about who can exchange messages with whom."""
+    """Return the clauses about who can exchange messages with whom."""
     run, file = words.run, PurePath(str(words.run.value(0, "trace.file") or "")).name
     if words.everywhere(lambda p: met_by_pattern(run, p)):
         place = words.clause("Clients meet a server by the pattern {}", "server.pattern")
@@ -109,7 +109,7 @@ def _meeting(words: _Words) -> str:
 
 
 def _movement(words: _Words, file: str) -> str:
-    """Returns the clause about movement, the world and the contact radius."""
+    """Return the clause about movement, the world and the contact radius."""
     kinds = {world.kind for world in worlds_of(words.run).values()}
     place = words.clause("Mobility is {}", "network.mobility")
     if kinds == {GRID} and not file:
@@ -128,7 +128,7 @@ def _movement(words: _Words, file: str) -> str:
 
 
 def _length(words: _Words) -> str:
-    """Returns the clause about rounds, evaluations and seeds."""
+    """Return the clause about rounds, evaluations and seeds."""
     seeds = len(words.run.manifest["seeds"])
     length = words.clause("A run lasts {} rounds", "rounds") + words.clause(", with a test every {}", "eval_every")
     of = [words.clause(f"{{}} {what}", field) for field, what in SAMPLED.items() if words.has(field)]
@@ -139,7 +139,7 @@ def _length(words: _Words) -> str:
 
 
 def _varied(words: _Words) -> str:
-    """Returns the clause with the varying settings that no other clause has told."""
+    """Return the clause with the varying settings that no other clause has told."""
     others = [
         f"{spaced(axis.name)}: {words.value(path)}" for path, axis in words.axes.items() if path not in words.told
     ]

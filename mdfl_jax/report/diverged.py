@@ -12,7 +12,7 @@ COMPRESSOR = "algorithm.compressor"  # one that loses much may let errors grow f
 
 
 def seeds_in_words(point: Mapping[str, Any]) -> str:
-    """Returns which seeds of a sweep point have diverged, as in "seeds 0 and 2".
+    """Return which seeds of a sweep point have diverged, as in "seeds 0 and 2".
 
     Args:
       point: the entry of the point in summary.json.
@@ -24,7 +24,7 @@ def seeds_in_words(point: Mapping[str, Any]) -> str:
 
 
 def on_seeds(statistic: Mapping[str, Any]) -> str:
-    """Returns on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
+    """Return on how many seeds a mean stands, as in " (3 of 6 seeds)"; "" if all have a result.
 
     Args:
       statistic: an entry of summary.json with its values 'per_seed'.
@@ -34,7 +34,7 @@ def on_seeds(statistic: Mapping[str, Any]) -> str:
 
 
 def cause(values: Callable[[str], Any]) -> str:
-    """Returns a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
+    """Return a hint at why the runs of a sweep point have diverged, from its settings alone; "" without one.
 
     Args:
       values: (path of a field) -> its value at the point, or None.
@@ -56,7 +56,7 @@ def cause(values: Callable[[str], Any]) -> str:
 def values_of(
     point: Mapping[str, Any], manifest_points: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Callable[[str], Any]:
-    """Returns the function that `cause` asks for the values of a sweep point.
+    """Return the function that `cause` asks for the values of a sweep point.
 
     Args:
       point: the entry of the point in summary.json.
@@ -74,7 +74,7 @@ def values_of(
 
 
 def warning(point: Mapping[str, Any], values: Callable[[str], Any]) -> str:
-    """Returns a line for the user about a sweep point of which some runs have diverged.
+    """Return a line for the user about a sweep point of which some runs have diverged.
 
     Args:
       point: the entry of the point in summary.json.

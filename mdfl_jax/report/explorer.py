@@ -15,7 +15,7 @@ CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a
 
 
 def explorer(run: Run) -> dict[str, Any]:
-    """Returns all that the page needs to draw any recorded metric against any axis.
+    """Return all that the page needs to draw any recorded metric against any axis.
 
     Returns:
       A tree for `Chart.data`. "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the
@@ -48,7 +48,7 @@ def explorer(run: Run) -> dict[str, Any]:
 
 
 def _described(quantity: Quantity, found: Recorded, extremes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns what the page knows of a metric; "lowest" and "highest" are the keys of the extremes over the clients."""
+    """Return what the page knows of a metric; "lowest" and "highest" are the keys of the extremes over the clients."""
     key = quantity.key
     ends = {}
     for name, recorded_as in (("lowest", f"{key}_min"), ("highest", f"{key}_max")):
@@ -67,12 +67,12 @@ def _described(quantity: Quantity, found: Recorded, extremes: dict[str, np.ndarr
 
 
 def _ran(found: Recorded) -> np.ndarray:
-    """Returns whether a seed of a sweep point has any number, [P, S]."""
+    """Return whether a seed of a sweep point has any number, [P, S]."""
     return np.any([np.isfinite(array).any(axis=2) for array in found.values.values()], axis=0)
 
 
 def _extremes(run: Run, found: Recorded) -> dict[str, np.ndarray]:
-    """Returns the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
+    """Return the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
     metrics = {metric.key: metric for metric in declared(run.summary)}
     made: dict[str, np.ndarray] = {}
     for key in (quantity.key for quantity in found.quantities if quantity.per_client):
@@ -90,17 +90,17 @@ def _extremes(run: Run, found: Recorded) -> dict[str, np.ndarray]:
 
 
 def _seeds(run: Run, found: Recorded, point: int) -> np.ndarray:
-    """Returns the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
+    """Return the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
     return np.searchsorted(found.seeds, run.seeds(point))
 
 
 def _evaluations(run: Run, found: Recorded, point: int) -> np.ndarray:
-    """Returns the indices in ``found.rounds`` of the evaluations of a sweep point."""
+    """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
     return np.searchsorted(found.rounds, run.curves[run.points[point]["id"]].rounds)
 
 
 def _clients(run: Run, found: Recorded) -> dict[str, Any]:
-    """Returns the numbers of the single clients in the first seed of each sweep point, by metric.
+    """Return the numbers of the single clients in the first seed of each sweep point, by metric.
 
     Each metric has "values", the stored numbers of all sweep points one after the other, [N, evaluations] of each, and
     "points": for each sweep point None, or the number of "clients", the indices "at" of the evaluations and the rest of
@@ -130,7 +130,7 @@ def _clients(run: Run, found: Recorded) -> dict[str, Any]:
 
 
 def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
-    """Stores numbers in two bytes each, in equal steps between the lowest and the highest of them.
+    """Store numbers in two bytes each, in equal steps between the lowest and the highest of them.
 
     The steps are those of the logarithm if all numbers are positive and the highest is over 100 times the lowest. Whole
     numbers that differ by less than `LEVELS` are stored exactly.
@@ -152,6 +152,6 @@ def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def short(values: np.ndarray) -> np.ndarray:
-    """Returns numbers as float32 rounded to 16 bits of mantissa, five digits, so that they pack well."""
+    """Return numbers as float32 rounded to 16 bits of mantissa, five digits, so that they pack well."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)

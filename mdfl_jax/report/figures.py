@@ -27,7 +27,7 @@ _SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that m
 
 
 def write(run: Run) -> dict[str, Path]:
-    """Writes figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
+    """Write figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
 
@@ -54,7 +54,7 @@ def write(run: Run) -> dict[str, Path]:
 
 
 def png(run: Run, name: str) -> bytes:
-    """Returns one figure of a study as the bytes of a PNG file, without writing it.
+    """Return one figure of a study as the bytes of a PNG file, without writing it.
 
     Raises:
       UserError: as `draw`.
@@ -66,19 +66,19 @@ def png(run: Run, name: str) -> bytes:
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
-    """Returns a figure as the bytes of a file."""
+    """Return a figure as the bytes of a file."""
     file = io.BytesIO()
     figure.savefig(file, format=kind, **_SAVED[kind])
     return file.getvalue()
 
 
 def applying(run: Run) -> list[str]:
-    """Returns the names of the figures that apply to a study, in their order on the page."""
+    """Return the names of the figures that apply to a study, in their order on the page."""
     return [name for name in drawn_in_order() if FIGURES[name].applies(run)]
 
 
 def draw(run: Run, name: str) -> Figure:
-    """Draws one figure of a study, without writing it.
+    """Draw one figure of a study, without writing it.
 
     Raises:
       UserError: if there is no such figure, or if the study has not recorded what it shows.

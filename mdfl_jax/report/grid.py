@@ -13,7 +13,7 @@ WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so man
 
 
 def is_wide(numbers: Sequence[float]) -> bool:
-    """Tells whether numbers are better seen on a logarithmic axis; it has no place for infinity."""
+    """Tell whether numbers are better seen on a logarithmic axis; it has no place for infinity."""
     return bool(numbers) and min(numbers) > 0 and WIDE * min(numbers) <= max(numbers) < math.inf
 
 
@@ -54,12 +54,12 @@ class Scale:
         return self.numbers if self.numbers and self.is_finite else tuple(map(float, range(len(self.texts))))
 
     def label(self, index: int) -> str:
-        """Returns the name of one value: a text is used as it is, and a number is written as `radius = 3`."""
+        """Return the name of one value: a text is used as it is, and a number is written as `radius = 3`."""
         return f"{self.name} = {self.texts[index]}" if self.numbers else spaced(self.texts[index])
 
 
 def scales(run: Run) -> list[Scale]:
-    """Returns the varying settings of a study with their values in order."""
+    """Return the varying settings of a study with their values in order."""
     return [_scale(axis) for axis in run.axes]
 
 
@@ -70,7 +70,7 @@ def _scale(axis: Axis) -> Scale:
 
 
 def parts(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
-    """Groups the sweep points by their values of some settings.
+    """Group the sweep points by their values of some settings.
 
     Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them.
 
@@ -92,6 +92,6 @@ def parts(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
 
 
 def left_out(run: Run, others: Sequence[Scale]) -> str:
-    """Returns a sentence for a caption if `parts` does not return all groups, else an empty text."""
+    """Return a sentence for a caption if `parts` does not return all groups, else an empty text."""
     count = len({tuple(scale.at[p] for scale in others) for p in range(len(run.points))})
     return f" Shown are {MOST_PARTS} of {count} combinations of the other settings." if count > MOST_PARTS else ""

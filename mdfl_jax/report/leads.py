@@ -22,18 +22,18 @@ class Measure(NamedTuple):
     of_gap: str = ""  # the unit of a difference
 
     def mean(self, point: Point) -> float:
-        """Returns the mean over the seeds, or NaN if the point has none."""
+        """Return the mean over the seeds, or NaN if the point has none."""
         found = (point.get(self.key) or {}).get("mean")
         return float(found) if isinstance(found, int | float) else math.nan
 
     def told(self, mean: float, half: float | None, unit: str) -> str:
-        """Returns a mean with the half-width of its interval, if there is one, as text."""
+        """Return a mean with the half-width of its interval, if there is one, as text."""
         digits = ".2f" if self.scale != 1 else ".4g"
         parts = [mean] if half is None else [mean, half]
         return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
 
     def told_of(self, point: Point) -> str:
-        """Returns the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
+        """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
         return self.told(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
 
@@ -68,12 +68,12 @@ class Lead(NamedTuple):
 
 
 def every(one: str, other: str) -> bool:
-    """Says of any two sweep points that they are paired by seed, as within one study."""
+    """Say of any two sweep points that they are paired by seed, as within one study."""
     return True
 
 
 def lead(best: Point, other: Point, measure: Measure, paired: Paired = every) -> Lead:
-    """Returns by how much one sweep point is better than another, with a 95 % Student-t interval.
+    """Return by how much one sweep point is better than another, with a 95 % Student-t interval.
 
     The interval is paired by seed, over the seeds that both points have. It is Welch's if the points are not paired, as
     for two studies that share no data, and if no seed is common.
@@ -87,7 +87,7 @@ def lead(best: Point, other: Point, measure: Measure, paired: Paired = every) ->
 
 
 def _by_seed(point: Point, measure: Measure) -> dict[int, float]:
-    """Returns the values of a sweep point by seed, without those of runs that have diverged.
+    """Return the values of a sweep point by seed, without those of runs that have diverged.
 
     A point that names no seeds has the same ones as the others.
     """

@@ -27,7 +27,7 @@ class Making(NamedTuple):
 
 
 def making(run: Run) -> list[Making]:
-    """Returns how a study was made, or each of the studies that are compared."""
+    """Return how a study was made, or each of the studies that are compared."""
     studies = {str(study.workdir): study for study in run.studies} or {"": run}
     return [Making(name, _entries(study), _config(study)) for name, study in studies.items()]
 
@@ -51,7 +51,7 @@ def _entries(run: Run) -> list[Entry]:
 
 
 def _ranges(seeds: Sequence[Any]) -> str:
-    """Returns numbers with runs of consecutive ones shortened.
+    """Return numbers with runs of consecutive ones shortened.
 
     >>> _ranges([0, 1, 2, 5, 7, 8])
     '0 to 2, 5, 7, 8'
@@ -70,5 +70,5 @@ def _config(run: Run) -> str:
 
 
 def _kinds(devices: list[Any]) -> list[tuple[str, int]]:
-    """Returns the kinds of devices with the number of each kind, so that eight cores need only one line."""
+    """Return the kinds of devices with the number of each kind, so that eight cores need only one line."""
     return list(Counter(str(device).rstrip("0123456789").rstrip("_:") or str(device) for device in devices).items())

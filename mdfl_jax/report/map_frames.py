@@ -59,7 +59,7 @@ class _View:
         self.numbers = [axes.text(0, 0, str(i), fontsize=6, zorder=5, **INSIDE, **fresh) for i in numbers]
 
     def at(self, time: float) -> list[Any]:
-        """Sets the artists for a time in rounds, and returns them in the order of drawing."""
+        """Set the artists for a time in rounds, and return them in the order of drawing."""
         last = len(self.path) - 1
         before = min(int(time), last)
         after, share = min(before + 1, last), time - int(time)
@@ -83,7 +83,7 @@ class _View:
         return [self.trail, self.links, *self.marks, *self.numbers]
 
     def _colour(self, time: float, places: np.ndarray) -> None:
-        """Moves the clients to their places, and gives them the colour of their last evaluation.
+        """Move the clients to their places, and give them the colour of their last evaluation.
 
         Those that meet the server have an edge in the colour of the server, and those that are absent are pale.
         """
@@ -108,7 +108,7 @@ class _View:
 
 
 def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: int) -> np.ndarray:
-    """Returns who is linked in the round that begins at a row of the positions, [K, 2] pairs of clients i < j.
+    """Return who is linked in the round that begins at a row of the positions, [K, 2] pairs of clients i < j.
 
     Args:
       path: [R + 1, N, 2] positions.
@@ -137,7 +137,7 @@ def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: in
 
 
 def _scale(run: Run, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:
-    """Returns the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
+    """Return the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
     found = []
     for p in points:
         values, at = first_history(run, p, metric), run.curves[run.points[p]["id"]].rounds
@@ -149,7 +149,7 @@ def _scale(run: Run, points: Sequence[int], metric: str, rounds: int) -> Normali
 
 
 def pictures(run: Run, points: Sequence[int], rounds: int, width: float) -> Iterator[np.ndarray]:
-    """Draws the pictures, each [height, width, 3] uint8. What stays is drawn once."""
+    """Draw the pictures, each [height, width, 3] uint8. What stays is drawn once."""
     worlds = [worlds_of(run)[p] for p in points]
     extent = worlds[0].high - worlds[0].low
     each = width / len(points)

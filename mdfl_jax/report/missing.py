@@ -13,7 +13,7 @@ MOST = 6  # so many sweep points are named in a sentence
 
 
 def missing_told(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns a sentence for the top of the page about the runs that are missing; none for a whole study.
+    """Return a sentence for the top of the page about the runs that are missing; none for a whole study.
 
     Args:
       manifest: the content of config.json. Its entry ``whole`` has the sweep points and seeds of the whole study.
@@ -36,12 +36,12 @@ def missing_told(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def extension_lines(workdir: Path) -> list[Path]:
-    """Returns the paths of the metrics.jsonl of the parts by which a study is extended; they need not exist."""
+    """Return the paths of the metrics.jsonl of the parts by which a study is extended; they need not exist."""
     return [workdir / EXTENSION / part / "metrics.jsonl" for part in (FURTHER_ROUNDS, FURTHER_RUNS)]
 
 
 def extension_told(workdir: Path) -> tuple[str, ...]:
-    """Returns a sentence for the top of the page of a study that is being extended; none for any other study."""
+    """Return a sentence for the top of the page of a study that is being extended; none for any other study."""
     if not (workdir / EXTENSION).is_dir():
         return ()
     newest = ""

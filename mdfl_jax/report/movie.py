@@ -33,7 +33,7 @@ def save_movie(
     fps: int = DEFAULT_FPS,
     width: float = DEFAULT_WIDTH,
 ) -> Path:
-    """Writes the map of one or two sweep points as a GIF or an MP4 file. Two GIFs of one study have the same bytes.
+    """Write the map of one or two sweep points as a GIF or an MP4 file. Two GIFs of one study have the same bytes.
 
     Args:
       run: the study.
@@ -81,7 +81,7 @@ def _check(run: Run, points: Sequence[int], rounds: int | None, fps: int, width:
 
 
 def _write_gif(path: Path, drawn: list[np.ndarray], fps: int, colours: Sequence[str]) -> None:
-    """Writes a GIF whose pictures share one palette; pixels that have not changed are transparent, which is short."""
+    """Write a GIF whose pictures share one palette; pixels that have not changed are transparent, which is short."""
     palette = _palette(colours)
     image = Image.new("P", (1, 1))
     image.putpalette(palette.ravel().tolist())
@@ -106,7 +106,7 @@ def _indexed(indices: np.ndarray, palette: np.ndarray) -> Image.Image:
 
 
 def _palette(colours: Sequence[str]) -> np.ndarray:
-    """Returns the colours of a GIF, [K, 3] uint8: greys, the scale of the accuracies, tints of the points' colours."""
+    """Return the colours of a GIF, [K, 3] uint8: greys, the scale of the accuracies, tints of the points' colours."""
     greys = np.repeat(np.linspace(0, 1, SHADES)[:, None], 3, axis=1)
     scale = matplotlib.colormaps["viridis"](np.linspace(0, 1, SCALE))[:, :3]
     share = np.linspace(1, 0.15, TINTS)[:, None]
@@ -115,7 +115,7 @@ def _palette(colours: Sequence[str]) -> np.ndarray:
 
 
 def _ffmpeg(path: Path) -> str:
-    """Returns the path of the program ffmpeg, which is on the PATH or in the package imageio-ffmpeg.
+    """Return the path of the program ffmpeg, which is on the PATH or in the package imageio-ffmpeg.
 
     Raises:
       UserError: if there is none.
@@ -129,7 +129,7 @@ def _ffmpeg(path: Path) -> str:
 
 
 def _write_mp4(encoder: str, path: Path, drawn: list[np.ndarray], fps: int) -> None:
-    """Sends the pictures to ffmpeg.
+    """Send the pictures to ffmpeg.
 
     Raises:
       OSError: if it fails.

@@ -13,7 +13,7 @@ _TYPES = {"f8": "f4", "i8": "i4", "u8": "u4", "b1": "u1", "f2": "f4"}  # JavaScr
 
 
 def packed(array: np.ndarray) -> dict[str, Any]:
-    """Returns an array as {"$": type, "shape": [...], "data": base64 of its compressed bytes, little-endian}.
+    """Return an array as {"$": type, "shape": [...], "data": base64 of its compressed bytes, little-endian}.
 
     Numbers of 8 bytes are stored in 4, since a reader sees at most six digits of them.
     """
@@ -24,7 +24,7 @@ def packed(array: np.ndarray) -> dict[str, Any]:
 
 
 def dumps(tree: Any) -> str:
-    """Returns a tree as JSON text that is safe inside a <script> element: no text of a study can end the element.
+    """Return a tree as JSON text that is safe inside a <script> element: no text of a study can end the element.
 
     >>> dumps({"name": "</script>", "lowest": float("-inf")})
     '{"name":"\\\\u003c/script>","lowest":null}'

@@ -24,7 +24,7 @@ ASSETS = Path(__file__).parent / "assets"
 
 
 def write_report(workdir: Path, x_axis: str = "") -> Path:
-    """Makes the tables, the figures and report.html of a finished study.
+    """Make the tables, the figures and report.html of a finished study.
 
     Args:
       workdir: the folder with config.json, summary.json, metrics.jsonl and history.npz.
@@ -42,7 +42,7 @@ def write_report(workdir: Path, x_axis: str = "") -> Path:
 
 
 def write(run: Run) -> Path:
-    """Writes tables/, figures/ and report.html into the folder of a study, and returns the path of report.html.
+    """Write tables/, figures/ and report.html into the folder of a study, and return the path of report.html.
 
     Raises:
       UserError: if the folder cannot be written to.
@@ -57,12 +57,12 @@ def write(run: Run) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Writes a page as `mdfl_jax.storage.disk.write` does, so that a browser never shows an incomplete one."""
+    """Write a page as `mdfl_jax.storage.disk.write` does, so that a browser never shows an incomplete one."""
     disk.write_text(path, text)
 
 
 def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
-    """Returns the page as HTML, with all that it needs inside. Every text of the study is escaped.
+    """Return the page as HTML, with all that it needs inside. Every text of the study is escaped.
 
     Args:
       run: the study.
@@ -91,7 +91,7 @@ def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
 
 
 def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
-    """Returns what the template needs of a panel."""
+    """Return what the template needs of a panel."""
     panel = FIGURES[name]
     with own_files.told():
         chart = panel.chart(run) if panel.chart else None
@@ -103,18 +103,18 @@ def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
 
 
 def _kinds(panels: list[dict[str, Any]]) -> list[str]:
-    """Returns the kinds of charts of a page that have a script of their own."""
+    """Return the kinds of charts of a page that have a script of their own."""
     kinds = dict.fromkeys(panel["chart"].kind for panel in panels if panel["chart"])
     return [kind for kind in kinds if (ASSETS / f"{kind}.js").is_file()]
 
 
 def _styles(panels: list[dict[str, Any]]) -> list[Path]:
-    """Returns the style sheets of a page: its own, and KIND.css of each kind of chart that has one."""
+    """Return the style sheets of a page: its own, and KIND.css of each kind of chart that has one."""
     return [ASSETS / "page.css", *(path for kind in _kinds(panels) for path in sorted(ASSETS.glob(f"{kind}.css")))]
 
 
 def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
-    """Returns the scripts of a page: the plotting library, its own, and KIND_*.js and KIND.js of each kind of chart."""
+    """Return the scripts of a page: the plotting library, its own, and KIND_*.js and KIND.js of each kind of chart."""
     own = [ASSETS / name for name in ("plotly-cartesian.min.js", "core.js", "table.js")]
     return own + [
         path for kind in _kinds(panels) for path in (*sorted(ASSETS.glob(f"{kind}_*.js")), ASSETS / f"{kind}.js")
@@ -122,7 +122,7 @@ def _scripts(panels: list[dict[str, Any]]) -> list[Path]:
 
 
 def _study(run: Run) -> dict[str, Any]:
-    """Returns what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
+    """Return what the scripts of all panels know of the study: its sweep points, each with its label and colour."""
     return {
         "points": [
             {"id": point["id"], "label": look.label, "colour": look.colour}

@@ -18,7 +18,7 @@ RECORDED = {
 
 @kept
 def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
-    """Returns why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
+    """Return why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
 
     They can be paired if they have seeds in common, if the settings and the digests of the data agree, and if under the
     common seeds every client holds the same number of samples of each label and starts at the same place. Where places
@@ -49,7 +49,7 @@ def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
 
 
 def pairs_of(run: Run) -> Callable[[str, str], bool]:
-    """Returns a function that tells of two sweep points, by their ids, whether their runs are paired by seed.
+    """Return a function that tells of two sweep points, by their ids, whether their runs are paired by seed.
 
     Those of one study always are. Those of two studies are compared with each other when the function asks.
     """
@@ -65,24 +65,24 @@ def pairs_of(run: Run) -> Callable[[str, str], bool]:
 
 
 def common_seeds(a: Run, p: int, b: Run, q: int) -> int:
-    """Returns the number of seeds that two sweep points have in common."""
+    """Return the number of seeds that two sweep points have in common."""
     return len(set(a.seeds(p)) & set(b.seeds(q)))
 
 
 def _used(run: Run, p: int, path: str) -> Any:
-    """Returns the value that a sweep point uses: the member's number where the config leaves it to the member."""
+    """Return the value that a sweep point uses: the member's number where the config leaves it to the member."""
     mine = run.numbers(p)
     return mine[path] if path in mine else run.value(p, path)
 
 
 def _inputs(run: Run, prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Returns the digests of the inputs whose names have one of the prefixes."""
+    """Return the digests of the inputs whose names have one of the prefixes."""
     found = run.config.get("inputs") or {}
     return {name: digest for name, digest in found.items() if name.startswith(prefixes)}
 
 
 def _of_seeds(run: Run, p: int, key: str, seeds: list[int]) -> np.ndarray | None:
-    """Returns a recorded array of the given seeds, of places only the first ones; None if it is not recorded."""
+    """Return a recorded array of the given seeds, of places only the first ones; None if it is not recorded."""
     array = _recorded(run, p, key)
     return None if array is None else array[[run.seeds(p).index(seed) for seed in seeds]]
 
@@ -94,7 +94,7 @@ def _recorded(run: Run, p: int, key: str) -> np.ndarray | None:
 
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Returns the settings that differ between configurations: (path, the printed value of each).
+    """Return the settings that differ between configurations: (path, the printed value of each).
 
     The name and the title of a study are no settings of its runs.
 
@@ -108,7 +108,7 @@ def differing(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[
 
 
 def shared(configs: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the part of configurations that is the same in all of them.
+    """Return the part of configurations that is the same in all of them.
 
     >>> shared([{"a": 1, "b": {"c": 2, "d": 3}}, {"a": 0, "b": {"c": 2, "d": 4}}])
     {'b': {'c': 2}}

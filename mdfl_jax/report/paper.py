@@ -29,7 +29,7 @@ LETTER, HANDLE, LINE = 0.062, 0.5, 0.16  # inches: of a letter, of the line besi
 
 
 def inches(width: str) -> float:
-    """Returns a width of a figure in inches.
+    """Return a width of a figure in inches.
 
     Args:
       width: "column", "page" or a number of inches.
@@ -50,12 +50,12 @@ def inches(width: str) -> float:
 
 
 def listed(run: Run) -> list[tuple[str, str]]:
-    """Returns the names of the figures that apply to a study, each with the first line of its description."""
+    """Return the names of the figures that apply to a study, each with the first line of its description."""
     return [(name, (FIGURES[name].__doc__ or "").split("\n")[0]) for name in applying(run)]
 
 
 def check(run: Run, name: str, path: Path) -> None:
-    """Checks that a figure can be made and that its file can be written, before anything is drawn.
+    """Check that a figure can be made and that its file can be written, before anything is drawn.
 
     Raises:
       UserError: if there is no such figure, if it does not apply to the study, if the file has another ending, or if
@@ -78,7 +78,7 @@ def check(run: Run, name: str, path: Path) -> None:
 
 
 def save(run: Run, name: str, path: Path, width: float) -> None:
-    """Saves one figure. Two files of the same figure have the same bytes.
+    """Save one figure. Two files of the same figure have the same bytes.
 
     Args:
       run: the study.
@@ -100,7 +100,7 @@ def save(run: Run, name: str, path: Path, width: float) -> None:
 
 
 def draw(run: Run, name: str, width: float) -> Figure:
-    """Draws one figure as wide as it is asked for, with text of one size and a legend that has room."""
+    """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
     panel_draw = FIGURES[name].draw
     assert panel_draw is not None
     with own_files.told(), of_width(width):
@@ -128,7 +128,7 @@ def draw(run: Run, name: str, width: float) -> Figure:
 
 
 def _narrowed(figure: Figure, width: float) -> float:
-    """Gives the legends of single panels fewer columns where they are wider than their panel.
+    """Give the legends of single panels fewer columns where they are wider than their panel.
 
     Returns:
       By how much the figure must become higher, in inches.
@@ -148,6 +148,6 @@ def _narrowed(figure: Figure, width: float) -> float:
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
-    """Returns the number of columns of a legend whose labels fit a width in inches."""
+    """Return the number of columns of a legend whose labels fit a width in inches."""
     longest = max((len(label) for label in labels), default=1)
     return max(1, min(len(labels), int(width / (HANDLE + LETTER * longest))))

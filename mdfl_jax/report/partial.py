@@ -35,12 +35,12 @@ class State(NamedTuple):
 
 
 def judged_key(config: Mapping[str, Any]) -> str:
-    """Returns the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
+    """Return the key of the accuracy by which sweep points are compared, in a line of metrics.jsonl."""
     return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
 
 
 def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
-    """Reads what an unfinished study has written. Its last line may be incomplete.
+    """Read what an unfinished study has written. Its last line may be incomplete.
 
     Args:
       workdir: the folder of the study.
@@ -66,7 +66,7 @@ def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
 
 
 def runs_of(lines: Sequence[Line], path: Path) -> dict[str, Runs]:
-    """Returns the lines of a file by sweep point, seed and round.
+    """Return the lines of a file by sweep point, seed and round.
 
     Raises:
       UserError: if a line lacks one of them.
@@ -77,7 +77,7 @@ def runs_of(lines: Sequence[Line], path: Path) -> dict[str, Runs]:
 
 
 def common_round(runs: Mapping[str, Runs]) -> int:
-    """Returns the latest round that at least half of the sweep points have reached under some seed.
+    """Return the latest round that at least half of the sweep points have reached under some seed.
 
     >>> common_round({"a": {0: {400: {}}}, "b": {0: {400: {}}, 1: {20: {}}}, "c": {0: {20: {}}}})
     400
@@ -87,7 +87,7 @@ def common_round(runs: Mapping[str, Runs]) -> int:
 
 
 def _kept(runs: Runs, at: int) -> Runs:
-    """Returns the runs of a sweep point that have reached a round, or else its furthest ones, until all of them end."""
+    """Return the runs of a sweep point that have reached a round, or else its furthest ones, until all of them end."""
     last = {seed: max(by_round) for seed, by_round in runs.items()}
     least = min(at, max(last.values()))
     seeds = sorted(seed for seed, end in last.items() if end >= least)
@@ -98,7 +98,7 @@ def _kept(runs: Runs, at: int) -> Runs:
 def summarize(
     manifest: Mapping[str, Any], points: Sequence[Mapping[str, Any]], runs: Mapping[str, Runs], at: int
 ) -> dict[str, Any]:
-    """Returns results in the form of summary.json, at one round, from lines of metrics.jsonl.
+    """Return results in the form of summary.json, at one round, from lines of metrics.jsonl.
 
     Args:
       manifest: the content of config.json, with its own `metrics` and `accuracy_is`, as in summary.json.
@@ -138,7 +138,7 @@ def summarize(
 def _point(
     by_seed: Mapping[int, Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]
 ) -> dict[str, Any]:
-    """Returns the results of a sweep point, from the lines of each seed until the round of the results."""
+    """Return the results of a sweep point, from the lines of each seed until the round of the results."""
     runs, lost = list(by_seed.values()), diverged(by_seed)
     valid = np.array([str(seed) not in lost["diverged"] for seed in by_seed], bool)
 
@@ -166,7 +166,7 @@ def _point(
 
 
 def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: float | None, key: str) -> Any:
-    """Returns a value's mean over the seeds at the first evaluation whose mean accuracy reaches the target, or None."""
+    """Return a value's mean over the seeds at the first evaluation whose mean accuracy reaches the target, or None."""
     known = ~np.isnan(accuracy).all(axis=1) if len(runs) else np.zeros(0, bool)
     if not known.any() or target is None:
         return None
@@ -176,7 +176,7 @@ def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: floa
 
 
 def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
-    """Returns how far the study is: its runs, the round of its results, and the points that have not reached it."""
+    """Return how far the study is: its runs, the round of its results, and the points that have not reached it."""
     total = manifest["config"].get("rounds")
     planned = sum(len(seeds_of(manifest, p)) for p in range(len(manifest["points"])))
     ends = {name: [max(by_round) for by_round in of.values()] for name, of in runs.items()}

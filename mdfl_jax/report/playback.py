@@ -25,7 +25,7 @@ COLOURED = ("accuracy", "loss")  # the colour of a client is the first of these 
 
 
 def shown_points(run: Run, most: int = MOST_POINTS) -> list[int]:
-    """Chooses the sweep points of which the page has a playback.
+    """Choose the sweep points of which the page has a playback.
 
     All are chosen if they are few. Otherwise the baseline, the best one and one of each value of the main axis are,
     then others at equal distances.
@@ -52,7 +52,7 @@ def shown_points(run: Run, most: int = MOST_POINTS) -> list[int]:
 
 
 def first_pair(run: Run, points: list[int]) -> list[int]:
-    """Chooses the one or two sweep points that the map shows first: the baseline and the best of the others.
+    """Choose the one or two sweep points that the map shows first: the baseline and the best of the others.
 
     Args:
       run: the study.
@@ -67,7 +67,7 @@ def first_pair(run: Run, points: list[int]) -> list[int]:
 
 
 def playback(run: Run) -> dict[str, Any]:
-    """Returns the data of the map, for `assets/map.js`.
+    """Return the data of the map, for `assets/map.js`.
 
     Returns:
       "points", the sweep points with their world and their arrays; "labels", the different label counts [N, C] of
@@ -100,23 +100,23 @@ def playback(run: Run) -> dict[str, Any]:
 
 
 def coloured_by(run: Run, points: Sequence[int]) -> str | None:
-    """Returns the metric of the clients' colours: the first of `COLOURED` that a point has; None if none has one."""
+    """Return the metric of the clients' colours: the first of `COLOURED` that a point has; None if none has one."""
     return next((name for name in COLOURED if any(_measured(run, p, name) for p in points)), None)
 
 
 def without_links(data: Mapping[str, Any]) -> list[int]:
-    """Returns the sweep points whose links the page cannot compute: swept contacts need the places of every round."""
+    """Return the sweep points whose links the page cannot compute: swept contacts need the places of every round."""
     points = (of for of in data["points"] if of["world"]["swept"] and "links" not in of)
     return [of["point"] for of in points if of["stride"] > 1]
 
 
 def strides(data: Mapping[str, Any]) -> int:
-    """Returns the largest distance between two rounds of a playback; 1 if all rounds are there."""
+    """Return the largest distance between two rounds of a playback; 1 if all rounds are there."""
     return max(point["stride"] for point in data["points"])
 
 
 def _of_point(run: Run, p: int, world: World, share: int) -> dict[str, Any]:
-    """Returns the arrays of a sweep point, of so few rounds that their text is not longer than a share."""
+    """Return the arrays of a sweep point, of so few rounds that their text is not longer than a share."""
     path = None if world.kind == CIRCLE else run.array(p, "position")
     recorded = {name: array for name in OF_ROUNDS if (array := first_history(run, p, name)) is not None}
     if "present" in recorded and recorded["present"].all():
@@ -149,12 +149,12 @@ def _of_point(run: Run, p: int, world: World, share: int) -> dict[str, Any]:
 
 
 def _coded(array: np.ndarray) -> np.ndarray:
-    """Returns values of some rounds [T, N]; yes or no are packed bits, [T, ceil(N/8)]."""
+    """Return values of some rounds [T, N]; yes or no are packed bits, [T, ceil(N/8)]."""
     return np.packbits(array, axis=1) if array.dtype == bool else array
 
 
 def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
-    """Returns the links of some rounds in a form that compresses well.
+    """Return the links of some rounds in a form that compresses well.
 
     Args:
       links: [T, N, ceil(N/8)] uint8, packed bits; the bits of row i are the clients that i hears.
@@ -174,7 +174,7 @@ def coded_links(links: np.ndarray, clients: int) -> dict[str, Any]:
 
 
 def quantised(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Returns values between a low and a high one as whole numbers, uint16: 0 to `LEVELS`, and `MISSING` for NaN."""
+    """Return values between a low and a high one as whole numbers, uint16: 0 to `LEVELS`, and `MISSING` for NaN."""
     extent = np.asarray(high, float) - low
     share = (values - low) / np.where(extent > 0, extent, 1)
     whole = np.clip(np.round(share * LEVELS), 0, LEVELS)
@@ -182,7 +182,7 @@ def quantised(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def changes(whole: np.ndarray) -> np.ndarray:
-    """Returns the differences of whole numbers [T, n, 2] from time to time, modulo 2^16, in the order [n, 2, T].
+    """Return the differences of whole numbers [T, n, 2] from time to time, modulo 2^16, in the order [n, 2, T].
 
     The values of one client follow each other, since they are alike. The first difference is the first value.
     """
@@ -191,13 +191,13 @@ def changes(whole: np.ndarray) -> np.ndarray:
 
 
 def clients_of(run: Run, p: int) -> int:
-    """Returns the number of clients of a sweep point."""
+    """Return the number of clients of a sweep point."""
     known = run.array(p, "position")
     return known.shape[1] if known is not None else int(run.value(p, "network.num_clients"))
 
 
 def first_history(run: Run, p: int, name: str) -> np.ndarray | None:
-    """Returns an array of the first seed, or None if it was not recorded or is empty."""
+    """Return an array of the first seed, or None if it was not recorded or is empty."""
     found = run.history(p, name)
     return None if found is None or not found[0].size else found[0]
 
@@ -208,7 +208,7 @@ def _measured(run: Run, p: int, name: str) -> bool:
 
 
 def _index(kept: list[np.ndarray], array: np.ndarray | None) -> int | None:
-    """Returns the index of an array among those that are kept, and keeps it if none is equal."""
+    """Return the index of an array among those that are kept, and keeps it if none is equal."""
     if array is None:
         return None
     found = next((i for i, other in enumerate(kept) if np.array_equal(other, array)), None)
@@ -218,7 +218,7 @@ def _index(kept: list[np.ndarray], array: np.ndarray | None) -> int | None:
 
 
 def _length(tree: Any) -> int:
-    """Returns the length of the text of all arrays in a tree."""
+    """Return the length of the text of all arrays in a tree."""
     if isinstance(tree, np.ndarray):
         return len(packed(tree)["data"])
     return sum(map(_length, tree.values())) if isinstance(tree, dict) else 0

@@ -42,7 +42,7 @@ class Plots:
         return "\n".join(["The figures of this study:", *lines, *(f"{name}(): {doc}" for name, doc in docs.items())])
 
     def __getattr__(self, name: str) -> Callable[..., Figure]:
-        """Returns the method that draws a figure of the report."""
+        """Return the method that draws a figure of the report."""
         if name.startswith("_") or name not in drawn_in_order():
             raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
 
@@ -53,7 +53,7 @@ class Plots:
         return draw
 
     def curves(self, metric: str = "accuracy", x: str = "round", ax: Any = None) -> Figure:
-        """Draws a metric of every sweep point as a curve: the mean over the seeds and its 95 % Student-t interval.
+        """Draw a metric of every sweep point as a curve: the mean over the seeds and its 95 % Student-t interval.
 
         Args:
           metric: a metric with one number for each evaluation of a run, as in metrics.jsonl: 'consensus_distance', or
@@ -94,7 +94,7 @@ class Plots:
         axes.margins(x=0.01)
 
     def _key(self, metric: str) -> str:
-        """Returns the key of a metric in metrics.jsonl, and checks that it was measured."""
+        """Return the key of a metric in metrics.jsonl, and check that it was measured."""
         results = self._results
         key = next((shown.key for shown in results.declared.values() if shown.name == metric), metric)
         measured = [of for of in line_keys(results) if any(line.get(of) is not None for line in results.lines)]

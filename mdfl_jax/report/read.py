@@ -24,7 +24,7 @@ _FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array
 
 
 def read_workdir(workdir: Path, x_axis: str = "") -> Run:
-    """Reads config.json, summary.json, metrics.jsonl and history.npz of a workdir.
+    """Read config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
     Of an unfinished study config.json and metrics.jsonl are enough. Its results are those at a round that enough of its
     runs have reached (`mdfl_jax.report.partial`), and the run's remarks say so.
@@ -64,7 +64,7 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
 def _check_alike(
     workdir: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    """Checks that config.json, summary.json and history.npz have the same sweep points and seeds."""
+    """Check that config.json, summary.json and history.npz have the same sweep points and seeds."""
     ids = [point["id"] for point in summary["points"]]
     if [point["id"] for point in manifest.get("points", summary["points"])] != ids:
         raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
@@ -84,7 +84,7 @@ def make_run(
     x_axis: str = "",
     remarks: tuple[str, ...] = (),
 ) -> Run:
-    """Makes a `Run` of what the files of a study hold.
+    """Make a `Run` of what the files of a study hold.
 
     Args:
       workdir: the folder for the report.
@@ -111,7 +111,7 @@ def make_run(
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the summary with only the best sweep point of each group (`mdfl_jax.results.step_sizes`).
+    """Return the summary with only the best sweep point of each group (`mdfl_jax.results.step_sizes`).
 
     If no best points were selected, all sweep points are kept.
     """
@@ -121,7 +121,7 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_seed(arrays: Mapping[str, np.ndarray], workdir: Path) -> dict[str, np.ndarray]:
-    """Returns label counts, mobile masks and positions of the first seed; the report needs no other arrays.
+    """Return label counts, mobile masks and positions of the first seed; the report needs no other arrays.
 
     Args:
       arrays: the arrays of history.npz.

@@ -70,7 +70,7 @@ class Recorded(NamedTuple):
 
 @kept
 def recorded(run: Run) -> Recorded:
-    """Returns all numbers in metrics.jsonl of the shown sweep points.
+    """Return all numbers in metrics.jsonl of the shown sweep points.
 
     If two lines have the same sweep point, seed and round, the later one is used.
     """
@@ -103,7 +103,7 @@ def recorded(run: Run) -> Recorded:
 def _telling(
     values: Mapping[str, np.ndarray], rounds: np.ndarray, metrics: Mapping[str, Shown]
 ) -> dict[str, np.ndarray]:
-    """Returns the numbers that say something.
+    """Return the numbers that say something.
 
     Left out are numbers that are unknown or 0 everywhere, those that are the rounds again, and those that no metric
     declares and that are the same as a declared one.
@@ -120,7 +120,7 @@ def _telling(
 
 
 def _quantity(key: str, array: np.ndarray, metrics: Mapping[str, Shown]) -> Quantity:
-    """Describes one number: a declared metric, a further number of one, or a number that no declaration explains."""
+    """Describe one number: a declared metric, a further number of one, or a number that no declaration explains."""
     of = max((name for name in metrics if key == name or key.startswith(name + "_")), key=len, default=key)
     metric = metrics.get(of)
     title, scale = _UNDECLARED.get(key, (key.replace("_", " "), 1.0))
@@ -148,7 +148,7 @@ def _grows(array: np.ndarray) -> bool:
 
 
 def of_clients(run: Run, point: int, key: str, metrics: Mapping[str, Shown]) -> np.ndarray | None:
-    """Returns the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
+    """Return the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
 
     Args:
       run: the study.

@@ -18,7 +18,7 @@ def references(
     parts: Sequence[tuple[int, int]],
     baseline: str,
 ) -> list[int | None]:
-    """Returns for each sweep point the index of the one that it is compared with, or None (`compare`)."""
+    """Return for each sweep point the index of the one that it is compared with, or None (`compare`)."""
     first = [p for p, (i, _) in enumerate(parts) if i == 0]
     if baseline:
         known = {point["id"]: p for p, point in enumerate(points)}
@@ -42,7 +42,7 @@ def references(
 
 
 def counterparts(points: Sequence[Mapping[str, Any]], parts: Sequence[tuple[int, int]]) -> list[int | None]:
-    """Returns for each sweep point the index of the first study's point with the same settings, or None."""
+    """Return for each sweep point the index of the first study's point with the same settings, or None."""
 
     def settings(p: int) -> tuple[str, ...]:
         return tuple(show(value) for path, value in points[p]["overrides"].items() if path != STUDY)
@@ -52,7 +52,7 @@ def counterparts(points: Sequence[Mapping[str, Any]], parts: Sequence[tuple[int,
 
 
 def accuracy_gap(runs: Sequence[Run], part: tuple[int, int], other: tuple[int, int], at: int | None) -> dict[str, Any]:
-    """Returns the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
+    """Return the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
 
     Args:
       runs: the studies.

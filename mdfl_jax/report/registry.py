@@ -52,7 +52,7 @@ def _always(_: Run) -> bool:
 
 
 def _check_takes_a_run(field: str, function: Any) -> None:
-    """Checks that a function of a figure can be called with one argument: it is called only after the study.
+    """Check that a function of a figure can be called with one argument: it is called only after the study.
 
     Raises:
       UserError: if it cannot. Whoever imports the user's file adds its line to the message.
@@ -110,7 +110,7 @@ def figure(
     title: str = "",
     chart: Callable[[Run], Chart] | None = None,
 ) -> Callable[[Draw], Draw]:
-    """Returns a decorator that registers a drawing function as a figure of the report.
+    """Return a decorator that registers a drawing function as a figure of the report.
 
     Args:
       name: the name of the figure's files, and its id on the page.
@@ -140,7 +140,7 @@ def panel(
     title: str = "",
     draw: Callable[[Run], Figure] | None = None,
 ) -> Callable[[Make], Make]:
-    """Returns a decorator that registers a function that makes a `Chart` as a panel of the page.
+    """Return a decorator that registers a function that makes a `Chart` as a panel of the page.
 
     Args:
       name, caption, applies, place, title: as in `figure`.
@@ -162,11 +162,11 @@ def _in_words(name: str) -> str:
 
 
 def in_order() -> dict[str, Panel]:
-    """Returns the panels by name, in their order on the page."""
+    """Return the panels by name, in their order on the page."""
     found = {name: FIGURES[name] for name in FIGURES.as_registered()}
     return dict(sorted(found.items(), key=lambda item: item[1].place))
 
 
 def drawn_in_order() -> dict[str, Callable[[Run], Figure]]:
-    """Returns the functions that draw figures for files, by name, in the same order."""
+    """Return the functions that draw figures for files, by name, in the same order."""
     return {name: panel.draw for name, panel in in_order().items() if panel.draw}

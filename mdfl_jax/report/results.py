@@ -29,7 +29,7 @@ class Results(StudyResults):
         return Plots(self, self.as_run)
 
     def report(self, folder: str | Path | None = None, x: str = "") -> Path:
-        """Writes the tables, the figures and report.html.
+        """Write the tables, the figures and report.html.
 
         Args:
           folder: the folder for these files, which is made if it is absent. None: the workdir of the study.
@@ -58,7 +58,7 @@ class Results(StudyResults):
         return write(found)
 
     def as_run(self, x: str = "", folder: Path | None = None) -> Run:
-        """Returns the results in the form that the report draws.
+        """Return the results in the form that the report draws.
 
         Args:
           x: as in `report`.
@@ -72,12 +72,12 @@ class Results(StudyResults):
         return make_run(home, self.manifest, self.summary, self.lines, self.arrays, self.streets, axis)
 
     def _repr_html_(self) -> str:
-        """Returns the summary table for a notebook."""
+        """Return the summary table for a notebook."""
         return _as_html(self)
 
 
 def _as_html(results: StudyResults) -> str:
-    """Returns the summary table as HTML with a note below it. Every text of the study is escaped."""
+    """Return the summary table as HTML with a note below it. Every text of the study is escaped."""
     from mdfl_jax.report.tables import note, table  # needs the words of the page
 
     def line(tag: str, cells: list[str]) -> str:

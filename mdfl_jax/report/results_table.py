@@ -46,13 +46,13 @@ class Column(NamedTuple):
 
 
 def columns(run: Run) -> list[Column]:
-    """Returns the columns of the table that say something, settings first."""
+    """Return the columns of the table that say something, settings first."""
     found = [*_settings(run), *_accuracies(run), *_numbers(run)]
     return [column for column in found if column.says_something]
 
 
 def colours(run: Run) -> list[str]:
-    """Returns the colour of each sweep point, the one of its curves."""
+    """Return the colour of each sweep point, the one of its curves."""
     return [look.colour for look in looks(run)]
 
 
@@ -65,7 +65,7 @@ def _settings(run: Run) -> list[Column]:
 
 
 def _accuracies(run: Run) -> list[Column]:
-    """Returns the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
+    """Return the accuracy, its difference to the baseline and that of the worst client, with their intervals."""
     labels = {point["id"]: look.label for point, look in zip(run.points, looks(run))}
     own = [point.get("baseline", run.summary.get("baseline")) for point in run.points]
     baselines = {name for name in own if name in labels}
@@ -89,7 +89,7 @@ def _accuracies(run: Run) -> list[Column]:
 
 
 def _numbers(run: Run) -> list[Column]:
-    """Returns the other columns: costs, rounds to the target, and metrics for the table."""
+    """Return the other columns: costs, rounds to the target, and metrics for the table."""
     target = run.config.get("target")
     goal = "target" if target is None else f"{PERCENT * target:g} %"
     usual = [
@@ -106,7 +106,7 @@ def _numbers(run: Run) -> list[Column]:
 
 
 def percent_cell(statistic: Mapping[str, Any] | None, sign: str = "-") -> Cell:
-    """Returns a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
+    """Return a cell with a mean and its interval in percent; with the sign "+", positive means have their sign too."""
     mean = tables.mean_of(statistic)
     return Cell(tables.percent(statistic, "±", sign), None if mean is None else PERCENT * mean)
 

@@ -37,7 +37,7 @@ class Matrix(NamedTuple):
 
 
 def matrix_of(run: Run) -> Matrix | None:
-    """Returns the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
+    """Return the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
 
     The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
     values, if they are enough.
@@ -65,14 +65,14 @@ def _matrix_along(run: Run, axis: Axis) -> Matrix | None:
 
 
 def reference_of(run: Run, matrix: Matrix) -> int:
-    """Returns the rival that the study itself compares with: that of the baselines if they agree, else the first."""
+    """Return the rival that the study itself compares with: that of the baselines if they agree, else the first."""
     ids = {point["id"]: p for p, point in enumerate(run.points)}
     found = {matrix.axis.texts[ids[name]] for point in run.points if (name := point.get("baseline")) in ids}
     return matrix.rivals.index(found.pop()) if len(found) == 1 else 0
 
 
 def measures(run: Run, matrix: Matrix) -> dict[str, np.ndarray]:
-    """Returns what the rivals are compared by: values [R, C, S] in per cent by the name of the measure.
+    """Return what the rivals are compared by: values [R, C, S] in per cent by the name of the measure.
 
     The accuracy after equal bits or distance is interpolated between evaluations, where the rival of the setting that
     sent or moved least in the same seed had ended. Rivals that sent or moved nothing are not compared by it.
@@ -103,14 +103,14 @@ def _of_cells(matrix: Matrix, values: np.ndarray) -> np.ndarray:
 
 
 def mean_of_known(values: np.ndarray) -> np.ndarray:
-    """Returns the mean over the last axis of values that are finite; NaN where none is."""
+    """Return the mean over the last axis of values that are finite; NaN where none is."""
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         return np.where(known, values, 0).sum(axis=-1) / known.sum(axis=-1)
 
 
 def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -> np.ndarray:
-    """Returns the accuracy [P, S] where all rivals of a setting have spent the same of a quantity that grows."""
+    """Return the accuracy [P, S] where all rivals of a setting have spent the same of a quantity that grows."""
     spent = found.values[key]
     made = np.full(accuracy.shape[:2], np.nan)
     total = np.nanmax(np.where(np.isfinite(spent), spent, 0.0), axis=-1)  # [P, S]
@@ -125,7 +125,7 @@ def _at_equal(matrix: Matrix, found: Recorded, accuracy: np.ndarray, key: str) -
 
 
 def differences(values: np.ndarray, reference: int) -> Differences:
-    """Returns the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
+    """Return the differences to a rival, paired by seed, with simultaneous intervals over all settings and rivals.
 
     Args:
       values: [R, C, S], as `measures` gives them.
@@ -148,7 +148,7 @@ def differences(values: np.ndarray, reference: int) -> Differences:
 
 
 def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns for each rival [C] in how many settings it is better than the reference, worse, and compared at all.
+    """Return for each rival [C] in how many settings it is better than the reference, worse, and compared at all.
 
     Better and worse are those whose whole simultaneous interval is on one side of zero.
     """

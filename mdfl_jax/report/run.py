@@ -71,12 +71,12 @@ class Run:
         return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
 
     def study_of(self, point: int) -> tuple["Run", int]:
-        """Returns the study of a sweep point, and the index of the point there."""
+        """Return the study of a sweep point, and the index of the point there."""
         study, of_study = self.parts[point] if self.parts else (0, point)
         return (self.studies[study] if self.parts else self), of_study
 
     def value(self, point: int, path: str) -> Any:
-        """Returns the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+        """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
         study, of_study = self.study_of(point)
         if study is not self and path not in self.points[point]["overrides"]:
             return study.value(of_study, path)
@@ -84,7 +84,7 @@ class Run:
         return self.numbers(point).get(path) if found is None else found
 
     def numbers(self, point: int) -> Mapping[str, Any]:
-        """Returns the numbers of members that are in effect at a sweep point, by path."""
+        """Return the numbers of members that are in effect at a sweep point, by path."""
         return self._numbers.get(self.points[point]["id"], {})
 
     @functools.cached_property
@@ -92,23 +92,23 @@ class Run:
         return {of["id"]: of.get("numbers", {}) for of in self.manifest.get("points", ())}
 
     def seeds(self, point: int) -> tuple[int, ...]:
-        """Returns the seeds of a sweep point, in the order of the first axis of its arrays."""
+        """Return the seeds of a sweep point, in the order of the first axis of its arrays."""
         found = self.curves[self.points[point]["id"]].seeds
         written = self.points[point].get("seeds") or self.manifest["seeds"]
         return tuple(written) if sorted(written) == sorted(found) else found
 
     def end(self, point: int) -> int:
-        """Returns the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
+        """Return the index of the evaluation that a sweep point's results are of: the summary's round, or the last."""
         found = np.flatnonzero(self.curves[self.points[point]["id"]].rounds == self.summary.get("round"))
         return int(found[0]) if len(found) else -1
 
     def array(self, point: int, name: str) -> np.ndarray | None:
-        """Returns an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
+        """Return an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         study, of_study = self.study_of(point)
         return study.first_seed.get(f"{of_study}/{name}")
 
     def only(self, points: Sequence[int]) -> "Run":
-        """Returns the same run with some of its sweep points, given by index."""
+        """Return the same run with some of its sweep points, given by index."""
         new = {str(p): str(i) for i, p in enumerate(points)}
         return dataclasses.replace(
             self,
@@ -124,7 +124,7 @@ class Run:
         )
 
     def history(self, point: int, name: str) -> np.ndarray | None:
-        """Returns an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
+        """Return an array [S, ...] of history.npz for a sweep point and all seeds, or None if it was not recorded.
 
         Raises:
           UserError: if the array cannot be read.
@@ -133,13 +133,13 @@ class Run:
         return study.arrays.get(f"{study.places[of_study]}/{name}")
 
     def has(self, point: int, name: str) -> bool:
-        """Tells whether an array of history.npz was recorded for a sweep point, without reading it."""
+        """Tell whether an array of history.npz was recorded for a sweep point, without reading it."""
         study, of_study = self.study_of(point)
         return f"{study.places[of_study]}/{name}" in study.arrays
 
 
 def kept(found_in: Callable[Concatenate[Run, Rest], Result]) -> Callable[Concatenate[Run, Rest], Result]:
-    """Makes a function of a study keep its results with the study, since several panels ask for the same."""
+    """Make a function of a study keep its results with the study, since several panels ask for the same."""
 
     @functools.wraps(found_in)
     def asked(run: Run, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
@@ -152,5 +152,5 @@ def kept(found_in: Callable[Concatenate[Run, Rest], Result]) -> Callable[Concate
 
 
 def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
-    """Returns the metrics that can be the x axis of a curve, by name."""
+    """Return the metrics that can be the x axis of a curve, by name."""
     return {metric.name: metric for metric in declared(summary) if AXIS in metric.where}

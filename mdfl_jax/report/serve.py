@@ -52,7 +52,7 @@ class LivePage:
         self._ready_at = self._asked_at = 0.0
 
     def make(self) -> None:
-        """Makes the page. If the study's files cannot be read just now, the page stays as it is.
+        """Make the page. If the study's files cannot be read just now, the page stays as it is.
 
         Raises:
           Exception: From ``make``, if there is no page yet.
@@ -73,12 +73,12 @@ class LivePage:
         self._ready_at = now + max(REST, (now - begin) * (1 / SHARE - 1))
 
     def asked(self) -> dict[str, Any]:
-        """Returns what a browser is told that shows the page: the version, and the error if there is one."""
+        """Return what a browser is told that shows the page: the version, and the error if there is one."""
         self._asked_at = time.monotonic()
         return {"version": self.version, "error": self.error}
 
     def make_if_due(self) -> bool:
-        """Makes the page if a browser shows it, a file has changed, and the last time is long enough ago.
+        """Make the page if a browser shows it, a file has changed, and the last time is long enough ago.
 
         Returns:
           Whether it has tried to make the page.
@@ -90,7 +90,7 @@ class LivePage:
         return True
 
     def _state(self) -> list[tuple[str, int, int]]:
-        """Returns the path, the time of the last change and the size of each file that is there."""
+        """Return the path, the time of the last change and the size of each file that is there."""
         found = []
         for path in self._watched():
             try:
@@ -102,7 +102,7 @@ class LivePage:
 
 
 def with_script(html: str, version: int) -> str:
-    """Returns a page with the script that asks the server for its version."""
+    """Return a page with the script that asks the server for its version."""
     script = f'<script data-version="{version}">{LIVE.read_text(encoding="utf-8")}</script>'
     before, end, after = html.rpartition("</body>")
     return f"{before}{script}{end}{after}" if end else html + script
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
 
     def do_GET(self) -> None:
-        """Answers with the page at /, and with its version at /version."""
+        """Answer with the page at /, and with its version at /version."""
         host = self.headers.get("Host", "").lower()
         if host not in self.server.hosts:
             self._send(HTTPStatus.FORBIDDEN, b"this server answers requests to its own address only\n", "text/plain")
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *args: Any) -> None:
-        """Prints nothing for a request."""
+        """Print nothing for a request."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -164,11 +164,11 @@ class _Server(ThreadingHTTPServer):
         self.hosts = {f"{name}:{self.server_port}" for name in names} | without_port
 
     def handle_error(self, *args: Any) -> None:
-        """Ignores a browser that has closed its connection."""
+        """Ignore a browser that has closed its connection."""
 
 
 def serve(make: Callable[[], str], watched: Callable[[], list[Path]], port: int) -> None:
-    """Shows a page on the loopback address until Ctrl-C, and makes it again when its files change.
+    """Show a page on the loopback address until Ctrl-C, and make it again when its files change.
 
     The address is printed when the page is ready.
 

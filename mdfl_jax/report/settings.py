@@ -29,7 +29,7 @@ class Axis:
 
 
 def as_number(value: Any) -> float | None:
-    """Returns a configuration value as a number, or None if it is none. Files have infinity as a text.
+    """Return a configuration value as a number, or None if it is none. Files have infinity as a text.
 
     >>> [as_number(v) for v in (3, 0.5, "inf", True, "dam", None, float("nan"))]
     [3.0, 0.5, inf, None, None, None, None]
@@ -42,7 +42,7 @@ def as_number(value: Any) -> float | None:
 
 
 def show(value: Any) -> str:
-    """Formats a configuration value for tables and legends.
+    """Format a configuration value for tables and legends.
 
     >>> [show(v) for v in (None, 0.05, 3.0, float("inf"), "dam", True, [1, 2])]
     ['-', '0.05', '3', 'inf', 'dam', 'true', '[1, 2]']
@@ -58,7 +58,7 @@ def show(value: Any) -> str:
 
 
 def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None) -> list[Axis]:
-    """Returns the overrides that differ between sweep points, named by the last component of their path.
+    """Return the overrides that differ between sweep points, named by the last component of their path.
 
     If two axes have the same last component, their names also contain the component before it. For `algorithm.name` the
     name is `algorithm`, since "name" alone is not informative. A sweep point without an override has the value of
@@ -82,7 +82,7 @@ def sweep_axes(points: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | 
 
 
 def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> list[str]:
-    """Returns one label for each sweep point, made from its values of the axes.
+    """Return one label for each sweep point, made from its values of the axes.
 
     A text is used as it is; a number is written as `radius = 3`. Without axes, the label is the id of the sweep point.
     """
@@ -99,7 +99,7 @@ def point_labels(points: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> l
 
 
 def value_of(point: Mapping[str, Any], path: str, config: Mapping[str, Any]) -> Any:
-    """Returns the value of a sweep point for a dotted path of the configuration, or None if it has none."""
+    """Return the value of a sweep point for a dotted path of the configuration, or None if it has none."""
     if path in point["overrides"]:
         return point["overrides"][path]
     node: Any = config

@@ -36,7 +36,7 @@ class Differences(NamedTuple):
 
 
 def simultaneous(differences: np.ndarray, draws: int = DRAWS) -> Differences:
-    """Returns the means of differences over the seeds, with intervals that hold together.
+    """Return the means of differences over the seeds, with intervals that hold together.
 
     A difference that lacks the value of a seed is not drawn with the others. Its interval has Bonferroni's factor for
     its own number of seeds, so that all intervals still hold together.
@@ -66,14 +66,14 @@ def simultaneous(differences: np.ndarray, draws: int = DRAWS) -> Differences:
 
 
 def _bonferroni(level: float, count: int, seeds: int) -> float:
-    """Returns the factor with which so many intervals hold together, whatever their differences have in common."""
+    """Return the factor with which so many intervals hold together, whatever their differences have in common."""
     from scipy.special import stdtrit  # importing it takes a sixth of a second, which other panels do not need
 
     return float(stdtrit(seeds - 1, 1 - (1 - level) / max(count, 1) / 2))
 
 
 def _factor(centred: np.ndarray, draws: int, level: float = LEVEL) -> float:
-    """Returns the quantile of max |t| of centred differences [S, K] under random signs, at least Student's."""
+    """Return the quantile of max |t| of centred differences [S, K] under random signs, at least Student's."""
     seeds, count = centred.shape
     if seeds < LEAST_SEEDS or count < 2:
         return _bonferroni(level, count, seeds)

@@ -12,7 +12,7 @@ Values = Sequence[float] | np.ndarray
 
 
 def interval(values: Values) -> dict[str, Any]:
-    """Returns mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
+    """Return mean, standard deviation and half-width of the 95 % Student-t interval of values [S] over the seeds.
 
     Seeds without a value (NaN), as those whose runs have diverged, are left out, and 'seeds' then counts the others.
     What is not known is None: all of no values or of infinite ones, and all but the mean of one value.
@@ -25,12 +25,12 @@ def interval(values: Values) -> dict[str, Any]:
 
 
 def with_seeds(values: Values) -> dict[str, Any]:
-    """Returns the `interval` of values [S], and the values themselves as 'per_seed'."""
+    """Return the `interval` of values [S], and the values themselves as 'per_seed'."""
     return interval(values) | {"per_seed": [float(value) for value in values]}
 
 
 def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
+    """Return the means [E] of values [S, E] over the seeds, and the half-widths [E] of their 95 % Student-t intervals.
 
     With one seed there are no half-widths (None).
     """
@@ -41,7 +41,7 @@ def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def welch(a: Values, b: Values) -> dict[str, Any]:
-    """Returns the difference of two means, a - b, of values that are not paired.
+    """Return the difference of two means, a - b, of values that are not paired.
 
     The interval is that of Welch (Biometrika 34, 1947): the variances may differ. Its degrees of freedom are
     (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)), where v is the variance of a mean.
@@ -67,7 +67,7 @@ def welch(a: Values, b: Values) -> dict[str, Any]:
 
 
 def difference(a: Mapping[int, float], b: Mapping[int, float], paired: bool = True) -> dict[str, Any]:
-    """Returns the difference of the means of two sweep points, a - b.
+    """Return the difference of the means of two sweep points, a - b.
 
     Args:
       a, b: the value of each seed; NaN where the run has diverged, which is left out.

@@ -28,12 +28,12 @@ class Same(NamedTuple):
 
 
 def names_in(run: Run) -> list[str]:
-    """Returns the names of the compared studies, in order."""
+    """Return the names of the compared studies, in order."""
     return list(dict.fromkeys(str(point["overrides"][STUDY]) for point in run.points))
 
 
 def comparison(run: Run) -> dict[str, Any] | None:
-    """Returns what the template of the page needs of a comparison, or None if the run is one study."""
+    """Return what the template of the page needs of a comparison, or None if the run is one study."""
     if not run.studies:
         return None
     names = names_in(run)
@@ -50,7 +50,7 @@ def comparison(run: Run) -> dict[str, Any] | None:
 
 
 def paired_told(run: Run) -> Iterator[str]:
-    """Yields for each two studies whether their runs are paired by seed, and if not why, in a sentence."""
+    """Yield for each two studies whether their runs are paired by seed, and if not why, in a sentence."""
     names, of_pairs = names_in(run), dict[tuple[int, int], list[tuple[str, int]]]()
     ids = [point["id"] for point in run.points]
     twins = counterparts(run.points, run.parts)
@@ -75,7 +75,7 @@ def paired_told(run: Run) -> Iterator[str]:
 
 
 def lacking(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Returns a sentence for each study that has not recorded metrics which another one has."""
+    """Return a sentence for each study that has not recorded metrics which another one has."""
     titles = {metric.key: metric.title for run in runs for metric in declared(run.summary)}
     has = []
     for run in runs:
@@ -90,7 +90,7 @@ def lacking(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
 
 
 def same_settings(run: Run) -> list[Same]:
-    """Returns the sweep points whose settings a point of the first study has as well, with their differences to it."""
+    """Return the sweep points whose settings a point of the first study has as well, with their differences to it."""
     labels, found = looks(run), []
     for p, q in enumerate(counterparts(run.points, run.parts)):
         if q is None or run.parts[p][0] == 0:
@@ -103,7 +103,7 @@ def same_settings(run: Run) -> list[Same]:
 
 
 def write_differences(run: Run, folder: Path) -> Path:
-    """Writes differences.csv: each sweep point's difference to its baseline, as fractions, and whether it is paired.
+    """Write differences.csv: each sweep point's difference to its baseline, as fractions, and whether it is paired.
 
     Args:
       run: the studies as one.

@@ -78,7 +78,7 @@ _width: ContextVar[float | None] = ContextVar("_width", default=None)
 
 @contextlib.contextmanager
 def of_width(inches: float) -> Iterator[None]:
-    """Makes the figures of `make_panels` as wide as a paper needs them, with fewer panels in a row."""
+    """Make the figures of `make_panels` as wide as a paper needs them, with fewer panels in a row."""
     token = _width.set(inches)
     try:
         yield
@@ -101,7 +101,7 @@ class Look:
 
 
 def looks(run: Run) -> list[Look]:
-    """Returns the label, colour and line style of each sweep point.
+    """Return the label, colour and line style of each sweep point.
 
     The colour depends on the mobility if it varies, else on the first varying setting. More than two numbers have
     colours of a graded scale; other values have colours of the palette. Sweep points with the same colour have
@@ -123,13 +123,13 @@ def looks(run: Run) -> list[Look]:
 
 
 def main_axis(run: Run) -> Axis | None:
-    """Returns the varying setting that determines the colours: the mobility if it varies, else the first one."""
+    """Return the varying setting that determines the colours: the mobility if it varies, else the first one."""
     axes = run.axes
     return next((axis for axis in axes if axis.path == MOBILITY), axes[0] if axes else None)
 
 
 def colours_of(axis: Axis) -> dict[str, str]:
-    """Returns the colour of each value of an axis, by the printed value."""
+    """Return the colour of each value of an axis, by the printed value."""
     distinct, numbers = dict.fromkeys(axis.texts), axis.numbers
     if len(numbers) > 2:
         return dict(zip(numbers, map(to_hex, matplotlib.colormaps["viridis"](np.linspace(0.0, 0.78, len(numbers))))))
@@ -140,7 +140,7 @@ def colours_of(axis: Axis) -> dict[str, str]:
 
 
 def make_panels(count: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Any]]:
-    """Makes a figure of panels.
+    """Make a figure of panels.
 
     Args:
       count: the number of panels.
@@ -166,14 +166,14 @@ def make_panels(count: int, columns: int, width: float, height: float, **options
 
 
 def ink_on(share: float, colours: str) -> str:
-    """Returns black or white, whichever has the higher contrast (WCAG 2) to the colour at a share of a colour map."""
+    """Return black or white, whichever has the higher contrast (WCAG 2) to the colour at a share of a colour map."""
     parts = np.array(matplotlib.colormaps[colours](float(share))[:3])
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"
 
 
 def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
-    """Returns the ends of an axis of percentages: all finite values that are drawn with a margin, within 0 and 100."""
+    """Return the ends of an axis of percentages: all finite values that are drawn with a margin, within 0 and 100."""
     values = np.array([value for value in drawn if np.isfinite(value)])
     if not len(values):
         return [0.0, 100.0]
@@ -182,7 +182,7 @@ def percent_limits(drawn: Iterable[float] | np.ndarray) -> list[float]:
 
 
 def seeds_told(run: Run) -> str:
-    """Returns a phrase for captions with the number of seeds of a mean, without those whose runs have diverged."""
+    """Return a phrase for captions with the number of seeds of a mean, without those whose runs have diverged."""
     counts = {point["final_accuracy"].get("seeds") or len(run.seeds(p)) for p, point in enumerate(run.points)}
     if max(counts) == 1:
         return "one seed, hence no interval"
@@ -190,33 +190,33 @@ def seeds_told(run: Run) -> str:
 
 
 def end_told(run: Run) -> str:
-    """Returns the time of the results for captions: the end, or the round that compared studies have in common."""
+    """Return the time of the results for captions: the end, or the round that compared studies have in common."""
     at = run.summary.get("round")
     return "the end" if at is None else f"round {at}"
 
 
 def accuracy_told(run: Run) -> str:
-    """Returns what the results are, for captions and axes: of studies of different lengths not the final accuracy."""
+    """Return what the results are, for captions and axes: of studies of different lengths not the final accuracy."""
     end = end_told(run)
     return "final test accuracy" if end == "the end" else f"test accuracy at {end}"
 
 
 def has_intervals(run: Run) -> bool:
-    """Tells whether a sweep point has more than one seed, so that it has an interval."""
+    """Tell whether a sweep point has more than one seed, so that it has an interval."""
     return any(len(run.seeds(p)) > 1 for p in range(len(run.points)))
 
 
 def first_seed(run: Run) -> str:
-    """Returns a phrase for captions that names the first seed, of which arrays such as places are shown."""
+    """Return a phrase for captions that names the first seed, of which arrays such as places are shown."""
     firsts = sorted({run.seeds(p)[0] for p in range(len(run.points))})
     return f"seed {firsts[0]}" if len(firsts) == 1 else f"each point's first seed ({', '.join(map(str, firsts))})"
 
 
 def spaced(name: str) -> str:
-    """Returns a name in its printed form, with spaces for underscores."""
+    """Return a name in its printed form, with spaces for underscores."""
     return name.replace("_", " ")
 
 
 def for_plotly(text: str) -> str:
-    """Returns a text as plotly shows it unchanged. It understands a little HTML, but no sign for quotation marks."""
+    """Return a text as plotly shows it unchanged. It understands a little HTML, but no sign for quotation marks."""
     return html.escape(text, quote=False)

@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 def extra_columns(summary: Mapping[str, Any]) -> list[Column]:
-    """Returns the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
+    """Return the columns after the usual ones: megabytes to the target, then metrics for the table, by header."""
     shown = declared(summary)
     metrics = [Column(metric.key, metric.title, metric.scale) for metric in shown if TABLE in metric.where]
     at_target = [metric for metric in shown if TARGET in metric.where]
@@ -41,7 +41,7 @@ def extra_columns(summary: Mapping[str, Any]) -> list[Column]:
 def table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None, plus_minus: str = "±"
 ) -> tuple[list[str], list[list[str]]]:
-    """Returns the printed table.
+    """Return the printed table.
 
     Args:
       summary: the content of summary.json.
@@ -83,7 +83,7 @@ def table(
 def raw_table(
     summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 ) -> tuple[list[str], list[list[str | float | None]]]:
-    """Returns the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
+    """Return the table as unformatted numbers. Accuracies and differences are fractions; a missing value is None.
 
     Args:
       summary: the content of summary.json.
@@ -113,7 +113,7 @@ def raw_table(
 
 
 def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Returns the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it."""
+    """Return the table for a terminal, in aligned columns of ASCII numbers, with a note and the power below it."""
     header, rows = table(summary, config, plus_minus="+-")
     settings = len(_settings(chosen(summary), config)[0])
     widths = [max(map(len, column)) for column in zip(header, *rows)]
@@ -131,7 +131,7 @@ def text(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 
 
 def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Returns the table in Markdown, with a note below it."""
+    """Return the table in Markdown, with a note below it."""
     header, rows = table(summary, config)
     settings = len(_settings(chosen(summary), config)[0])
     rule = [":--" if i < settings else "--:" for i in range(len(header))]
@@ -140,7 +140,7 @@ def markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
 
 
 def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """Returns one line that explains the numbers of the table: seeds, interval, baseline and target."""
+    """Return one line that explains the numbers of the table: seeds, interval, baseline and target."""
     counts = {known_seeds(point["final_accuracy"]) for point in summary["points"]} - {0}
     least, seeds = min(counts, default=0), max(counts, default=0)
     over = f"{seeds} seeds" if least == seeds else f"{least} to {seeds} seeds"
@@ -179,7 +179,7 @@ def note(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) ->
 
 
 def _apart(summary: Mapping[str, Any]) -> list[str]:
-    """Returns the settings of the data in which a point differs from the baseline that it is paired with."""
+    """Return the settings of the data in which a point differs from the baseline that it is paired with."""
     by_id, found = {point["id"]: point for point in summary["points"]}, dict[str, None]()
     for point in summary["points"]:
         other = by_id.get(point.get("baseline", summary["baseline"]))
@@ -190,7 +190,7 @@ def _apart(summary: Mapping[str, Any]) -> list[str]:
 
 
 def write(run: Run) -> list[Path]:
-    """Writes tables/summary.md and tables/summary.csv, and returns their paths."""
+    """Write tables/summary.md and tables/summary.csv, and return their paths."""
     folder = run.workdir / "tables"
     disk.write_text(folder / "summary.md", markdown(run.summary, run.config))
     header, rows = raw_table(run.summary, run.config)
@@ -201,7 +201,7 @@ def write(run: Run) -> list[Path]:
 
 
 def number(value: float | None) -> str:
-    """Formats a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
+    """Format a number with three significant digits, or as a whole number from 100 on. Large numbers have no exponent.
 
     >>> [number(v) for v in (None, 0, 120, 0.012345, 3.14159, 12345.6)]
     ['-', '0', '120', '0.0123', '3.14', '12346']
@@ -214,7 +214,7 @@ def number(value: float | None) -> str:
 
 
 def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-") -> str:
-    """Formats a mean in percent, with its half-width, and on how many seeds it stands if some have no result."""
+    """Format a mean in percent, with its half-width, and on how many seeds it stands if some have no result."""
     if not statistic or statistic.get("mean") is None or math.isnan(statistic["mean"]):
         return MISSING
     mean = format(100 * statistic["mean"], f"{sign}.2f")
@@ -223,7 +223,7 @@ def percent(statistic: Mapping[str, Any] | None, plus_minus: str, sign: str = "-
 
 
 def mean_of(value: Any) -> float | None:
-    """Returns a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
+    """Return a value, or the mean of a statistic, as a number; JSON has infinities as texts."""
     found = value.get("mean") if isinstance(value, Mapping) else value
     return float(found) if isinstance(found, str) else found
 
@@ -239,7 +239,7 @@ def _megabytes(point: Mapping[str, Any]) -> float | None:
 
 
 def _settings(summary: Mapping[str, Any], config: Mapping[str, Any] | None) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
+    """Return the names and printed values of the varying settings, or the ids of the sweep points if none varies."""
     points = summary["points"]
     axes = sweep_axes(points, config)
     if not axes:

@@ -46,7 +46,7 @@ def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def check_folder(folder: Path) -> None:
-    """Checks that the pictures can be written to a folder, which may not exist yet.
+    """Check that the pictures can be written to a folder, which may not exist yet.
 
     Raises:
       UserError: if it is a file, or if the folder above it does not exist.
@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
 
 
 def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Writes the picture of `draw` to a folder as theory.png, theory.pdf and theory.svg, and returns their paths.
+    """Write the picture of `draw` to a folder as theory.png, theory.pdf and theory.svg, and returns their paths.
 
     Raises:
       UserError: if a file cannot be written.

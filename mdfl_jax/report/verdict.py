@@ -26,7 +26,7 @@ def verdict(
     paired: Paired = every,
     manifest_points: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
-    """Returns what a study has shown, in sentences; the first one says which sweep point is best.
+    """Return what a study has shown, in sentences; the first one says which sweep point is best.
 
     The points are ranked by their final accuracy. If a study has no accuracy, they are ranked by the objective, or by
     the loss of the mean model. A sweep with `select` is told by its chosen points.
@@ -68,7 +68,7 @@ def verdict(
 
 
 def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
-    """Returns the sentence about the best of several sweep points."""
+    """Return the sentence about the best of several sweep points."""
     against, gap = next(((point, of) for point, of in leads if point["id"] == best.get("baseline")), leads[0])
     is_baseline = best["id"] in (point.get("baseline") for point, _ in leads)
     role = "the baseline" if against["id"] == best.get("baseline") else "the runner-up"
@@ -84,7 +84,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 
 
 def _gap(gap: Lead, measure: Measure) -> str:
-    """Returns a lead as text: how many points above, or below."""
+    """Return a lead as text: how many points above, or below."""
     side = "above" if (gap.mean >= 0) == (measure.sign > 0) else "below"
     return f"{measure.told(abs(gap.mean), gap.half, measure.of_gap)} {side}"
 
@@ -94,7 +94,7 @@ def _counted(gap: Lead) -> str:
 
 
 def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str]) -> str:
-    """Returns the clause that says whether the seeds can tell the best sweep point from the others."""
+    """Return the clause that says whether the seeds can tell the best sweep point from the others."""
     counts = {of.pairs for _, of in leads if of.pairs is not None}
     if all(of.pairs is not None for _, of in leads):
         common = "common " if any(of.partly for _, of in leads) else ""
@@ -121,7 +121,7 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 
 
 def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[str]:
-    """Returns the sentence that names the points which are better than the first one over the seeds that both have."""
+    """Return the sentence that names the points which are better than the first one over the seeds that both have."""
     against = [(point, of) for point, of in leads if of.contrary]
     if not against:
         return []
@@ -132,7 +132,7 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
 
 
 def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) -> str:
-    """Returns the sentence about the only sweep point that has a result."""
+    """Return the sentence about the only sweep point that has a result."""
     seeds = known_seeds(point[measure.key])
     over = "one seed, hence no interval" if seeds == 1 else f"mean over {seeds} seeds with its 95 % interval"
     whose = f"Only {names[point['id']]} has a finite result: its" if count > 1 else "The"
@@ -140,7 +140,7 @@ def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) 
 
 
 def _target(points: Sequence[Point], target: float | None, names: Mapping[str, str]) -> list[str]:
-    """Returns the sentence that says which sweep points have reached the target, and which one did so first."""
+    """Return the sentence that says which sweep points have reached the target, and which one did so first."""
     if target is None:
         return []
     aim = f"the target of {100 * target:g} %"
@@ -159,7 +159,7 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
 
 
 def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
-    """Returns the sentence about the lowest objective, for tasks that minimise one that is no test loss."""
+    """Return the sentence about the lowest objective, for tasks that minimise one that is no test loss."""
     known = [point for point in points if np.isfinite(OBJECTIVE.mean(point))]
     if len(known) < 2:
         return []
@@ -168,7 +168,7 @@ def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
 
 
 def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Returns the sentence that says how the points of a sweep with `select` were chosen."""
+    """Return the sentence that says how the points of a sweep with `select` were chosen."""
     words = chosen_words(config)
     if not words or not summary.get("selected"):
         return []
@@ -178,7 +178,7 @@ def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
 
 
 def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[Point], str]) -> list[str]:
-    """Returns the sentences that name the sweep points whose models diverged, and what may be the cause."""
+    """Return the sentences that name the sweep points whose models diverged, and what may be the cause."""
     lost = [point for point in points if point.get("diverged")]
     if not lost:
         return []
@@ -191,11 +191,11 @@ def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[
 
 
 def _quoted(name: str) -> str:
-    """Returns a name in quotation marks if it has a comma, so that it stays one name within a sentence."""
+    """Return a name in quotation marks if it has a comma, so that it stays one name within a sentence."""
     return f"“{name}”" if "," in name else name
 
 
 def _listed(names: Sequence[str], word: str) -> str:
-    """Returns names as a list in words: "a, b and c"."""
+    """Return names as a list in words: "a, b and c"."""
     *first, last = names
     return f"{', '.join(first)} {word} {last}" if first else last

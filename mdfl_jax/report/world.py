@@ -44,30 +44,30 @@ class World:
     streets: np.ndarray = field(default_factory=no_streets)
 
     def leaps(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Tells which steps [..., 2] from a place to another cross the edge of the area and come in at the other."""
+        """Tell which steps [..., 2] from a place to another cross the edge of the area and come in at the other."""
         far = np.abs(after - before) > (self.high - self.low) / 2
         return far.any(axis=-1) & self.wraps
 
 
 def in_plane(path: np.ndarray | None) -> bool:
-    """Tells whether positions [R + 1, N, 2] are on the plane; positions on a grid are whole numbers."""
+    """Tell whether positions [R + 1, N, 2] are on the plane; positions on a grid are whole numbers."""
     parts = () if path is None else (path[:1], path)  # the first places alone mostly tell it
     return any(bool(np.any(np.isfinite(part) & (part != np.round(part)))) for part in parts)
 
 
 def met_by_pattern(run: Run, p: int) -> bool:
-    """Tells whether a pattern alone determines who meets the server and whom, so that places have no meaning."""
+    """Tell whether a pattern alone determines who meets the server and whom, so that places have no meaning."""
     return run.value(p, "server.pattern") not in (None, "", "roadside")
 
 
 def units_of(text: str | None) -> np.ndarray:
-    """Parses the positions of road-side units, 'x,y; x,y; ...', into an array [U, 2]."""
+    """Parse the positions of road-side units, 'x,y; x,y; ...', into an array [U, 2]."""
     return np.array([part.split(",") for part in (text or "").split(";") if part.strip()], float).reshape(-1, 2)
 
 
 @kept
 def worlds_of(run: Run) -> dict[int, World]:
-    """Returns the worlds of the sweep points that have one, by their index.
+    """Return the worlds of the sweep points that have one, by their index.
 
     Maps of worlds without walls show the same area, so that they can be compared side by side.
     """
@@ -83,7 +83,7 @@ def worlds_of(run: Run) -> dict[int, World]:
 
 
 def world_of(run: Run, p: int) -> World | None:
-    """Returns the world of a sweep point.
+    """Return the world of a sweep point.
 
     Returns:
       None if the clients have no places and nothing is recorded of their links or of their meetings with a server.
@@ -121,17 +121,17 @@ def world_of(run: Run, p: int) -> World | None:
 
 
 def circle(clients: int) -> np.ndarray:
-    """Returns places for clients without places, [N, 2]: on the unit circle, clockwise from the top."""
+    """Return places for clients without places, [N, 2]: on the unit circle, clockwise from the top."""
     angle = 2 * np.pi * np.arange(clients) / clients
     return np.stack([np.sin(angle), np.cos(angle)], axis=1)
 
 
 def _is_circle(path: np.ndarray) -> bool:
-    """Tells whether positions are those of clients without places, who stand on the unit circle."""
+    """Tell whether positions are those of clients without places, who stand on the unit circle."""
     return bool(np.allclose(np.hypot(*path[0].T), 1, atol=1e-5) and np.all(path == path[:1]))
 
 
 def _reach(value: object) -> float:
-    """Returns a range of a configuration, in which null stands for infinity, too."""
+    """Return a range of a configuration, in which null stands for infinity, too."""
     found = as_number(value)
     return float("inf") if found is None else found

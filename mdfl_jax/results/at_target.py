@@ -16,7 +16,7 @@ def _first_round(rounds: np.ndarray, accuracy: np.ndarray, target: float) -> int
 def to_target(
     rounds: np.ndarray, accuracy: np.ndarray, bits: np.ndarray, shown: Mapping[str, np.ndarray], target: float
 ) -> dict[str, Any]:
-    """Returns the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
+    """Return the entries of summary.json about reaching the target: of the mean over the seeds, and of each seed.
 
     Args:
       rounds: [E] the evaluated rounds.

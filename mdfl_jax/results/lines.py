@@ -12,7 +12,7 @@ from mdfl_jax.results.mobile_static import group_line
 
 
 def unmeasured(values: np.ndarray) -> bool:
-    """Tells whether a metric [S, E, ...] was not measured: all its values before the first round are NaN."""
+    """Tell whether a metric [S, E, ...] was not measured: all its values before the first round are NaN."""
     return bool(np.isnan(values[:, 0]).all())
 
 
@@ -21,7 +21,7 @@ def _times(messages: float, size: float | None) -> float | None:
 
 
 def accuracy_of(metrics: Mapping[str, np.ndarray], judged: str) -> np.ndarray:
-    """Returns the accuracy of runs, [S, E] float64, by which points are compared.
+    """Return the accuracy of runs, [S, E] float64, by which points are compared.
 
     Args:
       metrics: The metrics of the runs by name, NumPy arrays [S, E, ...].
@@ -35,7 +35,7 @@ def accuracy_of(metrics: Mapping[str, np.ndarray], judged: str) -> np.ndarray:
 def metric_lines(
     point: str, seed: int, metrics: Metrics, is_mobile: np.ndarray, double_bits: float | None
 ) -> Iterator[dict[str, Any]]:
-    """Yields the lines of metrics.jsonl of one run, one for each evaluation.
+    """Yield the lines of metrics.jsonl of one run, one for each evaluation.
 
     Args:
       point: The id of the sweep point.

@@ -17,7 +17,7 @@ from mdfl_jax.results import samples
 
 
 def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Returns the mean over the clients of a group, or NaN where the group is empty.
+    """Return the mean over the clients of a group, or NaN where the group is empty.
 
     Args:
       values: [..., N] one value for each client.
@@ -36,7 +36,7 @@ def group_mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def by_group(values: np.ndarray, is_mobile: np.ndarray, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Returns `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.core.metric.GROUPS`.
+    """Return `group_mean` of values [..., N] for both groups, by the names of `mdfl_jax.core.metric.GROUPS`.
 
     Args:
       values: [..., N] one value for each client.
@@ -49,7 +49,7 @@ def by_group(values: np.ndarray, is_mobile: np.ndarray, weights: np.ndarray | No
 
 
 def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, float]:
-    """Returns the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
+    """Return the entries for the groups at the e-th evaluation in metrics.jsonl: keys such as 'accuracy_mobile'."""
     weights = samples.weights_at(metrics, e)
     return {
         f"{metric.in_files}_{name}": float(mean)
@@ -64,7 +64,7 @@ def group_line(metrics: Metrics, e: int, is_mobile: np.ndarray) -> dict[str, flo
 def group_summary(
     metrics: Mapping[str, np.ndarray], is_mobile: np.ndarray, statistic: Callable[[np.ndarray], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Returns what summary.json says of the groups of a point.
+    """Return what summary.json says of the groups of a point.
 
     Args:
       metrics: The metrics of the point by name, NumPy arrays [S, E, ...].

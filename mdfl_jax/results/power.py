@@ -19,7 +19,7 @@ CLAIMED = 0.02  # the size of the papers' claims about movement, in accuracy
 
 
 def smallest_difference(std: float, seeds: int) -> float:
-    """Returns the smallest true difference that so many seeds find with 80 % power.
+    """Return the smallest true difference that so many seeds find with 80 % power.
 
     The test may also find a difference of the wrong sign. This has a probability below 1e-6 here and is left out.
 
@@ -40,7 +40,7 @@ def smallest_difference(std: float, seeds: int) -> float:
 
 
 def seeds_for(std: float, difference: float = CLAIMED) -> int:
-    """Returns the smallest number of seeds that find a true difference with 80 % power, at least 2.
+    """Return the smallest number of seeds that find a true difference with 80 % power, at least 2.
 
     Args:
       std: the standard deviation of the difference of one seed.
@@ -59,7 +59,7 @@ def seeds_for(std: float, difference: float = CLAIMED) -> int:
 
 
 def of_differences(differences: Mapping[str, Sequence[float] | np.ndarray]) -> dict[str, Any] | None:
-    """Returns the power of a study from the paired differences of its sweep points.
+    """Return the power of a study from the paired differences of its sweep points.
 
     Args:
       differences: for each sweep point, by its id, its differences [n] to the point that it is compared with, a value
@@ -81,7 +81,7 @@ def of_differences(differences: Mapping[str, Sequence[float] | np.ndarray]) -> d
 
 
 def told(power: Mapping[str, Any]) -> str:
-    """Returns the entry `power` of summary.json in words: from the most certain difference to the least certain one."""
+    """Return the entry `power` of summary.json in words: from the most certain difference to the least certain one."""
     order = sorted(power["points"], key=lambda point: point["smallest_difference"])
     sure, unsure = order[0], order[-1]
     counts = sorted({point["seeds"] for point in order})

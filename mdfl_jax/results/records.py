@@ -61,7 +61,7 @@ class Stored(NamedTuple):
 
 
 def lines_of_runs(lines: Sequence[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Groups the lines of metrics.jsonl by run, (id of the sweep point, seed), each sorted by the round."""
+    """Group the lines of metrics.jsonl by run, (id of the sweep point, seed), each sorted by the round."""
     runs = ((point, seed, of) for point, seeds in by_run(lines).items() for seed, of in seeds.items())
     return {(point, seed): [dict(of[r]) for r in sorted(of)] for point, seed, of in runs}
 
@@ -74,7 +74,7 @@ def from_devices(
     compile_seconds: float,
     run_seconds: float,
 ) -> Record:
-    """Makes the record of a run from what the devices have measured.
+    """Make the record of a run from what the devices have measured.
 
     Args:
       seed: The seed.
@@ -92,7 +92,7 @@ def from_devices(
 
 
 def read(workdir: Path) -> Stored:
-    """Reads the records of a finished study, or of a part of one.
+    """Read the records of a finished study, or of a part of one.
 
     Raises:
       UserError: If the folder holds no finished study, or if its files do not fit together.
@@ -124,7 +124,7 @@ def _of_point(
     point: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Iterator[Record]:
-    """Yields the records of the p-th sweep point from the files."""
+    """Yield the records of the p-th sweep point from the files."""
     stacked = {key.partition("/")[2]: arrays[key] for key in arrays if key.startswith(f"{p}/")}
     if wrong := [key for key, values in stacked.items() if len(values) != len(seeds)]:
         raise UserError(f"{workdir / 'history.npz'}: {p}/{wrong[0]} is not of the {len(seeds)} seeds of config.json")
@@ -140,19 +140,19 @@ def _of_point(
 
 
 def _with_summary(entry: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Completes the description of a metric by an older version, which did not say whether the summary has it."""
+    """Complete the description of a metric by an older version, which did not say whether the summary has it."""
     return {"summary": any(entry["key"] in point for point in summary["points"]), **entry}
 
 
 def in_order(metrics: Iterable[Shown], records: Sequence[Sequence[Record]]) -> list[Shown]:
-    """Returns metrics in the order in which the points have measured them, and then by name, each once."""
+    """Return metrics in the order in which the points have measured them, and then by name, each once."""
     known = {metric.key: metric for metric in sorted(metrics, key=lambda metric: metric.key)}
     measured = dict.fromkeys(key for of_point in records for key in (*of_point[0].arrays, *of_point[0].lines[0]))
     return [known[key] for key in dict.fromkeys([*measured, *known]) if key in known]
 
 
 def joined(earlier: Record, later: Record) -> Record:
-    """Returns the record of a run that went on after its end.
+    """Return the record of a run that went on after its end.
 
     Args:
       earlier: The run until then.
@@ -188,7 +188,7 @@ def joined(earlier: Record, later: Record) -> Record:
 
 
 def difference(here: Record, there: Record) -> str:
-    """Names what two records of the same run do not have in common to the bit, or '' if they agree.
+    """Name what two records of the same run do not have in common to the bit, or '' if they agree.
 
     Seconds may differ. The two may also differ in the id of their sweep point.
     """

@@ -81,7 +81,7 @@ class StudyResults:
 
     @classmethod
     def load(cls, workdir: str | Path) -> Self:
-        """Reads the results of a finished study.
+        """Read the results of a finished study.
 
         Args:
           workdir: the folder of the study.
@@ -98,7 +98,7 @@ class StudyResults:
         return cls(manifest, summary, lines, dict(arrays), folder, read_streets(folder))
 
     def without_workdir(self) -> Self:
-        """Returns the same results without a folder, since a temporary folder is removed."""
+        """Return the same results without a folder, since a temporary folder is removed."""
         return dataclasses.replace(self, workdir=None)
 
     @property
@@ -117,7 +117,7 @@ class StudyResults:
         return self.manifest["seeds"]
 
     def seeds_of(self, point: int | str) -> list[int]:
-        """Returns the seeds of a sweep point, by its index or its id, in the order of the first axis of its arrays.
+        """Return the seeds of a sweep point, by its index or its id, in the order of the first axis of its arrays.
 
         Raises:
           UserError: for an unknown sweep point; the message lists the known ones.
@@ -135,14 +135,14 @@ class StudyResults:
         return {key: describe(self, key) for key in self.keys() if key not in FACTS}
 
     def keys(self) -> list[str]:
-        """Returns the names of the arrays that at least one sweep point has."""
+        """Return the names of the arrays that at least one sweep point has."""
         return list(dict.fromkeys(name.partition("/")[2] for name in self.arrays if "/" in name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
     def key_of(self, metric: str) -> str:
-        """Returns the name of a metric in history.npz. The name of its declaration, such as 'bits', is known as well.
+        """Return the name of a metric in history.npz. The name of its declaration, such as 'bits', is known as well.
 
         Raises:
           UserError: for a metric that was not recorded; the message lists the recorded ones.
@@ -153,7 +153,7 @@ class StudyResults:
         return key
 
     def __getitem__(self, metric: str) -> "xr.DataArray":
-        """Returns the values of a metric of all sweep points, as an array with named axes (`to_xarray`)."""
+        """Return the values of a metric of all sweep points, as an array with named axes (`to_xarray`)."""
         return data_array(self, self.key_of(metric))
 
     @property
@@ -167,7 +167,7 @@ class StudyResults:
         return self["loss"]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Returns all metrics, and the clients' data and kinds, as one xarray.Dataset.
+        """Return all metrics, and the clients' data and kinds, as one xarray.Dataset.
 
         The axes are point, seed, round (of the evaluations) and client, as each metric needs them. Recorded positions
         have the axis each_round (from 0, before the first round) instead of round, and records of what happens in a
@@ -178,7 +178,7 @@ class StudyResults:
         return dataset(self)
 
     def array(self, metric: str, point: int | str = 0) -> np.ndarray:
-        """Returns the values of a metric of one sweep point, over its seeds (`seeds_of`) and evaluations.
+        """Return the values of a metric of one sweep point, over its seeds (`seeds_of`) and evaluations.
 
         Args:
           metric: the name in history.npz, for example 'accuracy', [S, E, N], or 'mean_model_accuracy', [S, E]; or the
@@ -196,7 +196,7 @@ class StudyResults:
         return self.arrays[f"{index}/{key}"]
 
     def index_of(self, point: int | str) -> int:
-        """Returns the index of a sweep point, from its id or its index, which may count from the end (-1: the last).
+        """Return the index of a sweep point, from its id or its index, which may count from the end (-1: the last).
 
         Raises:
           UserError: for an unknown id, or an index out of range; the message says what there is.
@@ -212,7 +212,7 @@ class StudyResults:
         return point % count
 
     def to_dataframe(self, per_client: bool = False) -> "pd.DataFrame":
-        """Returns a table in which every metric is a column.
+        """Return a table in which every metric is a column.
 
         Args:
           per_client: False: a row for each sweep point, seed and evaluated round, with means over the clients, as in
@@ -221,7 +221,7 @@ class StudyResults:
         return of_clients(self) if per_client else of_runs(self)
 
     def models(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
-        """Returns the models of the clients that a run has kept.
+        """Return the models of the clients that a run has kept.
 
         Args:
           point: the index or the id of the sweep point.
@@ -238,7 +238,7 @@ class StudyResults:
         return nested(read(file_of(self, point, seed, round)), OF_CLIENTS)
 
     def model(self, point: int | str = 0, seed: int | None = None, round: int | None = None) -> dict[str, Any]:
-        """Returns one model that represents a run: the algorithm's global model, or the mean of the clients' models.
+        """Return one model that represents a run: the algorithm's global model, or the mean of the clients' models.
 
         Args:
           point, seed, round: as in `models`.
@@ -261,7 +261,7 @@ class StudyResults:
 
 
 def describe(results: StudyResults, key: str) -> MetricInfo:
-    """Returns the label, the unit and the axes of an array of history.npz."""
+    """Return the label, the unit and the axes of an array of history.npz."""
     values = _by_point(results, key)
     shapes = [of_point.shape[1:] for of_point in values.values()]
     sizes = (len(results.points), len(results.seeds), *np.max(shapes, axis=0).tolist())
@@ -269,7 +269,7 @@ def describe(results: StudyResults, key: str) -> MetricInfo:
 
 
 def dims_of(results: StudyResults, key: str) -> tuple[str, ...]:
-    """Returns the names of the axes of an array of history.npz, over all sweep points."""
+    """Return the names of the axes of an array of history.npz, over all sweep points."""
     if key in FACTS:
         return ("point", "seed", *FACTS[key])
     p, values = next(iter(_by_point(results, key).items()))
@@ -285,7 +285,7 @@ def dims_of(results: StudyResults, key: str) -> tuple[str, ...]:
 
 
 def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
-    """Names the axes of one evaluation. An axis without a name gets that of the metric, 'position_axis'.
+    """Name the axes of one evaluation. An axis without a name gets that of the metric, 'position_axis'.
 
     If two axes have the same name, as in a matrix of clients, the second one is 'client_2'.
 
@@ -300,7 +300,7 @@ def _own_axes(key: str, shape: Sequence[str | int], count: int) -> list[str]:
 
 
 def data_array(results: StudyResults, key: str) -> "xr.DataArray":
-    """Returns an array of history.npz over all sweep points, with named axes and their coordinates.
+    """Return an array of history.npz over all sweep points, with named axes and their coordinates.
 
     What a sweep point does not have is NaN; of the arrays in `FACTS` it is False or 0.
     """
@@ -320,7 +320,7 @@ def data_array(results: StudyResults, key: str) -> "xr.DataArray":
 
 
 def dataset(results: StudyResults) -> "xr.Dataset":
-    """Returns all arrays of history.npz as one xarray.Dataset. Shorter axes of clients are filled up with NaN."""
+    """Return all arrays of history.npz as one xarray.Dataset. Shorter axes of clients are filled up with NaN."""
     import xarray as xr
 
     attrs = {name: str(results.manifest.get(name) or "") for name in ("name", "title")}
@@ -328,13 +328,13 @@ def dataset(results: StudyResults) -> "xr.Dataset":
 
 
 def _by_point(results: StudyResults, key: str) -> dict[int, np.ndarray]:
-    """Returns the arrays of a key by the index of the sweep point, for the points that have it."""
+    """Return the arrays of a key by the index of the sweep point, for the points that have it."""
     found = {p: results.arrays.get(f"{p}/{key}") for p in range(len(results.points))}
     return {p: values for p, values in found.items() if values is not None}
 
 
 def _stacked(results: StudyResults, values: Mapping[int, np.ndarray], is_fact: bool) -> np.ndarray:
-    """Stacks the arrays of the sweep points, [point, seed, ...], filled up to the largest size of each axis.
+    """Stack the arrays of the sweep points, [point, seed, ...], filled up to the largest size of each axis.
 
     A row stands at the place of its seed in ``results.seeds``.
     """
@@ -353,7 +353,7 @@ def _stacked(results: StudyResults, values: Mapping[int, np.ndarray], is_fact: b
 
 
 def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
-    """Returns the words and the unit of an array. A scaled metric's title names the scaled unit, so it is not used."""
+    """Return the words and the unit of an array. A scaled metric's title names the scaled unit, so it is not used."""
     shown, spaced = results.declared.get(key), key.replace("_", " ")
     if shown is None:
         return FACT_LABELS.get(key, spaced), ""
@@ -362,7 +362,7 @@ def _label_and_unit(results: StudyResults, key: str) -> tuple[str, str]:
 
 
 def of_runs(results: StudyResults) -> "pd.DataFrame":
-    """Returns a row for each sweep point, seed and evaluated round, with the entries of metrics.jsonl as columns.
+    """Return a row for each sweep point, seed and evaluated round, with the entries of metrics.jsonl as columns.
 
     A metric that was not measured is NaN.
     """
@@ -376,7 +376,7 @@ def of_runs(results: StudyResults) -> "pd.DataFrame":
 
 
 def of_clients(results: StudyResults) -> "pd.DataFrame":
-    """Returns a row for each sweep point, seed, evaluated round and client, with the metrics of clients as columns.
+    """Return a row for each sweep point, seed, evaluated round and client, with the metrics of clients as columns.
 
     A metric that a sweep point does not have is NaN.
     """
@@ -400,7 +400,7 @@ def of_clients(results: StudyResults) -> "pd.DataFrame":
 
 
 def per_run(results: StudyResults, point: str, key: str) -> np.ndarray:
-    """Returns an entry of metrics.jsonl for one sweep point as an array.
+    """Return an entry of metrics.jsonl for one sweep point as an array.
 
     Args:
       results: the results.
@@ -420,12 +420,12 @@ def per_run(results: StudyResults, point: str, key: str) -> np.ndarray:
 
 
 def line_keys(results: StudyResults) -> list[str]:
-    """Returns the metrics in metrics.jsonl: those with one number for each evaluation of each run."""
+    """Return the metrics in metrics.jsonl: those with one number for each evaluation of each run."""
     return [key for key in dict.fromkeys(key for line in results.lines for key in line) if key not in NOT_METRICS]
 
 
 def file_of(results: StudyResults, point: int | str, seed: int | None, at_round: int | None) -> Path:
-    """Returns the file of a run's models.
+    """Return the file of a run's models.
 
     Args:
       results: the results.
@@ -454,7 +454,7 @@ def file_of(results: StudyResults, point: int | str, seed: int | None, at_round:
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    """Lists numbers in order, at most ten of them.
+    """List numbers in order, at most ten of them.
 
     >>> _listed([0, 2, 1])
     '0, 1, 2'
@@ -464,5 +464,5 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def declared(summary: Mapping[str, Any]) -> list[Shown]:
-    """Returns the metrics of a study: the built-in ones and its own."""
+    """Return the metrics of a study: the built-in ones and its own."""
     return [metric.described for metric in BUILT_IN] + [Shown(**own) for own in summary.get("metrics", ())]

@@ -13,7 +13,7 @@ INTERVAL = "sampling_error_ci95"  # the half-width of the interval that sampling
 
 
 def weights_at(metrics: Mapping[str, np.ndarray], e: int) -> np.ndarray | None:
-    """Returns the weights [N] of the clients in a mean at the e-th evaluation; None if all clients were evaluated.
+    """Return the weights [N] of the clients in a mean at the e-th evaluation; None if all clients were evaluated.
 
     Args:
       metrics: The metrics of a run by name, [E, ...].
@@ -24,7 +24,7 @@ def weights_at(metrics: Mapping[str, np.ndarray], e: int) -> np.ndarray | None:
 
 
 def mean_over_clients(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Returns the mean over the clients, or its estimate where only a sample of them was evaluated.
+    """Return the mean over the clients, or its estimate where only a sample of them was evaluated.
 
     Args:
       values: [..., N] one value for each client, NaN for those that were not evaluated.
@@ -45,7 +45,7 @@ def mean_over_clients(values: np.ndarray, weights: np.ndarray | None) -> np.ndar
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
-    """Returns the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
+    """Return the entry 'sampling' of a point in summary.json; none if all clients were evaluated on all test samples.
 
     Args:
       records: The records of the point, one for each seed.

@@ -8,7 +8,7 @@ from mdfl_jax.core.outcomes import VALIDATION_LOSS, selected_fields
 
 
 def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LOSS) -> list[dict[str, Any]]:
-    """Returns the best point of each group of points that differ in the chosen fields only.
+    """Return the best point of each group of points that differ in the chosen fields only.
 
     Args:
       entries: The entries of the points in summary.json, with ``id``, ``overrides``, ``diverged`` and
@@ -34,7 +34,7 @@ def select(entries: Sequence[dict[str, Any]], path: str, by: str = VALIDATION_LO
 
 
 def _order(by: str) -> Callable[[dict[str, Any]], tuple[float, float]]:
-    """Returns the key by which the points of a group are ordered, the best one first."""
+    """Return the key by which the points of a group are ordered, the best one first."""
 
     def key(entry: dict[str, Any]) -> tuple[float, float]:
         loss = entry["validation_loss"]["mean"]

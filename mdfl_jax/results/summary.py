@@ -24,7 +24,7 @@ from mdfl_jax.results.step_sizes import select
 
 
 def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
-    """Stacks the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
+    """Stack the arrays and the facts of a point's records over the seeds: [S, ...] by their key in history.npz.
 
     If only some runs have measured a metric, it is NaN in the others. An array of whole numbers, which have no NaN, or
     a fact is left out then.
@@ -43,7 +43,7 @@ def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
 
 
 def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
-    """Returns the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
+    """Return the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
 
     KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.parts.RunFacts`, [S, ...].
     """
@@ -59,7 +59,7 @@ def _at_end(
     shown: Sequence[Shown],
     over: Callable[[np.ndarray], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Returns what summary.json says of the metrics themselves: their values at the end, over the seeds."""
+    """Return what summary.json says of the metrics themselves: their values at the end, over the seeds."""
     entries: dict[str, Any] = {}
     for metric in shown:
         if metric.summary and metric.key in records[0].lines[-1]:
@@ -69,7 +69,7 @@ def _at_end(
 
 
 def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """Returns the entries 'diverged' and 'divergence' of a point.
+    """Return the entries 'diverged' and 'divergence' of a point.
 
     An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
     or distances were not, and the evaluation alone is known.
@@ -86,7 +86,7 @@ def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> di
 def summarize_point(
     records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
-    """Returns the entry of one point in summary.json, without its name and its difference to the baseline.
+    """Return the entry of one point in summary.json, without its name and its difference to the baseline.
 
     Args:
       records: The records of the point, one for each seed.
@@ -127,14 +127,14 @@ def summarize_point(
 
 
 def _paired(entry: Mapping[str, Any], own: Sequence[int], base: Mapping[str, Any], there: Sequence[int]) -> np.ndarray:
-    """Returns the differences of two points, one for each seed that both have."""
+    """Return the differences of two points, one for each seed that both have."""
     ours, theirs = (dict(zip(seeds, of["final_accuracy"]["per_seed"])) for of, seeds in ((entry, own), (base, there)))
     common = [seed for seed in own if seed in theirs]
     return np.subtract([ours[seed] for seed in common], [theirs[seed] for seed in common])
 
 
 def _difference(differences: np.ndarray) -> dict[str, Any] | None:
-    """Returns the difference of two points from those of the seeds; None if no seed has one.
+    """Return the difference of two points from those of the seeds; None if no seed has one.
 
     Seeds under which one of the two diverged are left out (NaN), and 'seeds' is then the number of the others.
     """
@@ -150,7 +150,7 @@ def _power(
     seeds: Sequence[Sequence[int]],
     selected: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, Any] | None:
-    """Returns the power of the study, from the paired differences of its points.
+    """Return the power of the study, from the paired differences of its points.
 
     A point is compared with its baseline, and in a study without baselines with the most accurate point. Seeds under
     which one of the two diverged are left out, and so are points that diverged under all seeds or that `select` did not
@@ -169,7 +169,7 @@ def _power(
 
 
 def summarize(stored: Stored) -> dict[str, Any]:
-    """Returns the content of summary.json as a tree."""
+    """Return the content of summary.json as a tree."""
     manifest, config = stored.manifest, stored.manifest["config"]
     target, judged = float(config["target"]), config.get("judged") or "clients"
     entries, others = [], baselines(manifest)

@@ -12,7 +12,7 @@ from mdfl_jax.storage.files import dumps, plain, write_arrays, write_json
 
 
 def lines_in_order(stored: Stored) -> Iterator[dict[str, Any]]:
-    """Yields the lines of metrics.jsonl in the order in which one command writes them.
+    """Yield the lines of metrics.jsonl in the order in which one command writes them.
 
     That is batch by batch, and within a batch by evaluation and then by run. The points of a program share batches.
     """
@@ -30,7 +30,7 @@ def lines_in_order(stored: Stored) -> Iterator[dict[str, Any]]:
 
 
 def totals(records: list[list[Record]]) -> dict[str, float]:
-    """Returns the entries of config.json about the seconds of a study."""
+    """Return the entries of config.json about the seconds of a study."""
     every = [record for of_point in records for record in of_point]
     return {
         "compile_seconds": sum(record.compile_seconds for record in every),
@@ -39,7 +39,7 @@ def totals(records: list[list[Record]]) -> dict[str, float]:
 
 
 def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict[str, Any]:
-    """Writes summary.json, history.npz, metrics.jsonl and at last config.json, and returns the summary.
+    """Write summary.json, history.npz, metrics.jsonl and at last config.json, and return the summary.
 
     Args:
       folder: The folder, which must exist.
@@ -59,7 +59,7 @@ def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Writes config.json, after all texts of which it has the checksums."""
+    """Write config.json, after all texts of which it has the checksums."""
     write_json(folder / "config.json", with_checksums(plain(dict(manifest)), folder))
 
 
@@ -69,7 +69,7 @@ def _write_lines(path: Path, stored: Stored) -> None:
 
 
 def rewrite(folder: Path, stored: Stored, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes summary.json and config.json anew for other values of fields on which no run depends.
+    """Write summary.json and config.json anew for other values of fields on which no run depends.
 
     Args:
       folder: The folder of the finished study.

@@ -38,12 +38,12 @@ class Saved(NamedTuple):
 
 
 def state_name(number: int, evaluations: int) -> str:
-    """Returns the name of the saved state of a batch under way."""
+    """Return the name of the saved state of a batch under way."""
     return f"batch-{number:03d}-at-{evaluations:05d}"
 
 
 def number_of(name: str) -> int:
-    """Returns the number of a batch in its study, from the name of its saved result or state.
+    """Return the number of a batch in its study, from the name of its saved result or state.
 
     >>> number_of("batch-012-at-00003")
     12
@@ -70,7 +70,7 @@ class Checkpoints:
         self._damaged: set[str] = set()  # the names of files that are to be written again
 
     def progress(self) -> Saved:
-        """Reads what is saved. Without a progress.json nothing is. If it is damaged, the one before it is read.
+        """Read what is saved. Without a progress.json nothing is. If it is damaged, the one before it is read.
 
         Raises:
           UserError: If both are damaged.
@@ -88,7 +88,7 @@ class Checkpoints:
     def save(
         self, finished: Mapping[int, Arrays], states: Mapping[int, tuple[int, Arrays | None]], begun: int | None = None
     ) -> None:
-        """Saves the batches finished since the last checkpoint, and the states of the batches under way.
+        """Save the batches finished since the last checkpoint, and the states of the batches under way.
 
         The states of the checkpoint before this one stay, and older ones are removed.
 
@@ -122,7 +122,7 @@ class Checkpoints:
                     path.unlink(missing_ok=True)
 
     def load(self, name: str) -> Arrays:
-        """Returns the arrays saved under a name.
+        """Return the arrays saved under a name.
 
         Raises:
           UserError: If the file is absent or damaged.
@@ -130,7 +130,7 @@ class Checkpoints:
         return read_state(self._file(name), "the checkpoint cannot be read; --overwrite starts the study anew")
 
     def finished(self) -> dict[int, Arrays]:
-        """Returns the results of the finished batches by number. One that is damaged is told, and must run anew.
+        """Return the results of the finished batches by number. One that is damaged is told, and must run anew.
 
         Raises:
           UserError: If a batch is damaged that began with rounds of an earlier study.
@@ -146,7 +146,7 @@ class Checkpoints:
         return found
 
     def state(self, number: int, evaluations: int) -> tuple[int, Arrays | None]:
-        """Returns the state of a batch under way, or if it is damaged, the one before it, with its evaluations.
+        """Return the state of a batch under way, or if it is damaged, the one before it, with its evaluations.
 
         Args:
           number: The number of the batch.
@@ -173,11 +173,11 @@ class Checkpoints:
         return 0, None
 
     def remove(self) -> None:
-        """Removes the checkpoint directory."""
+        """Remove the checkpoint directory."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _tell(self, line: str) -> None:
-        """Logs what is damaged, once."""
+        """Log what is damaged, once."""
         if line not in self._told:
             self._told.add(line)
             self._log(line)
@@ -187,7 +187,7 @@ class Checkpoints:
         return self.directory / "progress-before.json"
 
     def _read(self, path: Path) -> Saved | None:
-        """Returns what a progress.json says; None if it is absent or damaged. An older version wrote no digest."""
+        """Return what a progress.json says; None if it is absent or damaged. An older version wrote no digest."""
         try:
             content = json.loads(path.read_text())
             digest = content.pop(_DIGEST, None)

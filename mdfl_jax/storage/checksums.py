@@ -16,19 +16,19 @@ TEXTS = ("metrics.jsonl", "summary.json")
 
 
 def checksum_of(array: np.ndarray) -> str:
-    """Returns a checksum of the bytes, the type and the shape of an array: 32 hexadecimal digits."""
+    """Return a checksum of the bytes, the type and the shape of an array: 32 hexadecimal digits."""
     about = f"{np.dtype(array.dtype).name} {array.shape}"
     octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # hashlib does not know bfloat16 and its like
     return hashlib.blake2b(octets, digest_size=16, key=about.encode()[:64]).hexdigest()
 
 
 def checksum_of_json(value: Any) -> str:
-    """Returns a checksum of a JSON value, whatever the order of the keys in its objects: 32 hexadecimal digits."""
+    """Return a checksum of a JSON value, whatever the order of the keys in its objects: 32 hexadecimal digits."""
     return _of_text(json.dumps(value, sort_keys=True))
 
 
 def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the content of config.json with the checksums of the texts that lie in the folder, and of itself.
+    """Return the content of config.json with the checksums of the texts that lie in the folder, and of itself.
 
     Args:
       manifest: The content, of strict JSON's values.
@@ -39,7 +39,7 @@ def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
-    """Checks that the texts of a finished study are those that were written with its config.json.
+    """Check that the texts of a finished study are those that were written with its config.json.
 
     Only what has a checksum is checked: older studies have none.
 
@@ -58,7 +58,7 @@ def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
 
 
 def check_manifest(manifest: Mapping[str, Any], folder: Path) -> None:
-    """Checks config.json alone, as `check_texts` does with the others.
+    """Check config.json alone, as `check_texts` does with the others.
 
     Raises:
       UserError: If it has another checksum.
@@ -68,7 +68,7 @@ def check_manifest(manifest: Mapping[str, Any], folder: Path) -> None:
 
 
 def known_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the checksums that config.json has, by the name of the file."""
+    """Return the checksums that config.json has, by the name of the file."""
     found = manifest.get(CHECKSUMS)
     return dict(found) if isinstance(found, dict) else {}
 

@@ -66,7 +66,7 @@ def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[Non
 
 
 def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
-    """Calls a function that writes to a path, and on a full disk calls it again if the run waits for room.
+    """Call a function that writes to a path, and on a full disk calls it again if the run waits for room.
 
     Args:
       path: The file or folder.
@@ -100,7 +100,7 @@ def attempt(path: Path, act: Callable[[], Any], needs: int = 0) -> None:
 
 
 def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
-    """Writes a file through another one beside it, so that a reader never sees an incomplete file.
+    """Write a file through another one beside it, so that a reader never sees an incomplete file.
 
     Args:
       path: The file. Its folder is made if it is absent.
@@ -126,12 +126,12 @@ def write(path: Path, make: Callable[[Path], Any], needs: int = 0) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes bytes, as `write` does."""
+    """Write bytes, as `write` does."""
     write(path, lambda part: part.write_bytes(content), len(content))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text in UTF-8, with its line ends as they are, as `write` does."""
+    """Write a text in UTF-8, with its line ends as they are, as `write` does."""
     write_bytes(path, text.encode())
 
 
@@ -154,7 +154,7 @@ class Appended:
         self._file = self.path.open("wb", buffering=0)
 
     def write(self, content: bytes) -> None:
-        """Appends bytes.
+        """Append bytes.
 
         Raises:
           DiskError: If they cannot be written.
@@ -175,13 +175,13 @@ class Appended:
         self._size += len(content)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         with contextlib.suppress(OSError):  # nothing is buffered
             self._file.close()
 
 
 def _line(path: Path, error: OSError, needs: int) -> str:
-    """Returns the line that names the file and what is missing."""
+    """Return the line that names the file and what is missing."""
     why = (error.strerror or str(error)).lower()
     if error.errno in FULL:
         why = "the quota is used up" if error.errno == errno.EDQUOT else "the disk is full"
@@ -191,7 +191,7 @@ def _line(path: Path, error: OSError, needs: int) -> str:
 
 
 def _free(path: Path) -> str:
-    """Returns what is free where a path lies, in words."""
+    """Return what is free where a path lies, in words."""
     folder = path
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent

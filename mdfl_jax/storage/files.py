@@ -17,7 +17,7 @@ SAMPLE = 2**16  # the numbers from which it is seen whether compression pays
 
 
 def plain(value: Any) -> Any:
-    """Converts a tree for strict JSON: NumPy numbers to Python's, NaN to null, infinities to 'inf' and '-inf'."""
+    """Convert a tree for strict JSON: NumPy numbers to Python's, NaN to null, infinities to 'inf' and '-inf'."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -30,12 +30,12 @@ def plain(value: Any) -> Any:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Returns a tree as JSON text, after `plain`."""
+    """Return a tree as JSON text, after `plain`."""
     return json.dumps(plain(value), allow_nan=False, indent=indent)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a tree as JSON, as `mdfl_jax.storage.disk.write` does.
+    """Write a tree as JSON, as `mdfl_jax.storage.disk.write` does.
 
     Raises:
       DiskError: If it cannot be written.
@@ -44,7 +44,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays as .npz, as `mdfl_jax.storage.disk.write` does.
+    """Write arrays as .npz, as `mdfl_jax.storage.disk.write` does.
 
     Arrays that become much shorter, such as links and places on a grid, are compressed. NumPy reads them alike.
 
@@ -64,6 +64,6 @@ def _write_zip(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _shrinks(array: np.ndarray) -> bool:
-    """Tells from the beginning of an array whether its compressed bytes are less than half as many."""
+    """Tell from the beginning of an array whether its compressed bytes are less than half as many."""
     sample = np.ascontiguousarray(array.reshape(-1)[:SAMPLE]).tobytes()
     return len(sample) > 1000 and len(zlib.compress(sample, FAST)) < len(sample) / 2

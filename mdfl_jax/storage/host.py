@@ -11,7 +11,7 @@ _LIMITS = {"": (".", "memory.max"), "memory": ("memory", "memory.limit_in_bytes"
 
 
 def host_memory() -> int:
-    """Returns the bytes that this process may still have: what its control group and ``ulimit -v`` leave of them.
+    """Return the bytes that this process may still have: what its control group and ``ulimit -v`` leave of them.
 
     A container or a job of a cluster often has less memory than the machine. Beyond it, the system ends the process.
     Where the system does not tell, as on Windows, it is 2^62.
@@ -33,7 +33,7 @@ def host_memory() -> int:
 
 
 def _files_of_limits() -> Iterator[Path]:
-    """Yields the files, there or not, that limit this process's groups of memory and those in which they lie.
+    """Yield the files, there or not, that limit this process's groups of memory and those in which they lie.
 
     Inside a container the roots of the two trees are often all that is seen.
     """

@@ -55,7 +55,7 @@ class Header(NamedTuple):
 
 
 def path_of(workdir: Path, point: int, seed: int, at_round: int | None = None) -> Path:
-    """Returns the file of a run: ``models/POINT/SEED.safetensors``, or ``SEED-ROUND.safetensors`` with a round.
+    """Return the file of a run: ``models/POINT/SEED.safetensors``, or ``SEED-ROUND.safetensors`` with a round.
 
     Args:
       workdir: the folder of the study.
@@ -68,7 +68,7 @@ def path_of(workdir: Path, point: int, seed: int, at_round: int | None = None) -
 
 
 def files_of(folder: Path, seed: int) -> dict[int | None, Path]:
-    """Returns the files of a seed in the folder of a sweep point, by their round; None: the name has no round."""
+    """Return the files of a seed in the folder of a sweep point, by their round; None: the name has no round."""
     found: dict[int | None, Path] = {}
     for path in sorted(folder.glob(f"{seed}*.safetensors")):
         own, _, at_round = path.stem.partition("-")
@@ -78,7 +78,7 @@ def files_of(folder: Path, seed: int) -> dict[int | None, Path]:
 
 
 def key_in_name(key: Any) -> str:
-    """Returns a key of a tree as a part of a tensor's name.
+    """Return a key of a tree as a part of a tensor's name.
 
     >>> key_in_name("block/conv~1")
     'block~1conv~01'
@@ -87,7 +87,7 @@ def key_in_name(key: Any) -> str:
 
 
 def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
-    """Returns the tensors whose names begin with a prefix as nested dictionaries, as flax takes them.
+    """Return the tensors whose names begin with a prefix as nested dictionaries, as flax takes them.
 
     >>> nested({"clients/params/Dense_0/bias": 1, "global/params/w": 2}, "clients/")
     {'params': {'Dense_0': {'bias': 1}}}
@@ -104,7 +104,7 @@ def nested(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, Any]:
 
 
 def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the mean over the clients of each of their tensors, under the same names."""
+    """Return the mean over the clients of each of their tensors, under the same names."""
     return {
         name: np.mean(tensor, axis=0, dtype=np.promote_types(tensor.dtype, np.float32)).astype(tensor.dtype)
         for name, tensor in tensors.items()
@@ -113,13 +113,13 @@ def mean_of(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _checksum(header: Header, tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns a checksum of the header, and of the names and the contents of the tensors."""
+    """Return a checksum of the header, and of the names and the contents of the tensors."""
     about = {name: checksum_of(tensor) for name, tensor in tensors.items()}
     return checksum_of_json([header, about])
 
 
 def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file as `mdfl_jax.storage.disk.write` does.
+    """Write a file as `mdfl_jax.storage.disk.write` does.
 
     Args:
       path: the file; its folder is made if it is absent.
@@ -136,7 +136,7 @@ def write(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -> None
 
 
 def _metadata(file: Any) -> dict[str, Any]:
-    """Returns the metadata of an open file; {} if `write` has not written it."""
+    """Return the metadata of an open file; {} if `write` has not written it."""
     try:
         found = json.loads((file.metadata() or {}).get(KEY, "{}"))
     except ValueError:
@@ -145,7 +145,7 @@ def _metadata(file: Any) -> dict[str, Any]:
 
 
 def is_saved(path: str | Path) -> bool:
-    """Tells whether a file was written by `write`, from its metadata alone."""
+    """Tell whether a file was written by `write`, from its metadata alone."""
     try:
         with safe_open(path, framework="numpy") as file:
             return bool(_metadata(file))
@@ -154,7 +154,7 @@ def is_saved(path: str | Path) -> bool:
 
 
 def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
-    """Reads the metadata of a file, and the shape of each tensor by name, without the tensors themselves.
+    """Read the metadata of a file, and the shape of each tensor by name, without the tensors themselves.
 
     Raises:
       UserError: if the file is absent, damaged or not written by `write`.
@@ -164,7 +164,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
 
 
 def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
-    """Returns the metadata, the shape of each tensor, and the checksum, which a file of an older version lacks."""
+    """Return the metadata, the shape of each tensor, and the checksum, which a file of an older version lacks."""
     try:
         with safe_open(path, framework="numpy") as file:
             found = _metadata(file)
@@ -180,7 +180,7 @@ def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Reads all tensors of a file, by name. A file of an older version has no checksum.
+    """Read all tensors of a file, by name. A file of an older version has no checksum.
 
     Raises:
       UserError: as `read_header`, or if the checksum is wrong.
@@ -196,7 +196,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 def points_of(workdir: Path) -> list[dict[str, Any]]:
-    """Reads the sweep points of a finished study, each with 'id' and 'overrides', from its config.json.
+    """Read the sweep points of a finished study, each with 'id' and 'overrides', from its config.json.
 
     Raises:
       UserError: if the folder holds no finished study.

@@ -14,7 +14,7 @@ import jax
 
 
 def commit() -> str | None:
-    """Returns the git commit of the code, with '-dirty' if the tree has changes; None outside of a checkout."""
+    """Return the git commit of the code, with '-dirty' if the tree has changes; None outside of a checkout."""
     git = [
         "git",
         "-C",
@@ -32,18 +32,18 @@ def commit() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the packages that results depend on."""
+    """Return the versions of Python and of the packages that results depend on."""
     packages = ("mdfl_jax", "jax", "jaxlib", "flax", "optax", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def devices() -> list[str]:
-    """Describes each device of this process."""
+    """Describe each device of this process."""
     return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.local_devices()]
 
 
 def _started_as() -> list[str]:
-    """Returns the words of the command before its arguments. The command `mdfl` leaves them in ``sys.argv[0]``."""
+    """Return the words of the command before its arguments. The command `mdfl` leaves them in ``sys.argv[0]``."""
     if sys.argv[0].startswith("mdfl "):
         return sys.argv[0].split()
     path = Path(sys.argv[0])
@@ -51,12 +51,12 @@ def _started_as() -> list[str]:
 
 
 def started() -> str:
-    """Returns the command that was started, as a line for a shell."""
+    """Return the command that was started, as a line for a shell."""
     return shlex.join([*_started_as(), *sys.argv[1:]])
 
 
 def provenance() -> dict[str, Any]:
-    """Returns how a result was made: command, commit, versions and devices."""
+    """Return how a result was made: command, commit, versions and devices."""
     return {
         "command": started(),
         "commit": commit(),
@@ -66,14 +66,14 @@ def provenance() -> dict[str, Any]:
 
 
 def parts_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns how the parts of a study were made, from its config.json: a study that was run as a whole is one part."""
+    """Return how the parts of a study were made, from its config.json: a study that was run as a whole is one part."""
     own = {name: manifest.get(name) for name in ("command", "commit", "versions", "devices")}
     shard = {"shard": manifest["shard"]} if manifest.get("shard") else {}
     return list(manifest.get("parts") or [own | shard])
 
 
 def merged_provenance(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns how a study was put together from parts: this command, all devices of the parts, and the parts."""
+    """Return how a study was put together from parts: this command, all devices of the parts, and the parts."""
     parts = {json.dumps(part, sort_keys=True): part for manifest in manifests for part in parts_of(manifest)}
     on = dict.fromkeys(device for part in parts.values() for device in part.get("devices") or ())
     own = {"command": started(), "commit": commit(), "versions": versions(), "devices": list(on)}

@@ -16,7 +16,7 @@ _DTYPES = "dtypes"  # the array of each file that names the types of the others,
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
-    """Writes named arrays with their checksums and the names of their types, as .npz does not know those of bfloat16.
+    """Write named arrays with their checksums and the names of their types, as .npz does not know those of bfloat16.
 
     Raises:
       DiskError: If the file cannot be written.
@@ -31,7 +31,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
 
 def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
-    """Reads the arrays of a file that `write_state` has written. Those of an older version have no checksums.
+    """Read the arrays of a file that `write_state` has written. Those of an older version have no checksums.
 
     Args:
       path: The file.

@@ -48,7 +48,7 @@ def _parse(text: str, where: str, keys: Collection[str] = _KINDS) -> dict[str, A
 
 
 def _check_kinds(content: dict[str, Any], where: str, keys: Collection[str]) -> None:
-    """Refuses an entry of another kind than a study writes, in an object and in each of its points.
+    """Refuse an entry of another kind than a study writes, in an object and in each of its points.
 
     Only these keys are looked at: metrics of the user's own, in lines and points, may have any other name.
     """
@@ -69,7 +69,7 @@ def _short(value: Any) -> str:
 
 
 def require(content: Any, keys: Sequence[str], path: Path) -> None:
-    """Checks that an object of a file has the given keys.
+    """Check that an object of a file has the given keys.
 
     Raises:
       UserError: if it lacks one.
@@ -80,7 +80,7 @@ def require(content: Any, keys: Sequence[str], path: Path) -> None:
 
 
 def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Reads a file with one JSON object of schema 1, which must have the given keys.
+    """Read a file with one JSON object of schema 1, which must have the given keys.
 
     Raises:
       UserError: if the file cannot be read, or if it lacks a key.
@@ -91,7 +91,7 @@ def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def read_lines(path: Path, torn: bool = False) -> list[dict[str, Any]]:
-    """Reads a file with one JSON object of schema 1 in each line.
+    """Read a file with one JSON object of schema 1 in each line.
 
     Args:
       path: the file.
@@ -153,7 +153,7 @@ class History(Mapping[str, np.ndarray]):
 
 
 def read_results(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Mapping[str, np.ndarray]]:
-    """Reads summary.json, metrics.jsonl and history.npz of a finished study, whose config.json the caller has read.
+    """Read summary.json, metrics.jsonl and history.npz of a finished study, whose config.json the caller has read.
 
     `mdfl_jax.storage.checksums.check_texts` is for the caller too, after all that tells a user more than a checksum
     does.
@@ -167,12 +167,12 @@ def read_results(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Ma
 
 
 def no_streets() -> np.ndarray:
-    """Returns the streets of a study that has none, [0, 4]."""
+    """Return the streets of a study that has none, [0, 4]."""
     return np.zeros((0, 4))
 
 
 def read_streets(workdir: Path) -> np.ndarray:
-    """Returns the streets of a study's map: straight pieces from (x, y) to (x, y), [K, 4]; [0, 4] if it has none.
+    """Return the streets of a study's map: straight pieces from (x, y) to (x, y), [K, 4]; [0, 4] if it has none.
 
     Raises:
       UserError: if their file cannot be read.

@@ -17,7 +17,7 @@ _HEADERS = {
 
 
 def check_size(size: int) -> None:
-    """Checks that the content of a file fits the memory.
+    """Check that the content of a file fits the memory.
 
     Args:
       size: its bytes once it is unpacked.
@@ -30,7 +30,7 @@ def check_size(size: int) -> None:
 
 
 def check_npz(path: str | Path, together: bool = True) -> None:
-    """Checks the sizes of the arrays of an .npz file, before any of them is read.
+    """Check the sizes of the arrays of an .npz file, before any of them is read.
 
     Args:
       path: the file.

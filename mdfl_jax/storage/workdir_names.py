@@ -41,7 +41,7 @@ WRITTEN = (
 
 
 def check_whole(workdir: Path) -> None:
-    """Checks that the files of a workdir are those of one study.
+    """Check that the files of a workdir are those of one study.
 
     Raises:
       UserError: If a command was stopped while new files took the place of the earlier ones.

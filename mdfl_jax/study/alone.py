@@ -38,7 +38,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def machine() -> str:
-    """Returns what tells this machine, since it was started, from all others: processes here share its file locks."""
+    """Return what tells this machine, since it was started, from all others: processes here share its file locks."""
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -47,7 +47,7 @@ def machine() -> str:
 
 @contextlib.contextmanager
 def alone(workdir: Path, log: Callable[[str], None] = print, name: str = LOCK) -> Iterator[None]:
-    """Reserves a workdir for this process. What is written there meanwhile is written by this process alone.
+    """Reserve a workdir for this process. What is written there meanwhile is written by this process alone.
 
     A workdir that does not exist is made. If nothing else is written to it, it is removed again at the end.
 
@@ -101,7 +101,7 @@ class _Lock:
                 os.close(self.file)
 
     def _watched(self) -> bytes:
-        """Returns what the lock holds: nothing, or what a process of this machine wrote, or what stays the same.
+        """Return what the lock holds: nothing, or what a process of this machine wrote, or what stays the same.
 
         Raises:
           UserError: If a process of another machine is seen at work.
@@ -125,7 +125,7 @@ class _Lock:
         return seen
 
     def _take(self, watched: bytes) -> None:
-        """Makes the lock this process's own, if it still holds what was seen there."""
+        """Make the lock this process's own, if it still holds what was seen there."""
         while True:
             self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             try:
@@ -162,7 +162,7 @@ class _Lock:
             return True
 
     def _lock_file(self, file: int) -> bool:
-        """Locks the file. Returns whether this system and this file system can.
+        """Lock the file. Return whether this system and this file system can.
 
         Raises:
           UserError: If another process has locked it.
@@ -178,7 +178,7 @@ class _Lock:
         return True
 
     def _write(self) -> None:
-        """Writes the owner and the number of beats, always with as many bytes, so that it needs no further room."""
+        """Write the owner and the number of beats, always with as many bytes, so that it needs no further room."""
         about = {"host": platform.node(), "process": os.getpid(), "machine": machine(), "token": self.token}
         os.lseek(self.file, 0, os.SEEK_SET)
         content = json.dumps(about | {"beats": f"{self.beats:012}"}).encode()
@@ -201,7 +201,7 @@ class _Lock:
         return _about(os.read(self.file, 10_000)).get("token") == self.token
 
     def _check(self, path: Path) -> None:
-        """Refuses to write to the workdir if another process has it, as it may after this one was halted for long."""
+        """Refuse to write to the workdir if another process has it, as it may after this one was halted for long."""
         if not path.absolute().is_relative_to(self.path.parent):
             return
         found = self._read()
@@ -221,7 +221,7 @@ class _Lock:
 
 
 def _about(content: bytes) -> dict[str, Any]:
-    """Returns what a lock says of its owner; {} if it is not complete."""
+    """Return what a lock says of its owner; {} if it is not complete."""
     try:
         about = json.loads(content)
     except ValueError:

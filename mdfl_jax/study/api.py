@@ -25,7 +25,7 @@ def run(
     data: Mapping[str, Any] | None = None,
     extend: bool = False,
 ) -> Results:
-    """Runs a study on all CPU cores or accelerators, as the command `launch.sweep` does.
+    """Run a study on all CPU cores or accelerators, as the command `launch.sweep` does.
 
     Args:
       config: a configuration made from `mdfl_jax.config.default_config`; or a dictionary of the values that differ
@@ -81,7 +81,7 @@ def _run_in(
     on_evaluation: "OnEvaluation | None",
     extend: bool,
 ) -> Results:
-    """Runs a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
+    """Run a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
     from mdfl_jax.storage import disk
     from mdfl_jax.study import Interrupted
     from mdfl_jax.study.alone import alone
@@ -98,14 +98,14 @@ def _run_in(
 
 
 def _check_writes_nothing(study: "Study") -> None:
-    """Refuses settings that ask for files in a workdir."""
+    """Refuse settings that ask for files in a workdir."""
     for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
         if value := getattr(study.experiment, field):
             raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
 
 
 def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
-    """Makes the study of a configuration, with arrays as its data source if they are given."""
+    """Make the study of a configuration, with arrays as its data source if they are given."""
     from mdfl_jax.study import make_study
 
     if data is None:
@@ -122,8 +122,8 @@ def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
 
 
 def _no_plan(study: "Study", resume: bool) -> None:
-    """Shows no plan before a study begins."""
+    """Show no plan before a study begins."""
 
 
 def _no_log(line: str) -> None:
-    """Drops a line for the user."""
+    """Drop a line for the user."""

@@ -68,7 +68,7 @@ class Step(NamedTuple):
 
 
 def batches_of(study: Study) -> list[Batch]:
-    """Returns the batches of a study in their order, which is also the order of metrics.jsonl.
+    """Return the batches of a study in their order, which is also the order of metrics.jsonl.
 
     They hold the runs that are to be done (``study.runs``), and each holds runs of one group.
     """
@@ -77,18 +77,18 @@ def batches_of(study: Study) -> list[Batch]:
 
 
 def to_arrays(result: BatchResult) -> Arrays:
-    """Converts a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
+    """Convert a result to named arrays [runs, ...]; 'wall/seconds' is [2]."""
     seconds = np.array([result.compile_seconds, result.run_seconds])
     return {**result.metrics, **result.facts._asdict(), _SECONDS: seconds}
 
 
 def seconds_in(arrays: Arrays) -> str:
-    """Returns the name of the seconds [2], the only array that is not [runs, ...]."""
+    """Return the name of the seconds [2], the only array that is not [runs, ...]."""
     return _SECONDS if _SECONDS in arrays else _OLD_SECONDS
 
 
 def from_arrays(arrays: Arrays, declared: tuple[Metric, ...]) -> BatchResult:
-    """Makes a result from the arrays of `to_arrays`, of this version or an older one.
+    """Make a result from the arrays of `to_arrays`, of this version or an older one.
 
     Args:
       arrays: The named arrays [runs, ...]. An older version did not look for divergence, so it saw none.
@@ -123,7 +123,7 @@ class Program:
         self.programs: Programs | None = None
 
     def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
-        """Returns the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
+        """Return the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
         mc = self.monte_carlo
         seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
         hparams = [self.hparams[run.point] for run in runs]
@@ -133,7 +133,7 @@ class Program:
         return device_runs, self._split(mc.runs(given, seeds)) if given else device_runs
 
     def start(self, runs: list[Runs], first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
-        """Starts runs, after compiling the program if this is its first batch.
+        """Start runs, after compiling the program if this is its first batch.
 
         Args:
           runs, first: The inputs of the runs, from `inputs`.
@@ -151,7 +151,7 @@ class Program:
         return carry, self._to_host(metrics, num_runs), self._to_host(facts, num_runs), seconds
 
     def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
-        """Computes the rounds up to the next evaluation, and returns the state and the metrics. Call `start` before."""
+        """Compute the rounds up to the next evaluation, and return the state and the metrics. Call `start` before."""
         assert self.programs is not None
         carry, metrics = self.programs.advance(self.monte_carlo.data, runs, carry)
         return carry, self._to_host(metrics, num_runs)
@@ -165,22 +165,22 @@ class Program:
         return to_host(turns.join(parts) if turns else parts[0], num_runs)
 
     def _state(self, carry: list[Any], num_runs: int, **without: None) -> Any:
-        """Returns a state with NumPy leaves [runs, ...], without the clients' data and other fields."""
+        """Return a state with NumPy leaves [runs, ...], without the clients' data and other fields."""
         return self._to_host([part._replace(clients=None, **without) for part in carry], num_runs)
 
     def kept(self, carry: Any, num_runs: int) -> Any:
-        """Returns a state in the form that is saved, which is the same for any devices."""
+        """Return a state in the form that is saved, which is the same for any devices."""
         return self.group.simulation.kept(self._state(carry, num_runs), before=1)
 
     def keeper(self, num_runs: int) -> Keeper:
-        """Returns a new `Keeper` of the models of a batch."""
+        """Return a new `Keeper` of the models of a batch."""
         config = self.experiment
         save = parse_save(config.save, config.rounds, config.eval_every)
         to_host = lambda carry: self._state(carry, num_runs, network=None)  # noqa: E731
         return Keeper(save, config.judged, self.group.simulation, to_host)
 
     def restore(self, start: Any, arrays: Arrays, num_runs: int) -> Any:
-        """Puts a saved state on the devices. ``start`` is the state of the same runs before the first round."""
+        """Put a saved state on the devices. ``start`` is the state of the same runs before the first round."""
         host = self._state(start, num_runs)
         template, tree = jax.tree.flatten(self.group.simulation.kept(host, before=1))
         last = len(template) - len(Divergence._fields)  # a checkpoint of an older version ends here: it saw none
@@ -192,7 +192,7 @@ class Program:
 
 
 def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
-    """Returns a leaf of a saved state, [runs, ...]. Where the saved state says so, a run has the leaf of its start."""
+    """Return a leaf of a saved state, [runs, ...]. Where the saved state says so, a run has the leaf of its start."""
     saved, as_at_start = arrays[f"carry/{name}"], arrays.get(f"start/{name}")
     if as_at_start is None:
         return saved
@@ -200,7 +200,7 @@ def _leaf(arrays: Arrays, name: str, start: np.ndarray) -> np.ndarray:
 
 
 def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evaluations: int = 0) -> Iterator[Step]:
-    """Runs a batch, and yields a step before its first round and after each evaluation.
+    """Run a batch, and yields a step before its first round and after each evaluation.
 
     Args:
       program: The program of the batch's group.

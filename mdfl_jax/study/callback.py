@@ -35,7 +35,7 @@ OnEvaluation: TypeAlias = Callable[[EvaluationInfo], bool | None]
 
 
 def at_evaluation(metrics: Metrics, e: int, rows: list[int]) -> dict[str, np.ndarray]:
-    """Returns copies of the values of one evaluation of some runs, by the key in files.
+    """Return copies of the values of one evaluation of some runs, by the key in files.
 
     Args:
       metrics: A history with NumPy leaves [runs, E, ...].
@@ -79,7 +79,7 @@ class Callback:
         self.failed = False
 
     def take(self, event: Event) -> None:
-        """Calls the user's function with the new evaluations of a batch, in their order."""
+        """Call the user's function with the new evaluations of a batch, in their order."""
         if not isinstance(event, Evaluated):
             return
         for e in range(event.earlier, event.metrics.round.shape[1]):

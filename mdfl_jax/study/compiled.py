@@ -46,7 +46,7 @@ class Compiler:
         self._known: dict[str, Future[Any]] = {}
 
     def programs(self, simulation: Simulation, mc: MonteCarlo, runs: Runs, first: Runs) -> Programs:
-        """Compiles the programs of a group.
+        """Compile the programs of a group.
 
         Args:
           simulation: The simulation of the group.
@@ -73,7 +73,7 @@ class Compiler:
         piece: Piece,
         donated: int | None = None,
     ) -> Callable[..., Any]:
-        """Begins to compile a piece, unless an equal one is known; returns the function that calls it."""
+        """Begin to compile a piece, unless an equal one is known; returns the function that calls it."""
         lowered = piece.lower(mc.devices, donated)
         told = f"{[device.id for device in mc.devices]} {options} {lowered.as_text()}"
         name = hashlib.sha256(told.encode()).hexdigest()
@@ -86,7 +86,7 @@ class Compiler:
 
 
 def _in_steps(mc: MonteCarlo, steps: Steps, runs: Runs, first: Runs, compiled: Callable[..., Any]) -> Programs:
-    """Compiles the steps of a turn, with a function of a `Piece`, and puts the programs together."""
+    """Compile the steps of a turn, with a function of a `Piece`, and put the programs together."""
     data, begun, given = (of_a_device(x) for x in (mc.data, runs, first))
     drawing = Piece("draw", steps.draw, (data, *begun))
     draw = compiled(drawing)
@@ -126,7 +126,7 @@ def _in_steps(mc: MonteCarlo, steps: Steps, runs: Runs, first: Runs, compiled: C
 
 
 def _in_two(simulation: Simulation, mc: MonteCarlo, runs: Runs, first: Runs, options: Any) -> Programs:
-    """Compiles the whole start and the whole rest, on accelerators and where several devices share each run."""
+    """Compile the whole start and the whole rest, on accelerators and where several devices share each run."""
     start = mc.init.lower(mc.data, *first)
     if simulation.mesh:  # the compiler decides where the state lies, so it must be there before the rounds are compiled
         init = start.compile(options)

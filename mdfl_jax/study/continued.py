@@ -28,7 +28,7 @@ from mdfl_jax.study.study import Group, Study
 
 
 def _text(simulation: Simulation, hparams: Any) -> str:
-    """Returns the programs of a simulation as text. Equal texts are equal programs, with the same constants."""
+    """Return the programs of a simulation as text. Equal texts are equal programs, with the same constants."""
     key = jax.random.key(0)
     first = jax.jit(simulation.init).lower(simulation.data, hparams, key)
     carry, _ = jax.eval_shape(simulation.init, simulation.data, hparams, key)
@@ -36,7 +36,7 @@ def _text(simulation: Simulation, hparams: Any) -> str:
 
 
 def _is_independent(study: Study, group: Group, rounds: int) -> bool:
-    """Tells whether the programs and the numbers of a group are the same for a study of so many rounds."""
+    """Tell whether the programs and the numbers of a group are the same for a study of so many rounds."""
     members = [dataclasses.replace(study.points[p].experiment, rounds=rounds) for p in group.points]
     tree, files = group.pretrained.tree if group.pretrained else None, TraceFiles()
     make = partial(build_simulation, members[0], group.dataset, group.rules, group.simulation.mesh, tree)
@@ -58,7 +58,7 @@ def _is_independent(study: Study, group: Group, rounds: int) -> bool:
 
 
 def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> None:
-    """Checks that the runs of a study in a workdir can go on.
+    """Check that the runs of a study in a workdir can go on.
 
     Args:
       study, workdir, rounds: As in `prepare`.
@@ -86,7 +86,7 @@ def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> No
 
 
 def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
-    """Checks that runs can go on, and makes the folder of an unfinished study whose batches wait for further rounds.
+    """Check that runs can go on, and makes the folder of an unfinished study whose batches wait for further rounds.
 
     Args:
       study: The study with more rounds, of which the runs that go on are to be done.

@@ -17,7 +17,7 @@ class CtrlC(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def told_apart() -> Iterator[None]:
-    """Lets Ctrl-C raise `CtrlC`, where it would raise KeyboardInterrupt otherwise."""
+    """Let Ctrl-C raise `CtrlC`, where it would raise KeyboardInterrupt otherwise."""
 
     def interrupt(*_: Any) -> NoReturn:
         raise CtrlC
@@ -35,7 +35,7 @@ def told_apart() -> Iterator[None]:
 
 @contextlib.contextmanager
 def raised_where_it_can_be() -> Iterator[None]:
-    """Raises a KeyboardInterrupt again that met Python where none can be raised, as in the callbacks of the collector.
+    """Raise a KeyboardInterrupt again that met Python where none can be raised, as in the callbacks of the collector.
 
     Python would say "Exception ignored in ...", with a traceback, and go on as if there had been no second Ctrl-C.
     """
@@ -58,7 +58,7 @@ def raised_where_it_can_be() -> Iterator[None]:
 
 @contextlib.contextmanager
 def not_masked() -> Iterator[None]:
-    """Raises a KeyboardInterrupt in place of an error that arose because of it, as of a half-written archive."""
+    """Raise a KeyboardInterrupt in place of an error that arose because of it, as of a half-written archive."""
     try:
         yield
     except Exception as error:
@@ -71,6 +71,6 @@ def not_masked() -> Iterator[None]:
 
 
 def ends_the_process() -> None:
-    """Lets the system end the process at a Ctrl-C from here on: a command has said its last word."""
+    """Let the system end the process at a Ctrl-C from here on: a command has said its last word."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_DFL)

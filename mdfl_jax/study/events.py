@@ -64,7 +64,7 @@ class Sink(Protocol):
     """Takes the events of a study. It is a context manager around the whole study."""
 
     def take(self, event: Event) -> None:
-        """Takes an event. A sink ignores the events that it does not use."""
+        """Take an event. A sink ignores the events that it does not use."""
 
     def __enter__(self) -> Self: ...
 

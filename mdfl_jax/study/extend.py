@@ -32,7 +32,7 @@ _PLAN = "plan.json"  # in the folder of the extension: the wanted study
 def extend(
     study: Study, workdir: Path, compared: Comparison, log: Callable[[str], None], run_part: RunPart
 ) -> dict[str, Any]:
-    """Extends a finished study to a wanted one.
+    """Extend a finished study to a wanted one.
 
     Args:
       study: The wanted study, with batches that fit the memory.
@@ -70,7 +70,7 @@ def extend(
 
 
 def put_together(study: Study, workdir: Path, sources: list[Source], extended: bool = False) -> dict[str, Any]:
-    """Writes a whole study from workdirs with its runs, in place of what a workdir holds, and returns the summary.
+    """Write a whole study from workdirs with its runs, in place of what a workdir holds, and returns the summary.
 
     Args:
       study: The whole study.
@@ -98,7 +98,7 @@ def _count(runs: Any) -> str:
 
 
 def _begin(study: Study, workdir: Path, prepare: Callable[[], None]) -> None:
-    """Begins an extension, or checks that the one under way has the same runs and rounds.
+    """Begin an extension, or check that the one under way has the same runs and rounds.
 
     Args:
       study: The wanted study.

@@ -40,7 +40,7 @@ class OutOfMemoryError(Exception):
 
 
 def halved(study: Study, error: OutOfMemoryError, workdir: Path, log: Callable[[str], None]) -> Study:
-    """Returns the study with half as many runs in a batch of the group whose batch did not fit.
+    """Return the study with half as many runs in a batch of the group whose batch did not fit.
 
     If anything is saved of the group, the new size divides the old one, so that each new batch is a part of an old one.
 
@@ -86,7 +86,7 @@ def halved(study: Study, error: OutOfMemoryError, workdir: Path, log: Callable[[
 
 
 def adopt(workdir: Path) -> None:
-    """Puts cut checkpoints in the place of the old ones, if there are any, and their sizes into config.json.
+    """Put cut checkpoints in the place of the old ones, if there are any, and their sizes into config.json.
 
     If this is interrupted, the next call goes on.
 
@@ -107,7 +107,7 @@ def adopt(workdir: Path) -> None:
 
 
 def _states(checkpoints: Checkpoints) -> dict[int, tuple[int, Arrays]]:
-    """Returns the evaluations and the state of each batch under way, by number."""
+    """Return the evaluations and the state of each batch under way, by number."""
     found = {}
     for name, evaluations in checkpoints.progress().states.items():
         done, arrays = checkpoints.state(number_of(name), evaluations)
@@ -117,14 +117,14 @@ def _states(checkpoints: Checkpoints) -> dict[int, tuple[int, Arrays]]:
 
 
 def _parts(old: list[Batch], new: list[Batch]) -> list[tuple[int, int, slice]]:
-    """Returns (number, number of the old batch of which it is a part, which rows of it) for each new batch."""
+    """Return (number, number of the old batch of which it is a part, which rows of it) for each new batch."""
     place = {run: (batch.number, i) for batch in old for i, run in enumerate(batch.runs)}
     first = [(batch, *place[batch.runs[0]]) for batch in new]
     return [(batch.number, number, slice(i, i + len(batch.runs))) for batch, number, i in first]
 
 
 def _rows(arrays: Arrays, rows: slice) -> Arrays:
-    """Returns some rows of saved arrays, [runs, ...], with their share of the seconds of running."""
+    """Return some rows of saved arrays, [runs, ...], with their share of the seconds of running."""
     seconds, num_runs = seconds_in(arrays), len(arrays["round"])
     found = {name: values[rows] for name, values in arrays.items() if name != seconds}
     share = len(range(num_runs)[rows]) / num_runs

@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 
 def in_words(fields: Iterable[Field]) -> str:
-    """Returns the differences in words, the first ones if there are many."""
+    """Return the differences in words, the first ones if there are many."""
     lines = [str(field) for field in fields]
     more = [f"and {len(lines) - MOST_NAMED} more fields"] if len(lines) > MOST_NAMED else []
     return ", ".join([*lines[:MOST_NAMED], *more])
@@ -54,19 +54,19 @@ def _not_in_runs(fields: tuple[str, ...]) -> frozenset[str]:
 
 
 def not_in_runs() -> frozenset[str]:
-    """Returns the paths of the fields on which no run depends."""
+    """Return the paths of the fields on which no run depends."""
     return _not_in_runs(tuple(all_fields()))  # a user's own files may add fields
 
 
 def typed(path: str, value: Any) -> Any:
-    """Returns a value of config.json in the type of its field. JSON has no infinity, so that it is a text there."""
+    """Return a value of config.json in the type of its field. JSON has no infinity, so that it is a text there."""
     fields = all_fields()
     is_number = path in fields and fields[path].type is float
     return float(value) if is_number and isinstance(value, str) else value
 
 
 def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a configuration by path.
+    """Return the fields of a configuration by path.
 
     A field that an older version did not know has its default. The user's files are named without folders, since their
     digests are compared.
@@ -75,26 +75,26 @@ def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that a configuration has itself."""
+    """Return the fields that a configuration has itself."""
     own = {name: value for name, value in config.items() if name not in DIGESTS}
     own["use"] = ",".join(Path(path).name for path in files_of(str(config.get("use") or "")))
     return plain(flat(own))
 
 
 def of_runs(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields on which a run depends."""
+    """Return the fields on which a run depends."""
     left_out = not_in_runs().union(GROWS)
     return {path: value for path, value in fields.items() if path not in left_out}
 
 
 def digest(value: Any) -> str:
-    """Returns the first 16 hexadecimal digits of the SHA-256 of a tree, whatever the order of its keys."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a tree, whatever the order of its keys."""
     ordered = dict(sorted(value.items())) if isinstance(value, Mapping) else value
     return hashlib.sha256(dumps(ordered).encode()).hexdigest()[:16]
 
 
 def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> list[str]:
-    """Returns what tells each sweep point of a config.json from all others, in any study.
+    """Return what tells each sweep point of a config.json from all others, in any study.
 
     Args:
       manifest: The content of config.json.
@@ -112,7 +112,7 @@ def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> lis
 
 
 def state_names(manifest: Mapping[str, Any]) -> list[str]:
-    """Returns what the files of the last states of each sweep point are named after.
+    """Return what the files of the last states of each sweep point are named after.
 
     They are digests of the fields that the version knew which wrote config.json, so its files are found by any other.
     """
@@ -123,7 +123,7 @@ def state_names(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields with the defaults of numbers that are not there.
+    """Return the fields with the defaults of numbers that are not there.
 
     They are numbers of members that are not in use, and those that an older version of a member did not have.
     """
@@ -172,7 +172,7 @@ class Comparison(NamedTuple):
 
 
 def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
-    """Compares the config.json of a study that is there with that of a study that is wanted.
+    """Compare the config.json of a study that is there with that of a study that is wanted.
 
     Args:
       there: The content of config.json in a workdir.
@@ -203,7 +203,7 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
 
 
 def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
-    """Yields (what tells a run from all others, (index of its point, seed)) for each run of a study."""
+    """Yield (what tells a run from all others, (index of its point, seed)) for each run of a study."""
     config = fields_of(manifest["config"])
     first = int(config["first_seed"])
     whole = {"seeds": list(range(first, first + int(config["seeds"])))} | dict(manifest)
@@ -212,7 +212,7 @@ def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tup
 
 
 def _files(there: Mapping[str, Any], here: Mapping[str, Any], grows: bool) -> str:
-    """Says in words which of the files that runs depend on has changed.
+    """Say in words which of the files that runs depend on has changed.
 
     An older version wrote no digests of inputs, so the data directory has to be the same. Code without a file, of a
     notebook, has no digest and is left out.

@@ -34,7 +34,7 @@ __all__ = ["Interrupted", "run_study"]
 
 
 def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchResult]]) -> list[list[Record]]:
-    """Makes the records of each sweep point in the files, with the seeds in order. The lines are those of the sink."""
+    """Make the records of each sweep point in the files, with the seeds in order. The lines are those of the sink."""
     lines = lines_of_runs(read_lines(workdir / "metrics.jsonl"))
     found: dict[int, dict[int, Record]] = {point: {} for point in places(study)}
     for runs, result in batches:
@@ -56,7 +56,7 @@ def run_study(
     more_follows: bool = False,
     loggers_in: Path | None = None,
 ) -> dict[str, Any]:
-    """Runs a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
+    """Run a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
 
     Args:
       study: The study, from `make_study`.
@@ -98,7 +98,7 @@ def _run(
     more_follows: bool,
     loggers_in: Path | None,
 ) -> dict[str, Any]:
-    """Runs a study, or continues it, with batches of the sizes that it has. The arguments are those of `run_study`."""
+    """Run a study, or continues it, with batches of the sizes that it has. The arguments are those of `run_study`."""
     workdirs.prepare(workdir, resume)
     manifest = manifest_of(study, provenance())
     checkpoints = Checkpoints(workdir / CHECKPOINTS, log)

@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 
 
 def named(tree: Any, prefix: str) -> Arrays:
-    """Returns the arrays of a model by name: the prefix, the collection of flax, and the path in the tree."""
+    """Return the arrays of a model by name: the prefix, the collection of flax, and the path in the tree."""
     whole = tree if has_statistics(tree) else {"params": tree}
     return {
         prefix + "/".join(key_in_name(_key(entry)) for entry in path): leaf
@@ -49,12 +49,12 @@ def named(tree: Any, prefix: str) -> Arrays:
 
 
 def _key(entry: Any) -> Any:
-    """Returns the key, the index or the field's name of one step of a path in a tree."""
+    """Return the key, the index or the field's name of one step of a path in a tree."""
     return next(getattr(entry, name) for name in ("key", "idx", "name") if hasattr(entry, name))
 
 
 def tensors_of(simulation: Simulation, carry: Any) -> Arrays:
-    """Returns the tensors of a file: the models of the N clients and the global model, if there is one.
+    """Return the tensors of a file: the models of the N clients and the global model, if there is one.
 
     Args:
       simulation: The simulation.
@@ -88,7 +88,7 @@ class Keeper:
         self.best: dict[int, Kept] = {}
 
     def start(self, carry: Any, metrics: Metrics, saved: Arrays | None, last: bool) -> list[Kept]:
-        """Takes note of the evaluation before the first round, or of the saved state from which a batch continues.
+        """Take note of the evaluation before the first round, or of the saved state from which a batch continues.
 
         Args:
           carry: The state on the devices.
@@ -102,7 +102,7 @@ class Keeper:
         return self.see(carry, metrics, last) if self.save.when != "every" else []
 
     def see(self, carry: Any, metrics: Metrics, last: bool) -> list[Kept]:
-        """Returns the models that must be written after an evaluation.
+        """Return the models that must be written after an evaluation.
 
         Args:
           carry: The state on the devices.
@@ -123,7 +123,7 @@ class Keeper:
         return []
 
     def state(self) -> Arrays:
-        """Returns the best models so far as arrays of the batch's saved state."""
+        """Return the best models so far as arrays of the batch's saved state."""
         if not self.best:
             return {}
         runs = [self.best[i] for i in range(len(self.best))]
@@ -145,12 +145,12 @@ class Keeper:
 
 
 def all_rows(metrics: Metrics) -> list[int]:
-    """Returns the indices of all runs of a batch."""
+    """Return the indices of all runs of a batch."""
     return list(range(len(metrics.round)))
 
 
 def _from_state(saved: Arrays) -> dict[int, Kept]:
-    """Returns the best models so far from the arrays of `Keeper.state`, by the index of the run."""
+    """Return the best models so far from the arrays of `Keeper.state`, by the index of the run."""
     first = _BEST + "tensors/"
     tensors = {name.removeprefix(first): tensor for name, tensor in saved.items() if name.startswith(first)}
     return {

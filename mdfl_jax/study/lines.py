@@ -10,7 +10,7 @@ from mdfl_jax.study.study import Study
 
 
 def lines_of(study: Study, event: Evaluated) -> list[list[dict[str, Any]]]:
-    """Returns the lines of the event's evaluations, as dictionaries, for each run of its batch in their order.
+    """Return the lines of the event's evaluations, as dictionaries, for each run of its batch in their order.
 
     Args:
       study: The study.

@@ -17,7 +17,7 @@ from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
 def places(study: Study) -> dict[int, int]:
-    """Returns the index in the files of each sweep point of which runs are to be done, by its index in the study."""
+    """Return the index in the files of each sweep point of which runs are to be done, by its index in the study."""
     return {point: place for place, point in enumerate(sorted({run.point for run in study.to_do()}))}
 
 
@@ -28,7 +28,7 @@ def _entry(point: Point) -> dict[str, Any]:
 
 
 def wanted(study: Study) -> dict[str, Any]:
-    """Returns the part of config.json that says which runs are wanted: the configuration, the points and the seeds.
+    """Return the part of config.json that says which runs are wanted: the configuration, the points and the seeds.
 
     If only some runs of a study are to be done, it is that of a part (`mdfl_jax.study.whole.restricted`).
     """
@@ -38,14 +38,14 @@ def wanted(study: Study) -> dict[str, Any]:
 
 
 def own_metrics(study: Study) -> list[Shown]:
-    """Returns the descriptions of the metrics that are not built in."""
+    """Return the descriptions of the metrics that are not built in."""
     groups = [group for group in study.groups if study.to_do(group)]
     metrics = {metric.name: metric for group in groups for metric in group.simulation.metrics}
     return [metric.described for metric in metrics.values() if metric not in BUILT_IN]
 
 
 def accuracy_is(study: Study) -> str:
-    """Returns what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
+    """Return what is called accuracy in a study, if it is not the share of labels that are right; else ""."""
     found = []
     for group in study.groups:
         if group.dataset is not None:
@@ -55,7 +55,7 @@ def accuracy_is(study: Study) -> str:
 
 
 def manifest_of(study: Study, how_made: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the content of config.json for a running study.
+    """Return the content of config.json for a running study.
 
     Args:
       study: The study.

@@ -46,7 +46,7 @@ def merge(
     overwrite: bool = False,
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Writes the study that several workdirs hold together.
+    """Write the study that several workdirs hold together.
 
     The whole study has each combination of the values that the axes have in any part, under each seed of any part. It
     has the name, the title and so on of the first part.
@@ -90,7 +90,7 @@ def merge(
 
 
 def _check_alike(first: Source, other: Source) -> None:
-    """Checks that two workdirs hold parts of one study: fields that no sweep varies, rounds and files are the same."""
+    """Check that two workdirs hold parts of one study: fields that no sweep varies, rounds and files are the same."""
     manifests = [source.stored.manifest for source in (first, other)]
     here, there = (fields_of(manifest["config"]) for manifest in manifests)
     free = not_in_runs().union({"seeds", "first_seed", "sweep"}, *(_swept(manifest) for manifest in manifests))
@@ -112,7 +112,7 @@ def _swept(manifest: Mapping[str, Any]) -> set[str]:
 
 
 def _records(sources: Sequence[Source]) -> dict[tuple[str, int], Record]:
-    """Returns the records of all runs, and checks that workdirs with the same run agree about it to the bit."""
+    """Return the records of all runs, and check that workdirs with the same run agree about it to the bit."""
     records: dict[tuple[str, int], Record] = {}
     origin: dict[tuple[str, int], Path] = {}
     for source in sources:
@@ -129,7 +129,7 @@ def _records(sources: Sequence[Source]) -> dict[tuple[str, int], Record]:
 
 
 def _axes(manifest: Mapping[str, Any]) -> Axes:
-    """Returns the axes of a part's sweep with the values that its points have, those that are missing included."""
+    """Return the axes of a part's sweep with the values that its points have, those that are missing included."""
     texts = filter(None, (text.strip() for text in str(manifest["config"].get("sweep") or "").split(";")))
     axes: Axes = {tuple(path.strip() for path in text.partition("=")[0].split("+")): [] for text in texts}
     for paths, values in axes.items():
@@ -143,7 +143,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _common_axes(sources: Sequence[Source]) -> Axes:
-    """Returns the axes of the whole sweep. A part that does not vary a field has the value of its configuration."""
+    """Return the axes of the whole sweep. A part that does not vary a field has the value of its configuration."""
     parts = [_axes(source.stored.manifest) for source in sources]
     axes: Axes = {paths: [] for part in parts for paths in part}
     every = list(itertools.chain(*axes))
@@ -158,7 +158,7 @@ def _common_axes(sources: Sequence[Source]) -> Axes:
 
 
 def _whole(sources: Sequence[Source]) -> dict[str, Any]:
-    """Returns the content of config.json of the whole study."""
+    """Return the content of config.json of the whole study."""
     manifests = [source.stored.manifest for source in sources]
     first, axes = manifests[0], _common_axes(sources)
     sweep = "; ".join(
@@ -196,7 +196,7 @@ def _whole(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def _batch_sizes(manifest: Mapping[str, Any]) -> list[int]:
-    """Returns the sizes of the batches of each program, as one command for the whole study would choose them."""
+    """Return the sizes of the batches of each program, as one command for the whole study would choose them."""
     config = manifest["config"]
     engine = EngineConfig(runs_per_batch=int((config.get("engine") or {}).get("runs_per_batch") or 0))
     experiment = Experiment(seeds=int(config["seeds"]), engine=engine)
@@ -205,7 +205,7 @@ def _batch_sizes(manifest: Mapping[str, Any]) -> list[int]:
 
 
 def _listed(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> str:
-    """Returns the runs in words, by sweep point."""
+    """Return the runs in words, by sweep point."""
     points: dict[str, list[int]] = {}
     for p, seed in runs:
         points.setdefault(manifest["points"][p]["id"], []).append(seed)

@@ -21,7 +21,7 @@ from mdfl_jax.tasks.losses import LOSSES, loss_named
 
 
 def plan(study: Study) -> str:
-    """Describes in words what will be run: points x seeds, rounds, parameters and memory."""
+    """Describe in words what will be run: points x seeds, rounds, parameters and memory."""
     experiment, found = study.experiment, devices.devices()
     num_runs = len(study.points) * len(study.seeds)
     to_do, shard = len(study.to_do()), f"shard {study.shard}: " if study.shard else ""
@@ -53,14 +53,14 @@ def plan(study: Study) -> str:
 
 
 def _sampled(study: Study) -> list[str]:
-    """Returns a line about the sample that is evaluated between the first and the last evaluation; none without one."""
+    """Return a line about the sample that is evaluated between the first and the last evaluation; none without one."""
     counts = {"clients": study.experiment.eval_clients, "test samples": study.experiment.eval_samples}
     told = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return [f"  between the first and the last evaluation a sample of {told} is evaluated"] if told else []
 
 
 def _models_kept(study: Study) -> list[str]:
-    """Returns a line about the models that the study keeps and their size on the disk; none if it keeps none."""
+    """Return a line about the models that the study keeps and their size on the disk; none if it keeps none."""
     config = study.experiment
     files = parse_save(config.save, config.rounds, config.eval_every).files_of_a_run(config.rounds)
     if not files:
@@ -73,7 +73,7 @@ def _models_kept(study: Study) -> list[str]:
 
 
 def _records(study: Study) -> list[str]:
-    """Returns a line for each different size of the records of the rounds, or for the reason why they are not kept."""
+    """Return a line for each different size of the records of the rounds, or for the reason why they are not kept."""
     engine, runs = study.experiment.engine, Counter[Records]()
     for group in study.groups if engine.record_positions and engine.record_mib else ():
         runs[group.simulation.records] += len(study.to_do(group))
@@ -88,7 +88,7 @@ def _records(study: Study) -> list[str]:
 
 
 def file_bytes(group: Group) -> int:
-    """Returns the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
+    """Return the bytes of the arrays in a file of kept models: those of N clients and of the global model, if any."""
     simulation = group.simulation
     carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     leaves = jax.tree.leaves(jax.eval_shape(simulation.models, carry))
@@ -96,7 +96,7 @@ def file_bytes(group: Group) -> int:
 
 
 def _absent(study: Study) -> list[str]:
-    """Returns a line for each number of clients that no vehicle of a trace is, or whose vehicle is never present."""
+    """Return a line for each number of clients that no vehicle of a trace is, or whose vehicle is never present."""
     lines, what = [], "clients are never present in the trace; they train and meet nobody"
     for hparams in (own for group in study.groups for own in group.hparams):
         for found in jax.tree.leaves(hparams, is_leaf=lambda part: isinstance(part, Tracks)):
@@ -107,7 +107,7 @@ def _absent(study: Study) -> list[str]:
 
 
 def _targets(study: Study) -> list[str]:
-    """Returns a line for each data set whose targets are not one label a sample, since their types alone tell it."""
+    """Return a line for each data set whose targets are not one label a sample, since their types alone tell it."""
     lines = []
     for group in study.groups:
         experiment, dataset = study.points[group.points[0]].experiment, group.dataset
@@ -121,7 +121,7 @@ def _targets(study: Study) -> list[str]:
 
 
 def _beyond_the_data(study: Study) -> list[str]:
-    """Returns a line for each limit of a data set that is larger than the data set."""
+    """Return a line for each limit of a data set that is larger than the data set."""
     lines = []
     for group in study.groups:
         data, dataset = study.points[group.points[0]].experiment.data, group.dataset
@@ -133,7 +133,7 @@ def _beyond_the_data(study: Study) -> list[str]:
 
 
 def group_bytes(study: Study, group: Group) -> tuple[int, int, int]:
-    """Estimates the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
+    """Estimate the memory of a group: bytes of the data, bytes of the models of a batch of runs, and N.
 
     The models count as parameters, gradients, the mixed copy, and momentum or Adam's moments if there are any.
     """

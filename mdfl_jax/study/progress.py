@@ -24,10 +24,10 @@ FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} rounds [{elapsed}{postfix}]"
 
 class _Display(Protocol):
     def show(self, event: Event | None) -> None:
-        """Shows the tally after an event, or after a second without one (None)."""
+        """Show the tally after an event, or after a second without one (None)."""
 
     def close(self) -> None:
-        """Ends the display."""
+        """End the display."""
 
 
 class _Bar:
@@ -40,7 +40,7 @@ class _Bar:
         self.line = None if self.is_notebook else tqdm(bar_format="{desc}", position=1, leave=False, dynamic_ncols=True)
 
     def show(self, event: Event | None) -> None:
-        """Refreshes both. A notebook is not sent a message a second unless a program is compiled."""
+        """Refresh both. A notebook is not sent a message a second unless a program is compiled."""
         tally = self.tally
         if self.is_notebook and event is None and not tally.compiling:
             return
@@ -53,7 +53,7 @@ class _Bar:
         self.bar.set_postfix_str(", ".join(filter(None, parts)), refresh=True)
 
     def close(self) -> None:
-        """Leaves the bar and removes the line, since the table has its values."""
+        """Leave the bar and remove the line, since the table has its values."""
         if self.line is not None:
             self.line.close()
         self.bar.close()
@@ -68,7 +68,7 @@ class _Lines:
         self.named = 0  # the program whose compilation was told
 
     def show(self, event: Event | None) -> None:
-        """Prints a line if it is time for one."""
+        """Print a line if it is time for one."""
         now, tally = self.clock(), self.tally
         if (since := tally.compiling_since) is not None:
             if self.named != tally.program and now - since >= QUIET:
@@ -86,7 +86,7 @@ class _Lines:
         self.log(line)
 
     def close(self) -> None:
-        """Prints nothing: the table follows."""
+        """Print nothing: the table follows."""
 
 
 class Progress:
@@ -112,7 +112,7 @@ class Progress:
         self.lock, self.over = threading.Lock(), threading.Event()
 
     def take(self, event: Event) -> None:
-        """Counts an event and shows it."""
+        """Count an event and show it."""
         if self.display is not None:
             with self.lock:
                 self.tally.take(event)

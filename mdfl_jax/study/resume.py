@@ -34,16 +34,16 @@ LEFT = (CHECKPOINTS, HALVED + PART)  # in the folder of a finished study if a co
 
 
 def to_stderr(line: str) -> None:
-    """Prints a line for the user on stderr."""
+    """Print a line for the user on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _nothing(study: Study, resume: bool) -> None:
-    """Does nothing when a study begins."""
+    """Do nothing when a study begins."""
 
 
 def check(study: Study, workdir: Path, overwrite: bool, extend: bool) -> None:
-    """Checks what a workdir holds before it is reserved, so that nothing is written to one that is refused.
+    """Check what a workdir holds before it is reserved, so that nothing is written to one that is refused.
 
     Raises:
       UserError: As `run_or_resume`.
@@ -64,7 +64,7 @@ def run_or_resume(
     more_follows: bool = False,
     loggers_in: Path | None = None,
 ) -> tuple[dict[str, Any], bool]:
-    """Runs a study, continues it if it is unfinished, extends it, or reads its summary if it is finished.
+    """Run a study, continue it if it is unfinished, extend it, or reads its summary if it is finished.
 
     Args:
       study: The study, from `make_study`.
@@ -120,13 +120,13 @@ def _remove_left(workdir: Path, held: Held) -> None:
 
 
 def _is_in_order(content: Mapping[str, Any], held: Held) -> bool:
-    """Tells whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
+    """Tell whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
     there = (held.manifest or {}).get("points") or []
     return [point["id"] for point in there] == [point["id"] for point in content["points"]]
 
 
 def _check_order(content: Mapping[str, Any], workdir: Path, held: Held) -> None:
-    """Refuses to continue an unfinished study whose sweep points have other names or another order."""
+    """Refuse to continue an unfinished study whose sweep points have other names or another order."""
     if held.compared is not None and not _is_in_order(content, held):
         raise UserError(
             f"--workdir={workdir}: the study there is not finished, and {in_words(held.compared.grown)}; finish it as "
@@ -137,7 +137,7 @@ def _check_order(content: Mapping[str, Any], workdir: Path, held: Held) -> None:
 def _as_wanted(
     study: Study, content: Mapping[str, Any], workdir: Path, held: Held, log: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Returns the summary of a finished study, after writing it anew if fields differ on which no run depends.
+    """Return the summary of a finished study, after writing it anew if fields differ on which no run depends.
 
     Args:
       study: The wanted study.
@@ -164,7 +164,7 @@ def _as_wanted(
 
 
 def _study_there(held: Held) -> Study:
-    """Makes the study of which a workdir holds an unfinished run, from its config.json."""
+    """Make the study of which a workdir holds an unfinished run, from its config.json."""
     from mdfl_jax.config.config_files import as_config
 
     assert held.manifest is not None

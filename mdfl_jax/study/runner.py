@@ -42,7 +42,7 @@ class Runner:
         self.saved_at = time.monotonic()
 
     def read_back(self) -> dict[int, BatchResult]:
-        """Reads the batches that an earlier run finished. Call this before any file of that run is changed.
+        """Read the batches that an earlier run finished. Call this before any file of that run is changed.
 
         Returns:
           Their results by the number of the batch.
@@ -57,7 +57,7 @@ class Runner:
         return {number: from_arrays(found, declared[number]) for number, found in self.checkpoints.finished().items()}
 
     def run(self, finished: Mapping[int, BatchResult]) -> list[tuple[list[Run], BatchResult]]:
-        """Runs all batches that are not finished. The events of all batches come in the order of the batches.
+        """Run all batches that are not finished. The events of all batches come in the order of the batches.
 
         Args:
           finished: The results of the finished batches, from `read_back`.
@@ -91,7 +91,7 @@ class Runner:
         return [(batch.runs, self.results[batch.number]) for batch in self.batches]
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Makes the study save its state after the current evaluation and end. A sink or a signal may call this.
+        """Make the study save its state after the current evaluation and end. A sink or a signal may call this.
 
         Args:
           error: The error that ends the study. Without one it raises `Interrupted`, and it does not end before its
@@ -105,7 +105,7 @@ class Runner:
             sink.take(event)
 
     def _batch_or_keep(self, program: Program, batch: Batch) -> None:
-        """Runs a batch. If it fails for lack of room or of memory, saves the batches that are finished."""
+        """Run a batch. If it fails for lack of room or of memory, saves the batches that are finished."""
         try:
             self._batch(program, batch)
         except DiskError:
@@ -119,7 +119,7 @@ class Runner:
             raise OutOfMemoryError(batch.group, asked) from error
 
     def _batch(self, program: Program, batch: Batch) -> None:
-        """Runs a batch, from its saved state if it has one."""
+        """Run a batch, from its saved state if it has one."""
         if program.compile_seconds is None:
             self._emit(Compiling(batch))
         done = self.states.get(batch.number, 0)
@@ -136,7 +136,7 @@ class Runner:
         self.unsaved.append(batch.number)
 
     def _finish(self, batch: Batch, result: BatchResult, state: Callable[[], Arrays] | None = None) -> None:
-        """Records the result of a batch, all of whose metrics have been emitted."""
+        """Record the result of a batch, all of whose metrics have been emitted."""
         self.results[batch.number] = result
         self._emit(Ended(batch, result, state))
         self.states.pop(batch.number, None)
@@ -146,7 +146,7 @@ class Runner:
         return self.stopping or minutes >= self.study.experiment.engine.checkpoint_minutes
 
     def _save(self, number: int | None = None, state: Arrays | None = None, evaluations: int = 0) -> None:
-        """Saves all results and states, with that of the batch under way. If the study must end, raises why."""
+        """Save all results and states, with that of the batch under way. If the study must end, raises why."""
         waiting: dict[int, tuple[int, Arrays | None]] = {n: (done, None) for n, done in self.states.items()}
         self._write(waiting if number is None else waiting | {number: (evaluations, state)})
         if number is not None:
@@ -155,11 +155,11 @@ class Runner:
             raise self.error or Interrupted
 
     def _save_finished(self) -> None:
-        """Saves the results that are in no checkpoint yet, beside the states that are saved."""
+        """Save the results that are in no checkpoint yet, beside the states that are saved."""
         if self.unsaved:
             self._write({n: (done, None) for n, done in self.states.items()})
 
     def _write(self, states: dict[int, tuple[int, Arrays | None]]) -> None:
-        """Writes a checkpoint: the results that are in none yet, and the states of the batches under way."""
+        """Write a checkpoint: the results that are in none yet, and the states of the batches under way."""
         self.checkpoints.save({n: to_arrays(self.results[n]) for n in self.unsaved}, states)
         self.unsaved, self.saved_at = [], time.monotonic()

@@ -38,7 +38,7 @@ class Shard(NamedTuple):
 
 
 def parse(text: str) -> Shard:
-    """Reads K/N.
+    """Read K/N.
 
     Raises:
       UserError: If the text has another form, or if K is not from 1 to N.
@@ -56,7 +56,7 @@ def parse(text: str) -> Shard:
 
 
 def runs_of(study: Study, shard: Shard) -> list[Run]:
-    """Returns the runs of a shard in the order of the study; [] if there are more shards than runs and none is left.
+    """Return the runs of a shard in the order of the study; [] if there are more shards than runs and none is left.
 
     The numbers of runs of any two shards differ by at most one.
     """
@@ -65,5 +65,5 @@ def runs_of(study: Study, shard: Shard) -> list[Run]:
 
 
 def part_of(study: Study, shard: Shard) -> Study:
-    """Returns the study of which only a shard is to be done, which may have no runs."""
+    """Return the study of which only a shard is to be done, which may have no runs."""
     return study.part(runs_of(study, shard))._replace(shard=str(shard))

@@ -25,7 +25,7 @@ class MetricsFile:
         self.study, self.path = study, path
 
     def take(self, event: Event) -> None:
-        """Writes the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
+        """Write the lines of an evaluation in one piece, so that a killed study or a full disk leaves whole lines."""
         if isinstance(event, Evaluated):
             of_runs = lines_of(self.study, event)
             lines = (line for of_evaluation in zip(*of_runs) for line in of_evaluation)
@@ -50,7 +50,7 @@ class ModelFiles:
         self.digest = hashlib.sha256(dumps(study.config).encode()).hexdigest()[:16]
 
     def take(self, event: Event) -> None:
-        """Writes the models of a run."""
+        """Write the models of a run."""
         if isinstance(event, ModelsKept):
             run, kept = event.batch.runs[event.kept.run], event.kept
             point, name = self.study.points[run.point].id, self.study.experiment.name
@@ -73,7 +73,7 @@ class Notes:
         self.study, self.log = study, log
 
     def take(self, event: Event) -> None:
-        """Logs a line for each point with clients that never meet the server."""
+        """Log a line for each point with clients that never meet the server."""
         if isinstance(event, Evaluated) and event.first:
             for line in _unreached(self.study, event.batch.runs, event.facts):
                 self.log(line)
@@ -86,7 +86,7 @@ class Notes:
 
 
 def _unreached(study: Study, runs: list[Run], facts: RunFacts) -> list[str]:
-    """Returns a line for each point of a batch that has a server and clients that never meet it."""
+    """Return a line for each point of a batch that has a server and clients that never meet it."""
     lines = []
     for point in dict.fromkeys(run.point for run in runs):
         of_point = np.array([run.point == point for run in runs])

@@ -7,7 +7,7 @@ from mdfl_jax.engine.simulation import Simulation
 
 
 def evenly(num_runs: int, at_most: int) -> int:
-    """Returns the number of runs in a batch, such that the batches are of similar size and as few as possible.
+    """Return the number of runs in a batch, such that the batches are of similar size and as few as possible.
 
     >>> [evenly(9, at_most=8), evenly(16, at_most=8), evenly(3, at_most=8), evenly(0, at_most=8)]
     [5, 8, 3, 1]
@@ -16,7 +16,7 @@ def evenly(num_runs: int, at_most: int) -> int:
 
 
 def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_runs: int) -> int:
-    """Returns the number of runs in a batch of a part of a study, which has only some of the runs of a group.
+    """Return the number of runs in a batch of a part of a study, which has only some of the runs of a group.
 
     Where a device computes its runs one after another, the compiler unrolls a loop of a single run, and then rounds in
     another way. So if a device has several runs of a batch of the whole study, it also has several runs of a part.

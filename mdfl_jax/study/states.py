@@ -33,7 +33,7 @@ MIB = 2**20
 
 
 def state_bytes(group: Group) -> int:
-    """Returns the bytes of the last state of a run, without the data of the clients, which are drawn again."""
+    """Return the bytes of the last state of a run, without the data of the clients, which are drawn again."""
     simulation = group.simulation
     carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     leaves = jax.tree.leaves(jax.eval_shape(simulation.kept, carry))
@@ -41,17 +41,17 @@ def state_bytes(group: Group) -> int:
 
 
 def states_mib(study: Study) -> float:
-    """Returns about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
+    """Return about how many MiB the last states of all runs of a study take, whichever of them are to be done."""
     return sum(len(group.points) * len(study.seeds) * state_bytes(group) for group in study.groups) / MIB
 
 
 def are_kept(study: Study) -> bool:
-    """Tells whether a study keeps the last states of its runs: whether they fit ``engine.states_mib``."""
+    """Tell whether a study keeps the last states of its runs: whether they fit ``engine.states_mib``."""
     return states_mib(study) <= study.experiment.engine.states_mib
 
 
 def notes(study: Study) -> list[str]:
-    """Returns a line for the plan if the last states are not kept, so that rounds cannot be added later."""
+    """Return a line for the plan if the last states are not kept, so that rounds cannot be added later."""
     size, most = states_mib(study), study.experiment.engine.states_mib
     if size <= most:
         return []
@@ -59,7 +59,7 @@ def notes(study: Study) -> list[str]:
 
 
 def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
-    """Returns the shapes and types of the leaves of a run's last state by their name, in their order.
+    """Return the shapes and types of the leaves of a run's last state by their name, in their order.
 
     A name is the path of the leaf, in which the mobility rules of the program have their names in place of an index. So
     a state can go on in a program with further rules: only the state of a run's own rule ever changes.
@@ -72,12 +72,12 @@ def leaf_names(group: Group) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def names(study: Study) -> list[str]:
-    """Returns the name that the files of each sweep point have before the seed. Those of the whole study are given."""
+    """Return the name that the files of each sweep point have before the seed. Those of the whole study are given."""
     return state_names(wanted(study._replace(runs=None)))
 
 
 def names_there(study: Study, workdir: Path) -> list[str]:
-    """Returns the names that the files of each sweep point have in the workdir of a study, perhaps of an older version.
+    """Return the names that the files of each sweep point have in the workdir of a study, perhaps of an older version.
 
     A point that is not there has the name that it has in new files.
     """
@@ -87,7 +87,7 @@ def names_there(study: Study, workdir: Path) -> list[str]:
 
 
 def path_of(workdir: Path, name: str, seed: int) -> Path:
-    """Returns the file of a run."""
+    """Return the file of a run."""
     return workdir / STATES / f"{name}-{seed}.npz"
 
 
@@ -99,7 +99,7 @@ class StateFiles:
         self.names = names(study) if self.kept else []
 
     def take(self, event: Event) -> None:
-        """Writes a file for each run of a batch that has ended."""
+        """Write a file for each run of a batch that has ended."""
         if not isinstance(event, Ended) or event.state is None or not self.kept:
             return
         arrays = event.state()
@@ -122,7 +122,7 @@ class StateFiles:
 
 
 def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule: str) -> str:
-    """Names the first leaf of a state that does not fit a program, or returns '' if all fit.
+    """Name the first leaf of a state that does not fit a program, or returns '' if all fit.
 
     Only the leaves of mobility rules other than the run's own one may be in the program or in the state alone, and
     those about divergence in the program, since an older version did not look for it.
@@ -140,7 +140,7 @@ def _misfit(found: Arrays, leaves: Mapping[str, jax.ShapeDtypeStruct], own_rule:
 
 
 def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: Batch, rounds: int) -> Arrays:
-    """Reads the last states of runs as the arrays of a checkpoint, from which their batch goes on.
+    """Read the last states of runs as the arrays of a checkpoint, from which their batch goes on.
 
     Args:
       workdir: The folder of the study.
@@ -174,7 +174,7 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
 
 
 def missing(workdir: Path, study_names: Sequence[str], runs: Iterable[Run], rounds: int) -> list[Run]:
-    """Returns the runs whose state after so many rounds is not there.
+    """Return the runs whose state after so many rounds is not there.
 
     Args:
       workdir: The folder of the study.

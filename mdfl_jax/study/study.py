@@ -65,16 +65,16 @@ class Group(NamedTuple):
     starts: list[Start | None] = []  # noqa: RUF012
 
     def double_bits(self, point: int) -> float | None:
-        """Returns the bits of one message of a point as PaME counts them, or None if that count is not defined."""
+        """Return the bits of one message of a point as PaME counts them, or None if that count is not defined."""
         count = self.simulation.double_bits
         return count(self.hparams[self.points.index(point)].algorithm) if count else None
 
     def runs(self, seeds: list[int]) -> list[Run]:
-        """Returns all runs of the group, point after point."""
+        """Return all runs of the group, point after point."""
         return [Run(point, seed) for point in self.points for seed in seeds]
 
     def batches(self, runs: list[Run]) -> Iterator[list[Run]]:
-        """Yields batches of some of the group's runs, in their order."""
+        """Yield batches of some of the group's runs, in their order."""
         for start in range(0, len(runs), self.runs_per_batch):
             yield runs[start : start + self.runs_per_batch]
 
@@ -111,13 +111,13 @@ class Study(NamedTuple):
         return [run for group in self.groups for run in group.runs(self.seeds)]
 
     def to_do(self, group: Group | None = None) -> list[Run]:
-        """Returns the runs of the study, or of one of its groups, that are to be done, in their order."""
+        """Return the runs of the study, or of one of its groups, that are to be done, in their order."""
         runs = group.runs(self.seeds) if group else self.all_runs
         wanted = frozenset(runs if self.runs is None else self.runs)
         return [run for run in runs if run in wanted]
 
     def part(self, runs: Collection[Run]) -> "Study":
-        """Returns the study of which only these runs are to be done.
+        """Return the study of which only these runs are to be done.
 
         The batches of a group become smaller if that many runs do not fill them, since an unfilled batch takes as long
         as a full one. They have the form of those of the whole study, so that the results are the same (`part_size`).
@@ -152,7 +152,7 @@ class Study(NamedTuple):
 
 
 def runs_per_batch(experiment: Experiment, num_points: int) -> int:
-    """Returns the number of runs in a batch of a group: engine.runs_per_batch, or the seeds of a point (at least 8).
+    """Return the number of runs in a batch of a group: engine.runs_per_batch, or the seeds of a point (at least 8).
 
     The number is reduced so that the batches are of similar size. It does not depend on the number of devices, so that
     a study can continue on other devices.
@@ -161,7 +161,7 @@ def runs_per_batch(experiment: Experiment, num_points: int) -> int:
 
 
 def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
-    """Returns the mesh of a batch of runs, with as many columns as the configuration sets.
+    """Return the mesh of a batch of runs, with as many columns as the configuration sets.
 
     If it sets none, all devices share a run if there are fewer runs than devices and the task is not light. Otherwise
     there is no mesh (None), and each device has runs of its own.
@@ -180,19 +180,19 @@ def mesh_for(experiment: Experiment, num_runs: int) -> Mesh | None:
 
 
 def set_precision(experiment: Experiment) -> None:
-    """Enables JAX's 64-bit numbers for a study in float64, and disables them for any other."""
+    """Enable JAX's 64-bit numbers for a study in float64, and disables them for any other."""
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
 def _numbers(members: list[Experiment], rules: list[str], files: TraceFiles, simulation: Simulation) -> list[Hparams]:
-    """Returns the traced numbers of the points of a group."""
+    """Return the traced numbers of the points of a group."""
     return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
 
 
 @stages.stage("preparing the study")
 @own_files.told()
 def make_study(config: ConfigDict) -> Study:
-    """Checks a configuration, loads its data and builds its simulations. Nothing is written.
+    """Check a configuration, load its data and build its simulations. Nothing is written.
 
     Raises:
       UserError: If anything in the configuration is wrong.

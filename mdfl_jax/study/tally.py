@@ -47,7 +47,7 @@ class Tally:
         self._latest: dict[int, tuple[str, float]] = {}
 
     def take(self, event: Event) -> None:
-        """Counts an event."""
+        """Count an event."""
         match event:
             case Compiling(batch):
                 self.program = 1 + next(k for k, group in enumerate(self.groups) if group is batch.group)
@@ -101,19 +101,19 @@ class Tally:
         return f"compiling program {self.program} of {self.programs}: {self.clock() - self.compiling_since:.0f} s"
 
     def names(self) -> str:
-        """Returns the points of the present program, shortened if they are many."""
+        """Return the points of the present program, shortened if they are many."""
         ids = [self.study.points[p].id for p in self.groups[self.program - 1].points] if self.program else []
         return "; ".join(ids[:FEW]) + (f"; and {len(ids) - FEW} more" if len(ids) > FEW else "")
 
     def speed(self) -> str:
-        """Returns the rounds per second and the time left in words; '' before the first round."""
+        """Return the rounds per second and the time left in words; '' before the first round."""
         if math.isnan(self.rate):
             return ""
         each = f"{self.rate:,.0f} rounds/s" if self.rate >= 10 else f"{self.rate:.2g} rounds/s"
         return f"{each}, {duration(self.seconds_left)} left"
 
     def values(self) -> str:
-        """Returns the latest accuracy of each point in words, or of the best one and the baseline of many points."""
+        """Return the latest accuracy of each point in words, or of the best one and the baseline of many points."""
         if not self._latest:
             return ""
         name = next(iter(self._latest.values()))[0]
@@ -142,7 +142,7 @@ class Tally:
 
 
 def _shown(event: Evaluated, judged: str) -> tuple[str, np.ndarray]:
-    """Returns the name of the value that says how good the models are, and the value [runs] at the last evaluation.
+    """Return the name of the value that says how good the models are, and the value [runs] at the last evaluation.
 
     It is the accuracy. A task without one has an objective or a loss.
     """
@@ -156,7 +156,7 @@ def _shown(event: Evaluated, judged: str) -> tuple[str, np.ndarray]:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in words, in its two largest units.
+    """Return a duration in words, in its two largest units.
 
     >>> [duration(seconds) for seconds in (0.4, 80, 3_720, 200_000)]
     ['0 s', '1 min 20 s', '1 h 2 min', '2 d 7 h']

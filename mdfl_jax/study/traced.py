@@ -18,7 +18,7 @@ from mdfl_jax.metrics import METRICS
 
 
 def own_origins(experiments: Iterable[Experiment]) -> list[str]:
-    """Returns the files of the user that have registered a member in use or a metric; "__main__" for a notebook."""
+    """Return the files of the user that have registered a member in use or a metric; "__main__" for a notebook."""
     origins = {METRICS.origin(name) for name in METRICS}
     for experiment in experiments:
         origins |= {family.registry.origin(name) for family, name, _ in in_use(experiment)}
@@ -27,7 +27,7 @@ def own_origins(experiments: Iterable[Experiment]) -> list[str]:
 
 @contextlib.contextmanager
 def told(origins: list[str]) -> Iterator[None]:
-    """Names the user's files in an error that is probably theirs, though no line of theirs raised it.
+    """Name the user's files in an error that is probably theirs, though no line of theirs raised it.
 
     An example is a function of a member that takes another number of arguments than it is called with.
 
@@ -43,7 +43,7 @@ def told(origins: list[str]) -> Iterator[None]:
 
 
 def check_traced(simulation: Simulation, hparams: Sequence[Hparams]) -> None:
-    """Traces the steps of a simulation, without compiling or computing anything.
+    """Trace the steps of a simulation, without compiling or computing anything.
 
     Args:
       simulation: the simulation of a group of sweep points.

@@ -25,18 +25,18 @@ class Source(NamedTuple):
 
 
 def have_numbers(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Tells whether all of these config.json have the numbers of members in effect, which older versions did not."""
+    """Tell whether all of these config.json have the numbers of members in effect, which older versions did not."""
     return all("numbers" in point for manifest in manifests for point in manifest["points"])
 
 
 def records_by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
-    """Yields (what tells the run from all others, its record) for each run of a study."""
+    """Yield (what tells the run from all others, its record) for each run of a study."""
     for name, records in zip(point_digests(stored.manifest, with_numbers), stored.records):
         yield from (((name, record.seed), record) for record in records)
 
 
 def restricted(manifest: Mapping[str, Any], runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Returns the content of config.json for a part of a study.
+    """Return the content of config.json for a part of a study.
 
     Args:
       manifest: That of the whole study.
@@ -63,7 +63,7 @@ def gathered(
     sources: Sequence[Source],
     with_numbers: bool = True,
 ) -> Stored:
-    """Gathers the records of a whole study.
+    """Gather the records of a whole study.
 
     Args:
       manifest: The content of its config.json. It says which points and seeds the study has.
@@ -79,7 +79,7 @@ def gathered(
 
 
 def replace_study(workdir: Path, stored: Stored, sources: Sequence[Source], extended: bool = False) -> dict[str, Any]:
-    """Writes a study in place of the one that a workdir holds.
+    """Write a study in place of the one that a workdir holds.
 
     Args:
       workdir: The workdir.
@@ -100,7 +100,7 @@ def replace_study(workdir: Path, stored: Stored, sources: Sequence[Source], exte
 
 
 def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict[str, Any]:
-    """Writes the files of a study with the models and the last states of its parts.
+    """Write the files of a study with the models and the last states of its parts.
 
     Args:
       folder: The folder. It appears when it is complete, in place of an earlier one. It has empty folders of models
@@ -131,7 +131,7 @@ def write_whole(folder: Path, stored: Stored, sources: Sequence[Source]) -> dict
 
 
 def publish(workdir: Path) -> None:
-    """Moves the files of `publishing/result` to the workdir, in place of earlier ones, and removes `publishing`.
+    """Move the files of `publishing/result` to the workdir, in place of earlier ones, and remove `publishing`.
 
     An empty folder there removes the earlier one. The report of the earlier files is removed. If this is interrupted,
     the next call goes on. Without such a folder nothing is done.
@@ -160,13 +160,13 @@ def _publish(workdir: Path) -> None:
 
 
 def _places(manifest: Mapping[str, Any]) -> dict[str, tuple[int, set[int]]]:
-    """Returns the index and the seeds of each sweep point, by what tells it from all others."""
+    """Return the index and the seeds of each sweep point, by what tells it from all others."""
     names = point_digests(manifest, have_numbers([manifest]))
     return {name: (p, set(seeds_of(manifest, p))) for p, name in enumerate(names)}
 
 
 def _take_models(folder: Path, manifest: Mapping[str, Any], source: Source) -> None:
-    """Copies the kept models of the runs of a study, with the name and the place that their points have there."""
+    """Copy the kept models of the runs of a study, with the name and the place that their points have there."""
     places = _places(manifest)
     study = hashlib.sha256(dumps(manifest["config"]).encode()).hexdigest()[:16]
     for name, (there, _) in _places(source.stored.manifest).items():
@@ -182,7 +182,7 @@ def _take_models(folder: Path, manifest: Mapping[str, Any], source: Source) -> N
 
 
 def _take_states(folder: Path, manifest: Mapping[str, Any], source: Source) -> None:
-    """Takes over the last states of the runs of a study, as links where the file system has them.
+    """Take over the last states of the runs of a study, as links where the file system has them.
 
     The states of a study of fewer rounds are not the last ones.
     """

@@ -15,7 +15,7 @@ from mdfl_jax.study.identity import Comparison, compare
 
 
 def read_manifest(workdir: Path) -> dict[str, Any] | None:
-    """Returns the config.json of a workdir, or None if it cannot be read."""
+    """Return the config.json of a workdir, or None if it cannot be read."""
     try:
         found = json.loads((workdir / "config.json").read_text())
     except (OSError, ValueError):
@@ -24,7 +24,7 @@ def read_manifest(workdir: Path) -> dict[str, Any] | None:
 
 
 def check_place(workdir: Path) -> None:
-    """Checks that a directory can be created, read and written.
+    """Check that a directory can be created, read and written.
 
     Raises:
       UserError: If it cannot.
@@ -74,7 +74,7 @@ class Held(NamedTuple):
 
 
 def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, extend: bool = False) -> Held:
-    """Looks what a workdir holds, without writing anything.
+    """Look what a workdir holds, without writing anything.
 
     Args:
       workdir: The directory, which need not exist.
@@ -108,7 +108,7 @@ def look(workdir: Path, wanted: Mapping[str, Any], overwrite: bool = False, exte
 
 
 def is_finished(workdir: Path, wanted: Mapping[str, Any]) -> bool:
-    """Tells whether a workdir holds a finished run of a study, with all its runs and rounds.
+    """Tell whether a workdir holds a finished run of a study, with all its runs and rounds.
 
     Args:
       workdir: The directory, which need not exist.
@@ -119,12 +119,12 @@ def is_finished(workdir: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def batch_sizes(workdir: Path) -> list[int]:
-    """Returns the batch sizes of the unfinished run in a workdir. A resumed run must keep them, whatever fits now."""
+    """Return the batch sizes of the unfinished run in a workdir. A resumed run must keep them, whatever fits now."""
     return (read_manifest(workdir) or {})["runs_per_batch"]
 
 
 def prepare(workdir: Path, resume: bool) -> None:
-    """Creates the workdir. Unless a run is resumed, removes the files of an earlier study, and nothing else.
+    """Create the workdir. Unless a run is resumed, remove the files of an earlier study, and nothing else.
 
     Raises:
       UserError: If the directory cannot be written.

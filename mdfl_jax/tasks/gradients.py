@@ -78,7 +78,7 @@ class Work(NamedTuple):
 
 
 def default_tile(sample_shape: tuple[int, ...]) -> int:
-    """Returns the number of samples that a CPU computes at the same time.
+    """Return the number of samples that a CPU computes at the same time.
 
     The transformed inputs of a tile should fit the cache. The result is 32 for MNIST and CIFAR-10 and 160 for the 8 x 8
     digits, which were the fastest sizes measured (benchmarks/README.md).
@@ -94,7 +94,7 @@ def cut(
     num_clients: int,
     work: Work | None = None,
 ) -> Cut:
-    """Chooses the block size and the number of blocks that are computed together for a task.
+    """Choose the block size and the number of blocks that are computed together for a task.
 
     Args:
       tiling: the user's settings.
@@ -123,7 +123,7 @@ def cut(
 
 
 def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work) -> Cut:
-    """Chooses large blocks that fit the memory and need little padding, and just enough at once to fill the device.
+    """Choose large blocks that fit the memory and need little padding, and just enough at once to fill the device.
 
     Convolutions of models that are mapped together become grouped ones, which run at half the rate of plain ones or
     less. Therefore one block is computed at a time where it is enough work (`ENOUGH`).
@@ -150,7 +150,7 @@ def _cut_for_accelerator(tiling: Tiling, batch_size: int, share: int, work: Work
 
 
 def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
-    """Appends masked blocks until the number of blocks is a multiple of ``multiple``."""
+    """Append masked blocks until the number of blocks is a multiple of ``multiple``."""
     extra = -blocks.client.shape[0] % multiple
     pad = lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
     return jax.tree.map(pad, blocks)
@@ -164,7 +164,7 @@ def block_gradients(
     at_once: int,
     one_each: bool = False,
 ) -> tuple[jax.Array, ClientParams]:
-    """Computes the losses and gradients of blocks, ``at_once`` at a time, and sums them for each client.
+    """Compute the losses and gradients of blocks, ``at_once`` at a time, and sums them for each client.
 
     Args:
       of_block: computes the loss and gradient of one block.
@@ -200,7 +200,7 @@ def block_gradients(
 
 
 def _in_order(tree: Any) -> Any:
-    """Asks the compiler to store all leaves in the order of their axes.
+    """Ask the compiler to store all leaves in the order of their axes.
 
     Mixing prefers the client axis next to the last axis. If the compiler chose that order already here, it would write
     each client's gradient separately, in rows of a single client. One change of the order for all clients is faster.
@@ -217,7 +217,7 @@ def client_gradients(
     mesh: Mesh | None,
     equal_shares: bool,
 ) -> tuple[jax.Array, ClientParams]:
-    """Computes the same sums as `block_gradients`, but on all devices of a mesh, if there is one.
+    """Compute the same sums as `block_gradients`, but on all devices of a mesh, if there is one.
 
     With equal shares, and N a multiple of the number of devices, each device computes the blocks of its own clients.
     Otherwise the blocks are divided evenly regardless of their clients, so that no device waits for one with large

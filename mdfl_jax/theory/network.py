@@ -89,7 +89,7 @@ def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | No
 
 
 def check_size(points: Sequence[Point]) -> None:
-    """Checks that theory can hold the matrices of a round, and of a seed.
+    """Check that theory can hold the matrices of a round, and of a seed.
 
     Raises:
       UserError: for a point with too many clients, or too many rounds for them.

@@ -12,7 +12,7 @@ MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the t
 
 
 def _rounds(number: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Returns the rounds of numbers as int64, which has no number for those that are far beyond any study."""
+    """Return the rounds of numbers as int64, which has no number for those that are far beyond any study."""
     return rounded(number.clip(-(2.0**60), 2.0**60)).astype(np.int64)
 
 
@@ -24,7 +24,7 @@ def contact_table(
     start: float | None = None,
     directed: bool = False,
 ) -> ContactTable:
-    """Makes the links of R rounds from a contact list. Repeated contacts in one round count as one link.
+    """Make the links of R rounds from a contact list. Repeated contacts in one round count as one link.
 
     Round k lasts from ``start + k dt`` until just before ``start + (k + 1) dt``. It has every contact that was on at
     some instant of it. For a list by rounds, ``dt`` and ``start`` are in rounds of the list.

@@ -38,7 +38,7 @@ class Speeds(NamedTuple):
 
 
 def speeds(trace: Trace) -> Speeds:
-    """Measures the speeds of a trace. It reads a bounded number of samples at once, which limits the memory."""
+    """Measure the speeds of a trace. It reads a bounded number of samples at once, which limits the memory."""
     num_nodes = len(trace.ids)
     last = np.full((3, num_nodes), np.nan)  # time, x and y of the latest sample of each node
     histogram = np.zeros(_BINS_PER_MS * _TOP_SPEED + 1)
@@ -85,7 +85,7 @@ class LinkStats(NamedTuple):
 
 
 def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
-    """Computes the statistics of a contact graph.
+    """Compute the statistics of a contact graph.
 
     Args:
       pairs: [E, 2] pairs of nodes from 0 to ``num_present`` - 1, each pair once.
@@ -103,7 +103,7 @@ def link_stats(pairs: np.ndarray, num_present: int) -> LinkStats:
 
 
 def describe(loaded: Trace | Contacts, radius: float = 100.0, dt: float = 0.0) -> list[tuple[str, str]]:
-    """Describes a trace in words, as (what, value) pairs.
+    """Describe a trace in words, as (what, value) pairs.
 
     Args:
       loaded: a trace of places, or a contact list.
@@ -156,7 +156,7 @@ def _of_trace(trace: Trace, radius: float, dt: float) -> list[tuple[str, str]]:
 
 
 def _warnings(begin: float, end: float, between: float, num_ids: int) -> list[str]:
-    """Returns a line for each fact of a trace that is allowed and probably a mistake."""
+    """Return a line for each fact of a trace that is allowed and probably a mistake."""
     found = []
     if not between:
         found.append(f"{'the id has' if num_ids == 1 else 'no id has more than'} one sample, so nobody is seen to move")

@@ -29,7 +29,7 @@ _HEAD = 1 << 16
 
 
 def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
-    """Reads a trace file, plain or gzip.
+    """Read a trace file, plain or gzip.
 
     Args:
       path: the file.
@@ -50,7 +50,7 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
 
 
 def load_trace(path: str | Path, format: str = "auto") -> Trace:
-    """Reads a file of places, as `load` does.
+    """Read a file of places, as `load` does.
 
     Raises:
       UserError: as `load` does, and for a contact list.
@@ -62,7 +62,7 @@ def load_trace(path: str | Path, format: str = "auto") -> Trace:
 
 
 def load_contacts(path: str | Path) -> Contacts:
-    """Reads a contact list.
+    """Read a contact list.
 
     Raises:
       UserError: for a file that is not a contact list, see `read_contacts`.
@@ -71,7 +71,7 @@ def load_contacts(path: str | Path) -> Contacts:
 
 
 def detect(path: str | Path) -> str:
-    """Finds the format of a file, a name of `FORMATS`, by the ending of its name or by its content.
+    """Find the format of a file, a name of `FORMATS`, by the ending of its name or by its content.
 
     Raises:
       UserError: for a file that cannot be read, or where neither the ending nor the content is known.

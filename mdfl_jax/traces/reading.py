@@ -27,7 +27,7 @@ LONGEST_LINE = 2**26  # characters of a line; bytes of an element of XML
 
 
 def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
-    """Raises a `UserError` about a trace file. The error names the line where it is known (``line`` above 0).
+    """Raise a `UserError` about a trace file. The error names the line where it is known (``line`` above 0).
 
     A cell that the text quotes may hold line breaks, which become spaces.
     """
@@ -37,7 +37,7 @@ def wrong(path: str | Path, text: str, line: int = 0) -> NoReturn:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[IO[bytes]]:
-    """Opens a file as a stream of bytes. Gzip is recognised by the first bytes, not by the name, and decompressed.
+    """Open a file as a stream of bytes. Gzip is recognised by the first bytes, not by the name, and decompressed.
 
     Raises:
       UserError: for a file that is missing, empty, not a file, unreadable, damaged or cut off. This includes errors of
@@ -66,7 +66,7 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def lines_of(path: str | Path, stream: IO[bytes]) -> Iterator[str]:
-    """Yields the lines of a stream of UTF-8 text, without a byte order mark.
+    """Yield the lines of a stream of UTF-8 text, without a byte order mark.
 
     Raises:
       UserError: for a line that is longer than `LONGEST_LINE`, or more than `MOST_SAMPLES` lines.
@@ -81,7 +81,7 @@ def lines_of(path: str | Path, stream: IO[bytes]) -> Iterator[str]:
 
 
 def check_count(path: str | Path, count: int, line: int, what: str = "samples") -> None:
-    """Checks that a file has not more samples than a trace may have.
+    """Check that a file has not more samples than a trace may have.
 
     Raises:
       UserError: if it has.
@@ -91,7 +91,7 @@ def check_count(path: str | Path, count: int, line: int, what: str = "samples") 
 
 
 def number(path: str | Path, line: int, name: str, text: str) -> float:
-    """Reads a finite number from a text.
+    """Read a finite number from a text.
 
     Raises:
       UserError: for a text that is no number or not finite; the message has the line and ``name``.
@@ -106,7 +106,7 @@ def number(path: str | Path, line: int, name: str, text: str) -> float:
 
 
 def origin_near(x: float, y: float, geographic: bool) -> tuple[float, float]:
-    """Chooses the origin from which places are measured while a file is read, from the file's first sample.
+    """Choose the origin from which places are measured while a file is read, from the file's first sample.
 
     >>> origin_near(120.5, 80.0, False), origin_near(691_608.4, 5_334_760.2, False)
     ((0.0, 0.0), (691000.0, 5334000.0))
@@ -135,7 +135,7 @@ class Columns:
         self.origin = (0.0, 0.0)
 
     def add(self, line: int, name: str, time: float, x: float, y: float) -> None:
-        """Adds a sample of the node ``name``; ``line`` is its line in the file.
+        """Add a sample of the node ``name``; ``line`` is its line in the file.
 
         Raises:
           UserError: for a time that is not finite, or not later than the node's last one.
@@ -160,7 +160,7 @@ class Columns:
         self.y.append(y - self.origin[1])
 
     def trace(self, format_name: str, waypoints: bool = False) -> Trace:
-        """Returns the samples as a `Trace`, sorted by time.
+        """Return the samples as a `Trace`, sorted by time.
 
         Raises:
           UserError: where there are no samples, or places that are not finite or not on the globe.
@@ -177,7 +177,7 @@ class Columns:
 
 
 def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
-    """Checks a trace that has been read, and converts degrees to metres.
+    """Check a trace that has been read, and converts degrees to metres.
 
     Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
     y = R (lat - mean lat), with angles in radians. Within 100 km of the mean the error is about 1 % at middle

@@ -26,7 +26,7 @@ def resample(
     max_gap: float | None = None,
     vehicles: str | Sequence[str] = "longest",
 ) -> TraceTable:
-    """Computes the places of N clients at the times ``start + k dt``, k from 0 to R.
+    """Compute the places of N clients at the times ``start + k dt``, k from 0 to R.
 
     Between two samples of a vehicle its place is interpolated linearly. There is a gap where two samples are more than
     ``max_gap`` apart, before a vehicle's first sample, and after its last. Vehicles of waypoint traces (BonnMotion,
@@ -67,7 +67,7 @@ def resample(
 
 
 def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = None) -> np.ndarray:
-    """Computes the times at which rounds 0 to R begin.
+    """Compute the times at which rounds 0 to R begin.
 
     Args:
       trace: the trace.
@@ -104,7 +104,7 @@ def round_times(trace: Trace, dt: float, rounds: int = 0, start: float | None = 
 
 
 def longest_gap(trace: Trace, max_gap: float | None = None) -> float:
-    """Returns the longest time in seconds between two samples that is not a gap, see ``max_gap`` of `resample`."""
+    """Return the longest time in seconds between two samples that is not a gap, see ``max_gap`` of `resample`."""
     if trace.waypoints:
         return np.inf
     return 3 * spacing(trace) if max_gap is None else max_gap
@@ -122,7 +122,7 @@ def _check(gaps: str, max_gap: float | None, num_clients: int) -> None:
 def places_at(
     trace: Trace, when: np.ndarray, slot: np.ndarray, num_clients: int, max_gap: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Computes where the clients are at some times, and whether the trace says so.
+    """Compute where the clients are at some times, and whether the trace says so.
 
     Args:
       trace: the samples.
@@ -166,7 +166,7 @@ def places_at(
 
 
 def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: int, step: int) -> None:
-    """Stores in ``held`` each client's last (step 1) or first (step -1) sample of those from low to high."""
+    """Store in ``held`` each client's last (step 1) or first (step -1) sample of those from low to high."""
     for at in range(low, high, CHUNK) if step > 0 else reversed(range(low, high, CHUNK)):
         client = slot[node[at : min(at + CHUNK, high)]][::step]
         index = np.arange(at, at + len(client))[::step]

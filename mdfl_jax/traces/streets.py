@@ -43,7 +43,7 @@ class _Reader(SumoReader):
 
 
 def read_streets(path: str | Path) -> list[np.ndarray]:
-    """Reads the streets of a SUMO network, plain or gzip.
+    """Read the streets of a SUMO network, plain or gzip.
 
     Args:
       path: the file.
@@ -63,7 +63,7 @@ def read_streets(path: str | Path) -> list[np.ndarray]:
 
 
 def simplified(line: np.ndarray, tolerance: float) -> np.ndarray:
-    """Leaves out points of a polyline that are nearly on it (Douglas and Peucker 1973).
+    """Leave out points of a polyline that are nearly on it (Douglas and Peucker 1973).
 
     Args:
       line: [k, 2] the points, at least two.
@@ -91,7 +91,7 @@ def simplified(line: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def street_pieces(path: str | Path, trace: Trace) -> np.ndarray:
-    """Returns the streets of a SUMO network as straight pieces, in the coordinates of a trace's places.
+    """Return the streets of a SUMO network as straight pieces, in the coordinates of a trace's places.
 
     Args:
       path: the file of the network.

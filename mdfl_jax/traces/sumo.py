@@ -90,7 +90,7 @@ class _Reader(SumoReader):
 
 
 def read_sumo(path: str | Path, geographic: bool = False) -> Trace:
-    """Reads SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
+    """Read SUMO's FCD output, plain or gzip, as a stream (SUMO user documentation, Simulation/Output/FCDOutput).
 
     ``<timestep time="..">`` elements contain ``<vehicle>``, ``<person>`` and ``<container>`` elements with the
     attributes id, x and y, in any order. Other attributes are ignored. A file whose first such element has lon and lat

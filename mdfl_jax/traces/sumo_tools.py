@@ -12,7 +12,7 @@ from mdfl_jax.core.errors import UserError
 
 
 def sumo_home() -> Path:
-    """Finds the folder of SUMO, with bin/ and tools/: that of the installed package, or of the variable SUMO_HOME.
+    """Find the folder of SUMO, with bin/ and tools/: that of the installed package, or of the variable SUMO_HOME.
 
     Raises:
       UserError: if SUMO is absent.
@@ -31,7 +31,7 @@ def sumo_home() -> Path:
 
 
 def call(home: Path, folder: Path, tool: str, *arguments: object, into: IO[bytes] | None = None) -> None:
-    """Runs a tool of SUMO.
+    """Run a tool of SUMO.
 
     Args:
       home: the folder of SUMO.
@@ -60,7 +60,7 @@ def call(home: Path, folder: Path, tool: str, *arguments: object, into: IO[bytes
 
 
 def without_comment(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copies an XML file of SUMO without the comment at its beginning, which has the date and the options."""
+    """Copy an XML file of SUMO without the comment at its beginning, which has the date and the options."""
     head = source.read(1 << 16)
     target.write(re.sub(rb"<!--.*?-->\s*", b"", head, count=1, flags=re.DOTALL))
     while part := source.read(1 << 20):
@@ -68,7 +68,7 @@ def without_comment(source: IO[bytes], target: IO[bytes]) -> None:
 
 
 def numbers_of(path: Path, tag: str, *names: str) -> list[list[float]]:
-    """Reads numbers of all elements of a kind from a statistics file of SUMO, which has an element on each line.
+    """Read numbers of all elements of a kind from a statistics file of SUMO, which has an element on each line.
 
     Args:
       path: the file.
@@ -89,7 +89,7 @@ def numbers_of(path: Path, tag: str, *names: str) -> list[list[float]]:
 
 
 def only_streets(net: str) -> str:
-    """Returns the streets of a SUMO network without its junctions and lights, which a map does not need."""
+    """Return the streets of a SUMO network without its junctions and lights, which a map does not need."""
     kept, inside = ['<?xml version="1.0" encoding="UTF-8"?>'], False
     for line in net.splitlines():
         tag = line.strip().split(" ")[0]

@@ -33,25 +33,25 @@ class SumoReader(abc.ABC):
         return self.parser.CurrentLineNumber
 
     def refuse(self, *_: object) -> None:
-        """Refuses a document type, with which a small file can stand for a huge one."""
+        """Refuse a document type, with which a small file can stand for a huge one."""
         wrong(self.path, f"a document type (DOCTYPE, entities) is refused; {self.kind} has none", self.line)
 
     def root(self, tag: str, _: list[str]) -> None:
-        """Checks the root element."""
+        """Check the root element."""
         if tag != self.root_tag:
             wrong(self.path, f"the root element is <{tag}>; {self.kind} of SUMO has <{self.root_tag}>", self.line)
         self.parser.StartElementHandler = self.element
 
     @abc.abstractmethod
     def element(self, tag: str, attributes: list[str]) -> None:
-        """Takes an element; its attributes are names and values in turn."""
+        """Take an element; its attributes are names and values in turn."""
 
     def held(self) -> int:
-        """Returns how many things the reader keeps so far, which has a bound."""
+        """Return how many things the reader keeps so far, which has a bound."""
         return 0
 
     def read(self) -> None:
-        """Reads the whole file, plain or gzip.
+        """Read the whole file, plain or gzip.
 
         Raises:
           UserError: for a file that cannot be read, is no XML or is cut off, or that a handler refuses.

@@ -23,12 +23,12 @@ def is_header(row: Sequence[str]) -> bool:
 
 
 def header_of(row: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of a header row, in lower case."""
+    """Return the names of a header row, in lower case."""
     return tuple(name.strip().lower() for name in row)
 
 
 def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, tuple[str, ...], list[str]]]:
-    """Yields the rows of a file as (line, layout, fields in the layout's order).
+    """Yield the rows of a file as (line, layout, fields in the layout's order).
 
     Blank lines and lines that begin with # are skipped. A header may name the columns in any order, and may name
     further columns. Without a header the columns are those of the first layout that has as many.
@@ -60,7 +60,7 @@ def _rows(path: str | Path, layouts: Sequence[tuple[str, ...]]) -> Iterator[tupl
 
 
 def read_csv(path: str | Path, geographic: bool | None = None) -> Trace:
-    """Reads ``time,id,x,y`` (seconds, a name, metres) or ``time,id,lon,lat`` (degrees, projected about their mean).
+    """Read ``time,id,x,y`` (seconds, a name, metres) or ``time,id,lon,lat`` (degrees, projected about their mean).
 
     Rows may be sorted by time or by id, but the times of each id must grow.
 
@@ -91,7 +91,7 @@ def read_csv(path: str | Path, geographic: bool | None = None) -> Trace:
 
 
 def read_contacts(path: str | Path) -> Contacts:
-    """Reads a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
+    """Read a contact list, plain or gzip: ``round,i,j`` or, in seconds, ``start,end,i,j``.
 
     Clients are whole numbers from 0.
 

@@ -12,7 +12,7 @@ CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little
 
 
 def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the first and the last instant of each node between two times.
+    """Find the first and the last instant of each node between two times.
 
     Args:
       trace: the trace.
@@ -31,7 +31,7 @@ def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple
 
 
 def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-    """Yields the samples between two times in parts of at most `CHUNK`: their times, nodes and slice of the columns."""
+    """Yield the samples between two times in parts of at most `CHUNK`: their times, nodes and slice of the columns."""
     low = int(trace.offsets[np.searchsorted(trace.times, begin, side="left")])
     high = int(trace.offsets[np.searchsorted(trace.times, end, side="right")])
     for at in range(low, high, CHUNK):
@@ -41,7 +41,7 @@ def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterato
 
 
 def spacing(trace: Trace) -> float:
-    """Computes the median time in seconds between consecutive samples of a node, 0 where there are none.
+    """Compute the median time in seconds between consecutive samples of a node, 0 where there are none.
 
     Only the first 65,536 samples of the trace are used.
     """
@@ -54,7 +54,7 @@ def spacing(trace: Trace) -> float:
 
 
 def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin: float, end: float) -> np.ndarray:
-    """Assigns vehicles to clients between two times, by the rules of `mdfl_jax.traces.resample`.
+    """Assign vehicles to clients between two times, by the rules of `mdfl_jax.traces.resample`.
 
     Args:
       trace: the trace.

@@ -9,7 +9,7 @@ from mdfl_jax.traces.types import Trace
 
 
 def read_bonnmotion(path: str | Path) -> Trace:
-    """Reads BonnMotion's native format, ``.movements`` (BonnMotion manual, section on output to its native format).
+    """Read BonnMotion's native format, ``.movements`` (BonnMotion manual, section on output to its native format).
 
     Each line is one node, whose name is its number from 0. It contains ``time x y`` for each waypoint, in seconds and
     metres. Between two waypoints a node moves straight at constant speed. Lines that begin with # are comments.
@@ -44,7 +44,7 @@ _Leg = tuple[float, float, float, float]  # (time, x, y, speed): from this time 
 
 
 def read_ns2(path: str | Path) -> Trace:
-    """Reads a movement script of ns-2 (The ns Manual, chapter on mobile networking, setdest).
+    """Read a movement script of ns-2 (The ns Manual, chapter on mobile networking, setdest).
 
     ``$node_(0) set X_ 1.0`` places a node at time 0. ``$ns_ at 2.0 "$node_(0) setdest 10.0 5.0 1.5"`` sends it, from
     the place where it then is, straight to another place, at a speed in m/s. It moves until it arrives or is sent
@@ -78,7 +78,7 @@ def _read_line(
     legs: dict[str, list[_Leg]],
     seen: dict[str, int],
 ) -> None:
-    """Reads one command of a script, and stores it in ``places`` or ``legs``."""
+    """Read one command of a script, and stores it in ``places`` or ``legs``."""
     time, command = 0.0, text
     if at := _AT.match(text):
         time, command = number(path, line, "time", at["time"]), at["command"].strip()
@@ -100,7 +100,7 @@ def _read_line(
 
 
 def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, float]]:
-    """The corners (time, x, y) of a node's path: where it starts, arrives, is sent elsewhere, and begins to move.
+    """Return the corners (time, x, y) of a node's path: where it starts, arrives, is sent elsewhere, begins to move.
 
     ns-2 executes commands in the order of their times. Of two commands at the same time, the later line counts.
 

@@ -12,7 +12,7 @@ from mdfl_jax.traces.types import Trace
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:
-    """Writes ``time,id,x,y`` sorted by time, in metres with a resolution of 0.1 mm; gzip where the path ends in .gz.
+    """Write ``time,id,x,y`` sorted by time, in metres with a resolution of 0.1 mm; gzip where the path ends in .gz.
 
     A geographic trace is written as it is in memory, in metres about its mean. The file does not say whether the
     samples are waypoints.
@@ -32,7 +32,7 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 
 def write_bonnmotion(trace: Trace, path: str | Path) -> None:
-    """Writes one line per node, with ``time x y`` for each sample; gzip where the path ends in .gz. Names are lost.
+    """Write one line per node, with ``time x y`` for each sample; gzip where the path ends in .gz. Names are lost.
 
     In both formats a node moves straight between its samples. This format cannot express absence: a node stands still
     before its first sample and after its last one, and in a gap it stays or continues.
@@ -50,7 +50,7 @@ def write_bonnmotion(trace: Trace, path: str | Path) -> None:
 
 
 def _absolute(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Returns x and y in the metres of the file, float64 [n] each, rounded to 0.1 mm."""
+    """Return x and y in the metres of the file, float64 [n] each, rounded to 0.1 mm."""
     base = (0.0, 0.0) if trace.format.endswith("_geo") else trace.origin
     x, y = (np.round(column.astype(np.float64) + start, 4) for column, start in zip((trace.x, trace.y), base))
     return x, y

@@ -18,7 +18,7 @@ class MyNameNumbers(Numbers):
 
 @MIXINGS.register("my_name", MyNameNumbers)
 def my_name(inputs):  # row i holds the weights of client i, with sum one; a place for each client it may hear
-    """A fixed weight for a client's own model, the rest in equal parts for the models that it hears."""
+    """Give a client's own model a fixed weight, and the rest in equal parts to the models that it hears."""
     degree = jnp.sum(inputs.adjacency, axis=1, keepdims=True)
     own = jnp.where(degree > 0, inputs.numbers.own, 1.0)
     return inputs.senders.on_own(own[:, 0]) + (1 - own) * inputs.adjacency / jnp.maximum(degree, 1)

@@ -7,7 +7,7 @@ import mdfl_jax
 
 
 def losses(algorithm, **numbers):
-    """The training losses of a small study, [evaluations, clients]; NaN before the first round."""
+    """Return the training losses of a small study, [evaluations, clients]; NaN before the first round."""
     config = my_name.get_config()
     config.sweep = config.baseline = ""
     config.seeds, config.rounds, config.eval_every = 1, 6, 2

@@ -7,7 +7,7 @@ import mdfl_jax
 
 
 def steps_of(**numbers):
-    """The distance that each client moves in each round, [rounds, clients], of a small study with 3 mobile clients."""
+    """Return how far each client of a small study, 3 of them mobile, moves in each round, [rounds, clients]."""
     config = my_name.get_config()
     config.sweep = config.baseline = ""
     config.seeds, config.rounds, config.eval_every = 1, 20, 20

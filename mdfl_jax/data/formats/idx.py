@@ -81,7 +81,7 @@ def read_idx(path: Path, where: str) -> np.ndarray:
 
 
 def _shape(stream: "gzip.GzipFile | IO[bytes]", where: str) -> tuple[int, ...]:
-    """Reads the header of an IDX file and returns the shape that it says."""
+    """Read the header of an IDX file and return the shape that it says."""
     begin = stream.read(4)
     axes = stream.read(4 * begin[3]) if len(begin) == 4 else b""
     if begin[:3] != bytes([0, 0, BYTES]) or len(begin) < 4 or len(axes) < 4 * begin[3]:
@@ -90,7 +90,7 @@ def _shape(stream: "gzip.GzipFile | IO[bytes]", where: str) -> tuple[int, ...]:
 
 
 def read(paths: list[Path], where: str) -> dict[str, np.ndarray]:
-    """Read the four files. Raises a `UserError` as `read_idx`, or if a file is missing."""
+    """Read the four files. Raise a `UserError` as `read_idx`, or if a file is missing."""
     return {key: read_idx(path, where) for key, path in zip(FILES, paths)}
 
 

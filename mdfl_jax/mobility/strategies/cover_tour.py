@@ -35,7 +35,7 @@ class Tour(NamedTuple):
 
 
 def nearest_first(distance: jax.Array, valid: jax.Array) -> jax.Array:
-    """Orders candidates [K] by going to the nearest one not yet visited; those not valid come last."""
+    """Order candidates [K] by going to the nearest one not yet visited; those not valid come last."""
     count = valid.shape[0]
 
     def visit(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

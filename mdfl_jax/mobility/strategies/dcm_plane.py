@@ -13,7 +13,7 @@ from mdfl_jax.mobility.strategy import StrategyNumbers
 
 
 def dcm(key: jax.Array, sight: Sight) -> jax.Array:
-    """Draws a cluster centre, by the distance of its label histogram from the one here."""
+    """Draw a cluster centre, by the distance of its label histogram from the one here."""
     return drawn(key, sight.distance, sight)
 
 

@@ -36,7 +36,7 @@ WEIGHTS = (
 
 
 def read_weights(text: str) -> np.ndarray:
-    """Reads the weights of a policy, `COUNT` numbers separated by spaces: [COUNT] float32."""
+    """Read the weights of a policy, `COUNT` numbers separated by spaces: [COUNT] float32."""
     try:
         weights = np.array([float(word) for word in text.split()], np.float32)
     except ValueError:
@@ -57,7 +57,7 @@ class LearntNumbers(StrategyNumbers):
 
 
 def features(sight: Sight) -> jax.Array:
-    """Returns what the policy sees of each candidate, [K, `FEATURES`], each of the order of one."""
+    """Return what the policy sees of each candidate, [K, `FEATURES`], each of the order of one."""
     known = sight.known.astype(jnp.float32)
     latest = jnp.where(sight.known, jnp.min(sight.ages, axis=0), 0.0)
     columns = [
@@ -74,7 +74,7 @@ def features(sight: Sight) -> jax.Array:
 
 
 def scores(weights: jax.Array, seen: jax.Array) -> jax.Array:
-    """Returns the policy's score of each candidate: [`COUNT`] and [K, `FEATURES`] -> [K]."""
+    """Return the policy's score of each candidate: [`COUNT`] and [K, `FEATURES`] -> [K]."""
     linear, into, offset, out = jnp.split(weights, np.cumsum([FEATURES, FEATURES * HIDDEN, HIDDEN]))
     hidden = jnp.tanh(seen @ into.reshape(FEATURES, HIDDEN) + offset)
     return seen @ linear + hidden @ out

@@ -26,6 +26,6 @@ class WaitingNumbers(StrategyNumbers):
 
 @strategy("waiting", WaitingNumbers, everywhere=True, replans=True)
 def waiting(key: jax.Array, sight: Sight) -> jax.Array:
-    """Waiting: to the place in range of which static clients have waited longest for it, discounted by the way."""
+    """Go to the place in range of which static clients have waited longest for a visit, discounted by the way."""
     worth = sight.near(sight.age**sight.numbers.impatience)
     return best(key, worth * sight.numbers.discount**sight.travel, sight)

@@ -17,7 +17,7 @@ FEW = 100  # an axis of less than two powers of ten has labels at 2 and 5 times 
 
 
 def _applies(run: Run) -> bool:
-    """Returns whether the models of the clients differ: those of an algorithm with a server may never do."""
+    """Return whether the models of the clients differ: those of an algorithm with a server may never do."""
     return KEY in recorded(run).values
 
 
@@ -35,7 +35,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("consensus", caption=_caption, applies=_applies, place=60, title="Consensus", chart=_chart)
 def consensus(run: Run) -> Figure:
-    """Draws the consensus distance against the rounds, on a logarithmic axis."""
+    """Draw the consensus distance against the rounds, on a logarithmic axis."""
     found = recorded(run)
     drawn, (axes,) = make_panels(1, 1, 7.2, 3.4)
     thin = len(run.points) > MANY

@@ -98,7 +98,7 @@ class Measured(NamedTuple):
 
 @kept  # caption, chart and figure need them, and they take seconds for many clients
 def measured(run: Run) -> Measured:
-    """Measures the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
+    """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
     styles, groups, stopped = looks(run), dict[bytes, list[int]](), False
     for p in range(len(run.points)):
         links = run.history(p, "links")
@@ -144,7 +144,7 @@ def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], 
 
 
 def _views(lines: list[Lines]) -> list[View]:
-    """Returns the views that say something: an eigenvalue that is always 1 does not."""
+    """Return the views that say something: an eigenvalue that is always 1 does not."""
     shown = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
@@ -152,7 +152,7 @@ def _views(lines: list[Lines]) -> list[View]:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keeps at most `MOST_STEPS` steps of a distribution, at equal ratios, with the first and the last."""
+    """Keep at most `MOST_STEPS` steps of a distribution, at equal ratios, with the first and the last."""
     if not len(x):
         return x, y
     kept = np.unique(np.geomspace(1, len(x), min(len(x), MOST_STEPS)).round().astype(int)) - 1
@@ -188,7 +188,7 @@ def _connects(window: float | None) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    """Returns the views with their lines, for assets/contacts.js."""
+    """Return the views with their lines, for assets/contacts.js."""
     lines, styles = measured(run).lines, looks(run)
     views = []
     for view in _views(lines):
@@ -209,7 +209,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
 def contacts(run: Run) -> Figure:
-    """Draws the statistics of the contacts of the first seed, a line for each sweep point."""
+    """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
     lines, styles = measured(run).lines, looks(run)
     shown = _views(lines)
     drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)

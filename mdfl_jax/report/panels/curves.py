@@ -23,7 +23,7 @@ LETTER, KEY = 0.066, 0.5  # the width in inches of a letter of a legend, and of 
 
 
 def against(run: Run) -> str:
-    """Returns what the curves of a study are drawn against, for captions."""
+    """Return what the curves of a study are drawn against, for captions."""
     return "rounds" if run.x_axis == ROUNDS else run.x_title
 
 
@@ -48,7 +48,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("accuracy", caption=_caption, place=10, title="Curves", chart=_chart)
 def accuracy(run: Run) -> Figure:
-    """Draws the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
+    """Draw the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
     facets, styles, named = _facets(run), looks(run), naming(run, _is_crowded(run))
     single = len(facets) == 1
     width, height = (7.2, 3.9) if single else (2.9, 2.5)
@@ -85,7 +85,7 @@ class Naming(NamedTuple):
 
 
 def naming(run: Run, crowded: bool) -> Naming:
-    """Returns the names of the lines of a panel with all sweep points.
+    """Return the names of the lines of a panel with all sweep points.
 
     Each point has a name of its own. If a panel is crowded and several settings vary, the legend names the colours.
     """
@@ -98,14 +98,14 @@ def naming(run: Run, crowded: bool) -> Naming:
 
 
 def _by_main(run: Run) -> Naming:
-    """Returns names by the setting that decides the colours."""
+    """Return names by the setting that decides the colours."""
     main = main_axis(run)
     assert main is not None
     return Naming([spaced(text) for text in main.texts], ["-"] * len(run.points), spaced(main.name))
 
 
 def explain(drawn: Figure, handles: dict[str, Any], run: Run, title: str | None = None, beside: bool = False) -> None:
-    """Adds a legend that is not clipped, and makes the figure higher for it. Many graded colours get a colour bar.
+    """Add a legend that is not clipped, and makes the figure higher for it. Many graded colours get a colour bar.
 
     Args:
       drawn: the figure.
@@ -131,7 +131,7 @@ def explain(drawn: Figure, handles: dict[str, Any], run: Run, title: str | None 
 
 
 def _colour_bar(drawn: Figure, run: Run) -> None:
-    """Adds a colour bar for the main setting, if its values are numbers; other values are named in the table only."""
+    """Add a colour bar for the main setting, if its values are numbers; other values are named in the table only."""
     main = main_axis(run)
     if main is None or not main.numbers:
         return
@@ -143,7 +143,7 @@ def _colour_bar(drawn: Figure, run: Run) -> None:
 
 
 def within(axes: Any, low: float, high: float) -> None:
-    """Limits the y axis to values that are possible."""
+    """Limit the y axis to values that are possible."""
     bottom, top = axes.get_ylim()
     axes.set_ylim(max(bottom, low), min(top, high))
 
@@ -153,7 +153,7 @@ def _is_crowded(run: Run) -> bool:
 
 
 def _facets(run: Run) -> dict[str, list[int]]:
-    """Groups the indices of the sweep points into panels by all varying settings except the main one.
+    """Group the indices of the sweep points into panels by all varying settings except the main one.
 
     There is a single panel if there would be more than `MAX_FACETS`, or fewer than two lines in a panel on average.
     """
@@ -176,7 +176,7 @@ def draw_mean(
     limits: tuple[float, float] | None = None,
     thin: bool = False,
 ) -> Line2D:
-    """Draws the mean of values over the seeds, with its 95 % Student-t interval as a band.
+    """Draw the mean of values over the seeds, with its 95 % Student-t interval as a band.
 
     Args:
       axes: the Matplotlib axes.

@@ -24,7 +24,7 @@ IN_A_COLUMN = 50
 
 
 def is_known(run: Run) -> bool:
-    """Returns whether any sweep point has a final accuracy: of some tasks there is none, or not yet."""
+    """Return whether any sweep point has a final accuracy: of some tasks there is none, or not yet."""
     return any(point["final_accuracy"].get("mean") is not None for point in run.points)
 
 
@@ -35,7 +35,7 @@ def _caption(run: Run) -> str:
 
 
 def statistics(run: Run) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Returns in per cent the means [P], their intervals below and above [2, P], and the seeds of each sweep point.
+    """Return in per cent the means [P], their intervals below and above [2, P], and the seeds of each sweep point.
 
     The interval ends at 0 and 100 %: a Student-t interval of few seeds may reach beyond what is possible.
     """
@@ -47,12 +47,12 @@ def statistics(run: Run) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
 
 
 def limits(means: np.ndarray, parts: np.ndarray, seeds: list[np.ndarray]) -> list[float]:
-    """Returns the lowest and highest value of the axis, for the means, their intervals and the seeds."""
+    """Return the lowest and highest value of the axis, for the means, their intervals and the seeds."""
     return percent_limits(np.concatenate([means - parts[0], means + parts[1], *seeds]))
 
 
 def named_rows(labels: Sequence[str]) -> tuple[int, dict[str, Any]]:
-    """Returns the y axis of a plotly chart with one row for each label, from the top, at 0, 1, 2, ...
+    """Return the y axis of a plotly chart with one row for each label, from the top, at 0, 1, 2, ...
 
     Labels are broken into short lines, so that they leave room on a narrow screen; many labels are small.
 
@@ -113,7 +113,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("final_accuracy", caption=_caption, applies=is_known, place=20, title="Final accuracy", chart=_chart)
 def final_accuracy(run: Run) -> Figure:
-    """Draws the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
+    """Draw the final test accuracy of each sweep point: the mean, its 95 % interval, and the seeds as small dots."""
     styles, (means, parts, seeds) = looks(run), statistics(run)
     many = len(styles) > MANY
     columns = -(-len(styles) // IN_A_COLUMN)

@@ -18,7 +18,7 @@ OTHERS_DASHES = (0, (4, 1.8))
 
 
 def shown_points(run: Run) -> list[int]:
-    """Returns the indices of the sweep points to draw, at most `MAX_POINTS`.
+    """Return the indices of the sweep points to draw, at most `MAX_POINTS`.
 
     In these sweep points both groups have clients and the mobile clients move. If several settings vary, only the main
     one (the mobility, if it varies, else the first) differs between them; all others are as in the first sweep point.
@@ -27,7 +27,7 @@ def shown_points(run: Run) -> list[int]:
 
 
 def _why_left_out(run: Run) -> list[str]:
-    """Returns for each sweep point why it is not drawn; an empty text for those that are drawn."""
+    """Return for each sweep point why it is not drawn; an empty text for those that are drawn."""
     main = main_axis(run)
     others = [axis for axis in run.axes if axis != main]
     found: list[str] = []
@@ -47,7 +47,7 @@ def _why_left_out(run: Run) -> list[str]:
 
 
 def _left_out(run: Run) -> str:
-    """Returns the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
+    """Return the caption's sentence that names the sweep points which are not drawn, and why, or an empty text."""
     names: dict[str, list[str]] = {}
     for look, why in zip(looks(run), _why_left_out(run)):
         names.setdefault(why, []).append(look.label)
@@ -57,7 +57,7 @@ def _left_out(run: Run) -> str:
 
 
 def contacts(curve: Curve, name: str) -> np.ndarray:
-    """Returns the mean number of contacts since the start of a client of a group, [S, E].
+    """Return the mean number of contacts since the start of a client of a group, [S, E].
 
     It is the sum over the evaluations of the mean per round times the number of rounds since the last evaluation.
 
@@ -70,12 +70,12 @@ def contacts(curve: Curve, name: str) -> np.ndarray:
 
 
 def _leads(curve: Curve) -> np.ndarray:
-    """Returns by how many percentage points the mobile clients lead, [S, E]."""
+    """Return by how many percentage points the mobile clients lead, [S, E]."""
     return 100 * (curve.groups["accuracy_mobile"] - curve.groups["accuracy_other"])
 
 
 def caption(run: Run) -> str:
-    """Returns the caption, with the mean lead of the mobile clients in each sweep point."""
+    """Return the caption, with the mean lead of the mobile clients in each sweep point."""
     shown = shown_points(run)
     fast = all(run.value(p, "network.mobility") == "random_walk" for p in shown)
     who = "Mobile (fast, solid) and other (slow, dashed)" if fast else "Mobile (solid) and other (dashed)"
@@ -94,7 +94,7 @@ def caption(run: Run) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    """Returns three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
+    """Return three panels: accuracy of both groups, lead of the mobile clients, and contacts since the start."""
     accuracy: list[dict[str, Any]] = []
     lead: list[dict[str, Any]] = []
     met: list[dict[str, Any]] = []
@@ -134,7 +134,7 @@ def _chart(run: Run) -> Chart:
 
 
 def _parts(colour: str) -> tuple[int, ...]:
-    """Returns red, green and blue of a colour '#rrggbb', from 0 to 255."""
+    """Return red, green and blue of a colour '#rrggbb', from 0 to 255."""
     return tuple(bytes.fromhex(colour.removeprefix("#")))
 
 
@@ -147,7 +147,7 @@ def _parts(colour: str) -> tuple[int, ...]:
     chart=_chart,
 )
 def groups(run: Run) -> Figure:
-    """Draws the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
+    """Draw the accuracy of both groups, the mobile clients' lead with its 95 % interval, and contacts since the start.
 
     The lead is the mean accuracy of the mobile clients minus that of the others, in percentage points.
     """
@@ -180,6 +180,6 @@ def groups(run: Run) -> Figure:
 
 
 def _of(run: Run, p: int, key: str) -> np.ndarray:
-    """Returns the values of a group at the end, [S], or NaN if they were not recorded."""
+    """Return the values of a group at the end, [S], or NaN if they were not recorded."""
     values = run.curves[run.points[p]["id"]].groups.get(key)
     return np.array([np.nan]) if values is None else values[:, -1]

@@ -25,7 +25,7 @@ MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legib
 
 
 def _axes(run: Run) -> tuple[Scale, Scale, list[Scale]] | None:
-    """Returns the settings of the columns, of the rows, and all others; None if the sweep is no grid.
+    """Return the settings of the columns, of the rows, and all others; None if the sweep is no grid.
 
     The columns are of the numbers with most values, the rows of the other setting with most values.
     """
@@ -41,7 +41,7 @@ def _axes(run: Run) -> tuple[Scale, Scale, list[Scale]] | None:
 
 
 def _cells(x: Scale, y: Scale, members: list[int], values: np.ndarray) -> np.ndarray:
-    """Returns values [P] of sweep points as an array [rows, columns], with NaN where there is no sweep point."""
+    """Return values [P] of sweep points as an array [rows, columns], with NaN where there is no sweep point."""
     cells = np.full((len(y.texts), len(x.texts)), np.nan)
     for p in members:
         cells[y.at[p], x.at[p]] = values[p]
@@ -108,13 +108,13 @@ def _ticks(scale: Scale) -> dict[str, Any]:
 
 
 def _rows(scale: Scale) -> list[float]:
-    """Returns the range of the rows: numbers grow upwards, and other values are listed from the top."""
+    """Return the range of the rows: numbers grow upwards, and other values are listed from the top."""
     low, high = -0.5, len(scale.texts) - 0.5
     return [low, high] if scale.numbers else [high, low]
 
 
 def _numbers(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    """Returns plotly's trace of the numbers in the cells, in the colours that are read well on those of the cells."""
+    """Return plotly's trace of the numbers in the cells, in the colours that are read well on those of the cells."""
     places = np.argwhere(np.isfinite(cells))
     values = [cells[row, column] for row, column in places]
     return {
@@ -138,7 +138,7 @@ def _numbers(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
     chart=_chart,
 )
 def heat_map(run: Run) -> Figure:
-    """Draws the final accuracy as a heat map over two varying settings, with small multiples for the others."""
+    """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
     axes = _axes(run)
     assert axes is not None
     x, y, others = axes

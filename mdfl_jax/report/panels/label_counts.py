@@ -28,7 +28,7 @@ def _counts(run: Run) -> np.ndarray:
 
 
 def divisions(run: Run) -> list[list[int]]:
-    """Returns the sweep points, by index, in groups that share the first seed's data."""
+    """Return the sweep points, by index, in groups that share the first seed's data."""
     found: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
     for p in range(len(run.points)):
         counts = run.array(p, "label_counts")
@@ -38,7 +38,7 @@ def divisions(run: Run) -> list[list[int]]:
 
 
 def _mobile(run: Run, members: list[int]) -> np.ndarray:
-    """Returns which clients are mobile in any of some sweep points, [N] bool."""
+    """Return which clients are mobile in any of some sweep points, [N] bool."""
     masks = [mobile.astype(bool) for p in members if (mobile := run.array(p, "is_mobile")) is not None]
     counts = run.array(members[0], "label_counts")
     assert counts is not None
@@ -46,7 +46,7 @@ def _mobile(run: Run, members: list[int]) -> np.ndarray:
 
 
 def inequality(counts: np.ndarray) -> str:
-    """Returns a sentence that says how unequal the clients' data are (`mdfl_jax.data.heterogeneity`).
+    """Return a sentence that says how unequal the clients' data are (`mdfl_jax.data.heterogeneity`).
 
     Args:
       counts: [N, C] the number of samples of each client and class.
@@ -73,7 +73,7 @@ def inequality(counts: np.ndarray) -> str:
 
 
 def _names(run: Run, groups: list[list[int]]) -> list[str]:
-    """Returns a name for each division: the settings that all its sweep points share, or some of the sweep points."""
+    """Return a name for each division: the settings that all its sweep points share, or some of the sweep points."""
     shared = [axis for axis in run.axes if all(len({axis.texts[p] for p in members}) == 1 for members in groups)]
     if shared:
         labels = [spaced(label) for label in point_labels(run.points, shared)]
@@ -96,7 +96,7 @@ def _caption(run: Run) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    """Returns the counts of each division of the data, with the labels of its sweep points and its sentence."""
+    """Return the counts of each division of the data, with the labels of its sweep points and its sentence."""
     found, groups = [], divisions(run)
     for name, members in list(zip(_names(run, groups), groups))[:MAX_DATA]:
         counts = run.array(members[0], "label_counts")
@@ -107,19 +107,19 @@ def _chart(run: Run) -> Chart:
 
 
 def _applies(run: Run) -> bool:
-    """Tells whether there is something to see: classes, or clients with different numbers of samples."""
+    """Tell whether there is something to see: classes, or clients with different numbers of samples."""
     counts = run.array(0, "label_counts")
     return counts is not None and (counts.shape[1] > 1 or len(set(counts.sum(1))) > 1)
 
 
 @figure("label_counts", caption=_caption, applies=_applies, place=40, title="The clients' data", chart=_chart)
 def label_counts(run: Run) -> Figure:
-    """Draws the number of samples of each class that each client of the first seed holds."""
+    """Draw the number of samples of each class that each client of the first seed holds."""
     return draw_counts(_counts(run), run.array(0, "is_mobile"))
 
 
 def draw_counts(counts: np.ndarray, mobile: np.ndarray | None = None) -> Figure:
-    """Draws the number of samples of each client, and of each client and class.
+    """Draw the number of samples of each client, and of each client and class.
 
     Args:
       counts: [N, C] the number of samples of each client and class.
@@ -163,7 +163,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def check_picture(path: Path) -> None:
-    """Checks that a picture can be written to a path, without writing it.
+    """Check that a picture can be written to a path, without writing it.
 
     Raises:
       UserError: if the ending is that of no picture, or if the folder does not exist.
@@ -175,7 +175,7 @@ def check_picture(path: Path) -> None:
 
 
 def save_counts(counts: np.ndarray, mobile: np.ndarray | None, path: Path) -> None:
-    """Saves the figure of `draw_counts` as PNG, PDF or SVG, by the ending of the path.
+    """Save the figure of `draw_counts` as PNG, PDF or SVG, by the ending of the path.
 
     Raises:
       UserError: if the file cannot be written.

@@ -27,7 +27,7 @@ def _applies(run: Run) -> bool:
 
 
 def _caption(run: Run) -> str:
-    """Returns the caption of the playback: what one sees, and what of it is computed, left out or not known."""
+    """Return the caption of the playback: what one sees, and what of it is computed, left out or not known."""
     shown, found = shown_points(run), worlds_of(run)
     worlds = [found[p] for p in shown]
     told = [f"The clients of {first_seed(run)} in each round."]
@@ -62,7 +62,7 @@ def _caption(run: Run) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    """Returns the playback; its note says if rounds are left out."""
+    """Return the playback; its note says if rounds are left out."""
     data = playback(run)
     stride = strides(data)
     note = "" if stride == 1 else f"To keep this page small, it has one of {stride} rounds of the longest sweep points."
@@ -74,7 +74,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("map", caption=_caption, applies=_applies, place=25, title="Map, round by round", chart=_chart)
 def world_map(run: Run) -> Figure:
-    """Draws the first positions of the first seed's clients, and their movement in the first rounds."""
+    """Draw the first positions of the first seed's clients, and their movement in the first rounds."""
     shown = shown_points(run, MAX_MAPS)
     styles, rounds = looks(run), path_rounds(run)
     worlds = {p: world for p, world in worlds_of(run).items() if p in shown}
@@ -104,7 +104,7 @@ def world_map(run: Run) -> Figure:
 
 
 def path_rounds(run: Run) -> int:
-    """Returns the number of rounds of movement in the figure; it is smaller where clients move far, for readability."""
+    """Return the number of rounds of movement in the figure; it is smaller where clients move far, for readability."""
     rounds = PATH_ROUNDS
     for p, world in worlds_of(run).items():
         path = run.array(p, "position")
@@ -118,7 +118,7 @@ def path_rounds(run: Run) -> int:
 
 
 def draw_ground(axes: Any, world: World) -> None:
-    """Draws the streets, the road-side units and the edges of a world, and sets the limits of the axes."""
+    """Draw the streets, the road-side units and the edges of a world, and set the limits of the axes."""
     if len(world.streets):
         streets = list(world.streets.reshape(-1, 2, 2))
         axes.add_collection(LineCollection(streets, colors=STREET, linewidths=1.5, zorder=0))
@@ -137,7 +137,7 @@ def draw_ground(axes: Any, world: World) -> None:
 
 
 def discs(axes: Any, places: np.ndarray, radius: float, face: str, edge: str) -> EllipseCollection:
-    """Returns discs of a radius in the unit of the axes around places [K, 2]; none for an infinite radius."""
+    """Return discs of a radius in the unit of the axes around places [K, 2]; none for an infinite radius."""
     across = np.full(len(places) if np.isfinite(radius) else 0, 2 * radius)
     options: dict[str, Any] = {"units": "xy", "offsets": places[: len(across)], "offset_transform": axes.transData}
     return EllipseCollection(
@@ -146,14 +146,14 @@ def discs(axes: Any, places: np.ndarray, radius: float, face: str, edge: str) ->
 
 
 def draw_route(axes: Any, world: World, path: np.ndarray, colour: str) -> None:
-    """Draws the paths [R + 1, M, 2] of M clients, without the steps across an edge where who leaves comes in again."""
+    """Draw the paths [R + 1, M, 2] of M clients, without the steps across an edge where who leaves comes in again."""
     steps = np.stack([path[:-1], path[1:]], axis=2).swapaxes(0, 1).reshape(-1, 2, 2)
     steps = steps[~world.leaps(steps[:, 0], steps[:, 1])]
     axes.add_collection(LineCollection(list(steps), colors=colour, linewidths=1.1, alpha=0.7, zorder=2))
 
 
 def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds: int) -> None:
-    """Draws discs of clients that stay, paths of clients that move, and all first positions."""
+    """Draw discs of clients that stay, paths of clients that move, and all first positions."""
     path, mobile = run.array(p, "position"), run.array(p, "is_mobile")
     assert path is not None
     # Under static mobility no client moved, though the first ones could.
@@ -173,7 +173,7 @@ def _draw_places(axes: Any, run: Run, p: int, world: World, colour: str, rounds:
 
 
 def _draw_circle(axes: Any, run: Run, p: int, world: World, colour: str, rounds: int) -> None:
-    """Draws clients without places on a circle. A link is the darker, the more of the first rounds have it."""
+    """Draw clients without places on a circle. A link is the darker, the more of the first rounds have it."""
     clients = clients_of(run, p)
     places, recorded = circle(clients), run.history(p, "links")
     if recorded is not None:

@@ -14,7 +14,7 @@ from mdfl_jax.report.style import has_intervals, looks, make_panels, seeds_told
 
 
 def _drawn(run: Run) -> list[Shown]:
-    """Returns the metrics that are declared to be curves and that at least one sweep point has."""
+    """Return the metrics that are declared to be curves and that at least one sweep point has."""
     recorded = {name for curve in run.curves.values() for name in curve.measured}
     return [metric for metric in declared(run.summary) if CURVE in metric.where and metric.name in recorded]
 
@@ -34,7 +34,7 @@ def _chart(run: Run) -> Chart:
     "metrics", caption=_caption, applies=lambda run: bool(_drawn(run)), place=70, title="More metrics", chart=_chart
 )
 def metrics(run: Run) -> Figure:
-    """Draws further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
+    """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
     shown, styles, thin = _drawn(run), looks(run), len(run.points) > MANY
     named = naming(run, thin)
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))

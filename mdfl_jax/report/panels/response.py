@@ -24,13 +24,13 @@ class Part(NamedTuple):
 
 
 def _numbers(run: Run) -> list[Scale]:
-    """Returns the varying numbers with enough values, without step sizes, which have a panel of their own."""
+    """Return the varying numbers with enough values, without step sizes, which have a panel of their own."""
     found = [scale for scale in scales(run) if scale.numbers is not None and len(scale.texts) >= LEAST_VALUES]
     return [scale for scale in found if not scale.axis.path.endswith(STEP_SIZE)]
 
 
 def _lines_of(run: Run, x: Scale) -> tuple[Scale | None, list[Scale]]:
-    """Returns the setting that tells the lines of a panel apart (the one of the colours, if it can), and the others."""
+    """Return the setting that tells the lines of a panel apart (the one of the colours, if it can), and the others."""
     others = [scale for scale in scales(run) if scale.axis != x.axis]
     main = main_axis(run)
     of = next((scale for scale in others if scale.axis == main), others[0] if others else None)
@@ -38,7 +38,7 @@ def _lines_of(run: Run, x: Scale) -> tuple[Scale | None, list[Scale]]:
 
 
 def panels_of(run: Run) -> list[Part]:
-    """Returns the panels: for each numeric setting one, or one for each combination of the settings of no line."""
+    """Return the panels: for each numeric setting one, or one for each combination of the settings of no line."""
     made = []
     for x in _numbers(run):
         of, others = _lines_of(run, x)
@@ -52,7 +52,7 @@ def panels_of(run: Run) -> list[Part]:
 
 
 def _beside(x: Scale, line: Line, aside: float) -> Line:
-    """Returns a line a little beside its values, so that intervals do not overlap.
+    """Return a line a little beside its values, so that intervals do not overlap.
 
     Args:
       x: the setting along the axis.
@@ -78,7 +78,7 @@ def _caption(run: Run) -> str:
 
 
 def _span(shown: list[Part]) -> list[float]:
-    """Returns the range of the y axis that all panels have."""
+    """Return the range of the y axis that all panels have."""
     return limits([line for part in shown for line in part.lines])
 
 
@@ -104,7 +104,7 @@ def _applies(run: Run) -> bool:
 
 @figure("response", caption=_caption, applies=_applies, place=15, title="Accuracy by setting", chart=_chart)
 def response(run: Run) -> Figure:
-    """Draws the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
+    """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
     shown = panels_of(run)
     single = len(shown) == 1
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)

@@ -25,7 +25,7 @@ def _found(run: Run) -> tuple[Matrix, dict[str, np.ndarray]] | None:
 
 
 def _told(matrix: Matrix, found: Differences) -> str:
-    """Returns in how many settings each rival is better than the reference, the best first."""
+    """Return in how many settings each rival is better than the reference, the best first."""
     better, worse, of = tally(found)
     order = sorted((c for c in range(len(of)) if of[c]), key=lambda c: (-(better[c] - worse[c]), -better[c]))
     said = [f"{spaced(matrix.rivals[c])} better in {better[c]}, worse in {worse[c]} of {of[c]}" for c in order]
@@ -33,7 +33,7 @@ def _told(matrix: Matrix, found: Differences) -> str:
 
 
 def _first(run: Run) -> tuple[Matrix, int, Differences]:
-    """Returns the matrix, the study's own reference, and the differences to it in the first measure."""
+    """Return the matrix, the study's own reference, and the differences to it in the first measure."""
     shown = _found(run)
     assert shown is not None
     matrix, values = shown
@@ -86,7 +86,7 @@ def _chart(run: Run) -> Chart:
     chart=_chart,
 )
 def rivals(run: Run) -> Figure:
-    """Draws the paired differences to the baseline as a matrix of settings by rivals."""
+    """Draw the paired differences to the baseline as a matrix of settings by rivals."""
     matrix, reference, found = _first(run)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]

@@ -20,7 +20,7 @@ COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
 
 
 def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarray:
-    """Tells which clients are in the range of a road-side unit.
+    """Tell which clients are in the range of a road-side unit.
 
     Args:
       path: [R + 1, N, 2] positions of the clients.
@@ -35,13 +35,13 @@ def at_unit(path: np.ndarray, units: np.ndarray, unit_range: float) -> np.ndarra
 
 
 def _world(run: Run) -> World | None:
-    """Returns the world of the first sweep point; None if it has no road-side units, or if no place was recorded."""
+    """Return the world of the first sweep point; None if it has no road-side units, or if no place was recorded."""
     world = worlds_of(run).get(0)
     return world if world is not None and len(world.units) else None
 
 
 def _path(run: Run) -> np.ndarray:
-    """Returns the positions of the first sweep point, [R + 1, N, 2]."""
+    """Return the positions of the first sweep point, [R + 1, N, 2]."""
     path = run.array(0, "position")
     assert path is not None
     return path.astype(float)
@@ -49,7 +49,7 @@ def _path(run: Run) -> np.ndarray:
 
 @kept
 def _meetings(run: Run) -> np.ndarray:
-    """Tells in which slots each client of the first sweep point meets the server, [R, N] bool.
+    """Tell in which slots each client of the first sweep point meets the server, [R, N] bool.
 
     Where it was not recorded, it is in the slots in which the client is in the range of a unit.
     """
@@ -73,7 +73,7 @@ def _caption(run: Run) -> str:
 
 
 def _chart(run: Run) -> Chart:
-    """Returns a raster of slots and clients; of many slots, each column is the share of some in a row."""
+    """Return a raster of slots and clients; of many slots, each column is the share of some in a row."""
     met = _meetings(run)
     order = np.argsort(-met.sum(axis=0), kind="stable")
     wide = -(-len(met) // MAX_COLUMNS)
@@ -108,7 +108,7 @@ def _chart(run: Run) -> Chart:
     chart=_chart,
 )
 def roadside(run: Run) -> Figure:
-    """Draws a map of the units with some routes, and a raster of each client's slots in the range of a unit.
+    """Draw a map of the units with some routes, and a raster of each client's slots in the range of a unit.
 
     All clients are those of the first sweep point and the first seed. The routes are those of clients at equal steps in
     the order of the number of slots at a unit, from the client with the most slots to the one with the fewest.

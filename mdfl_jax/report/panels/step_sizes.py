@@ -15,7 +15,7 @@ STAR = "D"
 
 
 def step_lines(run: Run) -> tuple[Axis, list[Line]] | None:
-    """Returns the swept step size and the lines along it, or None if no step size has three values.
+    """Return the swept step size and the lines along it, or None if no step size has three values.
 
     A study with `select` shows only the best sweep points elsewhere, but here all of them.
     """
@@ -84,7 +84,7 @@ def _chart(run: Run) -> Chart:
     chart=_chart,
 )
 def step_sizes(run: Run) -> Figure:
-    """Draws the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
+    """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
     axis, lines = _found(run)
     drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
     handles = draw_lines(axes, lines)

@@ -35,7 +35,7 @@ class Crossing(NamedTuple):
 
 
 def reference_of(run: Run, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
-    """Returns what a line is compared with, in words, and its mean accuracy in [0, 1]."""
+    """Return what a line is compared with, in words, and its mean accuracy in [0, 1]."""
     endless = next((spot for spot in line.spots if math.isinf(spot.x) and math.isfinite(spot.mean)), None)
     if endless:
         return "the point without a limit", endless.mean
@@ -48,7 +48,7 @@ def reference_of(run: Run, line: Line, lines: Sequence[Line]) -> tuple[str, floa
 
 
 def crossing(line: Line, reference: str, threshold: float, logarithmic: bool) -> Crossing:
-    """Returns where a line first reaches a threshold from below, interpolated between two values of the setting.
+    """Return where a line first reaches a threshold from below, interpolated between two values of the setting.
 
     Args:
       line: the line; a line that is above the threshold at its first value has no crossing.
@@ -70,7 +70,7 @@ def _between(a: Spot, b: Spot, threshold: float, logarithmic: bool) -> float:
 
 
 def crossings(run: Run) -> list[Crossing]:
-    """Returns where each line of a study reaches its threshold."""
+    """Return where each line of a study reaches its threshold."""
     found = of_run(run)
     lines = [line for line in found[1] if len(line.finite) > 1] if found else []
     references = [reference_of(run, line, lines) for line in lines]
@@ -140,7 +140,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("threshold", caption=_caption, applies=_applies, place=17, title="Thresholds", chart=_chart)
 def threshold(run: Run) -> Figure:
-    """Draws the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
+    """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
     found, name = crossings(run), spaced(_axis(run).name)
     lines = [each.line for each in found]
     drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)

@@ -37,12 +37,12 @@ class Block(NamedTuple):
 
 @kept
 def blocks(run: Run) -> list[Block]:
-    """Returns the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
+    """Return the bar charts of a study: the kinds of its traffic, and what mobile and other clients have sent."""
     return [*_by_kind(run), *_by_group(run)]
 
 
 def _by_kind(run: Run) -> list[Block]:
-    """Returns the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
+    """Return the totals whose parts the study has recorded: metrics in the same unit that add up to the total."""
     found, made = recorded(run), []
     counted = found.rounds <= run.summary.get("round", np.inf)
     ends = {  # [P, S], without the runs that have diverged
@@ -63,7 +63,7 @@ def _by_kind(run: Run) -> list[Block]:
 
 
 def _by_group(run: Run) -> list[Block]:
-    """Returns what mobile and other clients have sent, if both groups exist and one sends more than the other."""
+    """Return what mobile and other clients have sent, if both groups exist and one sends more than the other."""
     bars: dict[str, list[float]] = {"mobile clients": [], "other clients": []}
     halves: dict[str, list[float]] = {name: [] for name in bars}
     for p in range(len(run.points)):
@@ -87,25 +87,25 @@ def _by_group(run: Run) -> list[Block]:
 
 
 def _ends(array: np.ndarray) -> np.ndarray:
-    """Returns the last known value of each run, [P, S], of values [P, S, E]."""
+    """Return the last known value of each run, [P, S], of values [P, S, E]."""
     known = np.isfinite(array)
     last = array.shape[2] - 1 - known[..., ::-1].argmax(2)
     return np.take_along_axis(array, last[..., None], 2)[..., 0]
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Returns the means [P] over the seeds that a sweep point has, of values [P, S]."""
+    """Return the means [P] over the seeds that a sweep point has, of values [P, S]."""
     counts = np.isfinite(values).sum(1)
     return np.nan_to_num(values).sum(1) / np.maximum(counts, 1)
 
 
 def _whiskers(lengths: np.ndarray, halves: np.ndarray) -> np.ndarray:
-    """Returns the parts of the intervals below and above the bars, [2, P]; nobody sends less than nothing."""
+    """Return the parts of the intervals below and above the bars, [2, P]; nobody sends less than nothing."""
     return np.stack([np.fmin(halves, lengths), halves])
 
 
 def _colours(block: Block, on_page: bool = False) -> list[str]:
-    """Returns colours that no sweep point has: greys for the groups, pairs of light and dark for kinds.
+    """Return colours that no sweep point has: greys for the groups, pairs of light and dark for kinds.
 
     On the page the greys are those of the theme, by their names, and clear enough to see the whiskers on them.
     """
@@ -166,7 +166,7 @@ def _chart(run: Run) -> Chart:
 
 @figure("traffic", caption=_caption, applies=lambda run: bool(blocks(run)), place=75, title="Traffic", chart=_chart)
 def traffic(run: Run) -> Figure:
-    """Draws what a client has sent until the end: bars by kind of message, and by group of clients."""
+    """Draw what a client has sent until the end: bars by kind of message, and by group of clients."""
     found, names = blocks(run), [look.label for look in looks(run)]
     many = len(names) > MANY
     height = max((0.13 if many else 0.36) * len(names), 0.8)

@@ -20,7 +20,7 @@ DEAREST = 10  # number of operations that are reported
 
 
 def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
-    """Compiles a group's program and returns what it needs, as a JSON tree.
+    """Compile a group's program and return what it needs, as a JSON tree.
 
     If the runs of a batch are mapped together, the program is compiled for a batch. If they follow one another, it is
     compiled for one run on each device (or row of the mesh), which gives the same information.
@@ -73,12 +73,12 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
 
 
 def _mapped(need: Need, limit: int, on_a_device: int) -> int:
-    """Returns the runs that fit on a device mapped together, if each needs as much as one of the compiled program."""
+    """Return the runs that fit on a device mapped together, if each needs as much as one of the compiled program."""
     return max(limit - need.data, 0) // max((need.state + need.temporary) // on_a_device, 1)
 
 
 def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: devices.Kind) -> dict[str, Any]:
-    """Converts the cycles of the compiler's schedule to seconds and shares."""
+    """Convert the cycles of the compiler's schedule to seconds and shares."""
     eval_every = found["eval_every"]
     together, side_by_side = found["runs_on_a_device"], found["runs"] // found["runs_on_a_device"]
     a_round = cost.rounds / kind.clock / eval_every / together
@@ -109,7 +109,7 @@ def _of_schedule(cost: cycles.Cost, found: dict[str, Any], kind: devices.Kind) -
 
 
 def describe(found: dict[str, Any]) -> str:
-    """Describes the result of `account` in words."""
+    """Describe the result of `account` in words."""
     need, limit = found["bytes"], found["limit"]
     total, mib = sum(need.values()), {part: f"{size / MIB:,.1f}" for part, size in need.items()}
     chips = found["chips_per_run"]
@@ -156,7 +156,7 @@ def describe(found: dict[str, Any]) -> str:
 
 
 def advice(found: dict[str, Any]) -> str:
-    """Says what to change if a program does not fit, depending on its largest part."""
+    """Say what to change if a program does not fit, depending on its largest part."""
     need = found["bytes"]
     largest = max(need, key=need.__getitem__)
     return {
@@ -177,7 +177,7 @@ def _seconds(value: float) -> str:
 
 
 def in_hours(value: float) -> str:
-    """Writes a time in hours as hours, minutes or seconds."""
+    """Write a time in hours as hours, minutes or seconds."""
     return (
         f"{value:.1f} hours"
         if value >= 1
@@ -188,6 +188,6 @@ def in_hours(value: float) -> str:
 
 
 def _short(row: dict[str, Any]) -> str:
-    """Describes an operation in one line: its kind, its shape, and the end of its source."""
+    """Describe an operation in one line: its kind, its shape, and the end of its source."""
     source = row["source"].split("/")[-4:]
     return f"{row['kind']} {row['shape']} {'/'.join(source) or '(made by the compiler)'}"

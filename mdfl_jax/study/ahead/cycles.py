@@ -85,7 +85,7 @@ class _Sums(NamedTuple):
 
 
 def read(text: str) -> Cost:
-    """Adds up the cycles and the collectives of a program.
+    """Add up the cycles and the collectives of a program.
 
     Args:
       text: The text ``compiled.as_text()`` of a program for a TPU.
@@ -103,7 +103,7 @@ def read(text: str) -> Cost:
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
-    """Returns the lines of each computation by its name, and the name of the entry computation."""
+    """Return the lines of each computation by its name, and the name of the entry computation."""
     found: dict[str, list[str]] = {}
     entry = name = ""
     for line in text.splitlines():
@@ -121,7 +121,7 @@ def _named(line: str, *keys: str) -> list[str]:
 
 
 def _turns(condition: str, bodies: dict[str, list[str]]) -> int:
-    """Returns how often a loop runs: the largest constant in its condition or in what that calls; 0 if not known."""
+    """Return how often a loop runs: the largest constant in its condition or in what that calls; 0 if not known."""
     lines = list(bodies.get(condition, ()))
     for line in bodies.get(condition, ()):
         for name in _named(line, "calls", "to_apply"):
@@ -140,7 +140,7 @@ def _is_round(name: str, bodies: dict[str, list[str]]) -> bool:
 
 
 def _of(name: str, bodies: dict[str, list[str]], memo: dict[tuple[str, bool], _Sums], inside: bool) -> _Sums:
-    """Returns the sums of a computation. ``inside``: it is part of a round, whatever its instructions are called."""
+    """Return the sums of a computation. ``inside``: it is part of a round, whatever its instructions are called."""
     if (name, inside) in memo:
         return memo[name, inside]
     sums = memo[name, inside] = _Sums(Counter(), Counter())
@@ -183,7 +183,7 @@ def _count_collective(
     bodies: dict[str, list[str]],
     begun: dict[str, tuple[str, int]],
 ) -> None:
-    """Counts a collective at its single or starting instruction, and at its end whether it ran alone.
+    """Count a collective at its single or starting instruction, and at its end whether it ran alone.
 
     A TPU's compiler writes a collective with separate start and end as two fusions, with the collective in the first.
     """

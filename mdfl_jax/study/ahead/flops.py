@@ -10,7 +10,7 @@ from mdfl_jax.study.study import Group, Study
 
 
 def round_flops(study: Study, group: Group) -> float:
-    """Returns the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
+    """Return the FLOPs of a round of one run, which are the same for every form, mapping, tile and number of devices.
 
     Each sample counts once, convolutions count as those of the library, and nothing counts as computed again. With a
     full batch, one sample too many counts for each client, where its last block is filled up.

@@ -61,7 +61,7 @@ class Footprint(NamedTuple):
 
 
 def device_limit(bound_mib: int = 0) -> int:
-    """Returns the bytes of one device that a study may use: the user's limit, or `SHARE` of what the device has."""
+    """Return the bytes of one device that a study may use: the user's limit, or `SHARE` of what the device has."""
     if bound_mib:
         return bound_mib * MIB
     aim = devices.current()
@@ -70,7 +70,7 @@ def device_limit(bound_mib: int = 0) -> int:
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:
-    """Compiles a group's program for a batch of runs, and returns the bytes that it needs on a device.
+    """Compile a group's program for a batch of runs, and return the bytes that it needs on a device.
 
     Args:
       group: The points that share the program.
@@ -86,7 +86,7 @@ def need(group: Group, runs: int, at_once: int) -> Need:
 
 
 def need_of(group: Group, compiled: Any) -> Need:
-    """Returns the bytes that a group's compiled program needs on a device."""
+    """Return the bytes that a group's compiled program needs on a device."""
     analysis = compiled.memory_analysis()
     data = _bytes(group.simulation.data)
     arguments = analysis.argument_size_in_bytes
@@ -96,7 +96,7 @@ def need_of(group: Group, compiled: Any) -> Need:
 
 @stages.stage("compiling, to plan the memory")
 def footprint(study: Study, group: Group) -> Footprint:
-    """Compiles a group's program for one run on each device, and returns what it needs.
+    """Compile a group's program for one run on each device, and return what it needs.
 
     If one run fits, the program is also compiled for two, unless runs follow one another on an accelerator (then
     `following` gives a bound).
@@ -121,7 +121,7 @@ def footprint(study: Study, group: Group) -> Footprint:
 
 
 def following(one: Need, limit: int) -> int:
-    """Returns a lower bound of the runs that can follow one another on a device, from what the first run needs.
+    """Return a lower bound of the runs that can follow one another on a device, from what the first run needs.
 
     From the second run on, the loop keeps the incoming states beside the outgoing ones. The second run adds up to four
     states, and each further run adds two (measured on a CPU: 3.4 and 2). Compiling for two runs would give the exact
@@ -136,7 +136,7 @@ def following(one: Need, limit: int) -> int:
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:
-    """Returns the study with batches that fit the devices, and logs a line for each group whose batches it splits.
+    """Return the study with batches that fit the devices, and logs a line for each group whose batches it splits.
 
     Programs are compiled for this only if the user sets a memory limit, if a rough count comes near the devices' memory
     (half of it), or if activations may need most of it (on an accelerator, or if much is mapped together).
@@ -170,7 +170,7 @@ def fit(study: Study, log: Callable[[str], None]) -> Study:
 
 
 def _places(simulation: Simulation) -> int:
-    """Returns how many runs are computed side by side: one on each device, or on each row of the mesh."""
+    """Return how many runs are computed side by side: one on each device, or on each row of the mesh."""
     return simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
 
 
@@ -179,7 +179,7 @@ def _bytes(tree: Any) -> int:
 
 
 def _rough(group: Group) -> int:
-    """Estimates bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
+    """Estimate bytes of a device from shapes: the data, and four states for each run (results, gradients, copies)."""
     simulation = group.simulation
     carry = jax.eval_shape(simulation.first, simulation.data, group.hparams[0], jax.random.key(0))
     held, where = (carry.algorithm, carry.clients), simulation.layout(carry)
@@ -191,7 +191,7 @@ def _rough(group: Group) -> int:
 
 
 def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
-    """Returns an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
+    """Return an error with the limit, what one run needs, and what one client alone needs with one block at a time."""
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
         member,
@@ -217,7 +217,7 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
 
 
 def describe(study: Study) -> str:
-    """Describes what every group needs, for ``launch.sweep --dry_run``."""
+    """Describe what every group needs, for ``launch.sweep --dry_run``."""
     lines = []
     for group in filter(study.to_do, study.groups):
         plan = footprint(study, group)

@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
 
 
 def draw(study: Study) -> list[Drawn]:
-    """Draws the clients' data of every sweep point and seed, with the functions and keys of the study itself.
+    """Draw the clients' data of every sweep point and seed, with the functions and keys of the study itself.
 
     The programs are those of the state before the first round, of which the compiler keeps only the partition.
 
@@ -72,7 +72,7 @@ def draw(study: Study) -> list[Drawn]:
 
 
 def describe(study: Study, drawn: Drawn) -> str:
-    """Describes the clients' data in words: what was drawn, the counts of the first seed, the numbers over all seeds.
+    """Describe the clients' data in words: what was drawn, the counts of the first seed, the numbers over all seeds.
 
     Args:
       study: The study.
@@ -107,7 +107,7 @@ def _ids(study: Study, drawn: Drawn) -> str:
 
 
 def _table(counts: np.ndarray, groups: str) -> list[str]:
-    """Lists the counts [N, C] as text: a row for each client, with its sum and its number of labels (or strata)."""
+    """List the counts [N, C] as text: a row for each client, with its sum and its number of labels (or strata)."""
     clients, labels = counts.shape
     of_labels = range(labels) if labels <= MOST_COLUMNS else ()
 
@@ -125,7 +125,7 @@ def _table(counts: np.ndarray, groups: str) -> list[str]:
 
 
 def _numbers(counts: np.ndarray) -> list[str]:
-    """Lists the numbers of `heterogeneity` of counts [S, N, C], with mean and standard deviation over the seeds."""
+    """List the numbers of `heterogeneity` of counts [S, N, C], with mean and standard deviation over the seeds."""
     of_seeds = np.array([heterogeneity(of_seed) for of_seed in counts])
     width = max(map(len, WORDS.values()))
     rows = [f"{'over the seeds':{width}}  {'mean':>9}  {'std':>9}"]

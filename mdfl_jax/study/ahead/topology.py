@@ -34,7 +34,7 @@ _GPUS = {
 
 
 def check_installed(wanted: Wanted) -> None:
-    """Checks that the compiler of a target is installed.
+    """Check that the compiler of a target is installed.
 
     Raises:
       UserError: If it is not. The message says how to install it.
@@ -49,7 +49,7 @@ def check_installed(wanted: Wanted) -> None:
 
 
 def load(wanted: Wanted) -> Target:
-    """Returns the devices of a target, which is a TPU or a GPU.
+    """Return the devices of a target, which is a TPU or a GPU.
 
     Raises:
       UserError: If the topology does not exist, or has fewer devices than the target.
@@ -77,7 +77,7 @@ def load(wanted: Wanted) -> Target:
 
 
 def _gpu(kind: str) -> str:
-    """Describes a card in the format of XLA's target configuration."""
+    """Describe a card in the format of XLA's target configuration."""
     (major, minor), cores, units, shared, optin, cache, bandwidth, clock = _GPUS[kind]
     return f"""
 platform_name: "CUDA"

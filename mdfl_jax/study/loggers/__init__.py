@@ -20,7 +20,7 @@ __all__ = ["LOGGERS", "loggers_of"]
 
 
 def loggers_of(study: "Study", workdir: Path, log: Callable[[str], None]) -> "list[LineLogger]":
-    """Returns the loggers that a study names, as sinks.
+    """Return the loggers that a study names, as sinks.
 
     Args:
       study: The study.

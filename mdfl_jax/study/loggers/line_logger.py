@@ -65,20 +65,20 @@ class LineLogger:
         self._runs: dict[Run, LoggedRun] = {}
 
     def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
-        """Takes a line of metrics.jsonl as a dictionary. The lines of a run come in the order of the rounds."""
+        """Take a line of metrics.jsonl as a dictionary. The lines of a run come in the order of the rounds."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Writes what has been taken so far. It is called after the lines of each evaluation."""
+        """Write what has been taken so far. It is called after the lines of each evaluation."""
 
     def end(self, run: LoggedRun) -> None:
-        """Ends a run, which has no further lines."""
+        """End a run, which has no further lines."""
 
     def close(self) -> None:
-        """Ends the logger, also if the study was stopped or has failed. Some runs may not have ended."""
+        """End the logger, also if the study was stopped or has failed. Some runs may not have ended."""
 
     def take(self, event: Event) -> None:
-        """Hands the lines of an evaluation to the logger, evaluation after evaluation."""
+        """Hand the lines of an evaluation to the logger, evaluation after evaluation."""
         if isinstance(event, Evaluated):
             runs = [self._run(run) for run in event.batch.runs]
             for of_evaluation in zip(*lines_of(self.study, event)):
@@ -112,14 +112,14 @@ class LineLogger:
 
 
 def numbers_of(line: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yields the measured values of a line that are finite numbers, with their keys in metrics.jsonl."""
+    """Yield the measured values of a line that are finite numbers, with their keys in metrics.jsonl."""
     for key, value in line.items():
         if key not in WORDS and isinstance(value, int | float) and math.isfinite(value):
             yield key, value
 
 
 def folder_names(ids: Sequence[str]) -> list[str]:
-    """Returns names of folders for the ids of sweep points, as similar to the ids as possible, and all different.
+    """Return names of folders for the ids of sweep points, as similar to the ids as possible, and all different.
 
     >>> folder_names(["dcm, alpha=0.1", "a/b", "a_b"])
     ['dcm,_alpha=0.1', 'a_b', 'a_b-2']

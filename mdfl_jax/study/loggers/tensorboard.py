@@ -40,7 +40,7 @@ class _EventFile:
             self._add(session_log=SessionLog(status=SessionLog.START), step=first_round)
 
     def add(self, summary: Any, step: int = 0) -> None:
-        """Adds a summary."""
+        """Add a summary."""
         self._add(summary=summary, step=step)
 
     def _add(self, **event: Any) -> None:
@@ -53,7 +53,7 @@ class _EventFile:
         self._waiting += [content, struct.pack("<I", masked_crc32c(content))]
 
     def flush(self) -> None:
-        """Writes the events that wait, all or none.
+        """Write the events that wait, all or none.
 
         Raises:
           DiskError: If they cannot be written.
@@ -62,7 +62,7 @@ class _EventFile:
         self._waiting.clear()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -83,7 +83,7 @@ class TensorBoard(LineLogger):
         self._files = dict[str, _EventFile]()
 
     def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
-        """Adds the values of an evaluation."""
+        """Add the values of an evaluation."""
         from tensorboardX.summary import scalar
 
         file = self._files.get(run.folder) or self._begin(run, line["round"])
@@ -103,16 +103,16 @@ class TensorBoard(LineLogger):
         return file
 
     def flush(self) -> None:
-        """Writes the values to the files, so that a killed study has them."""
+        """Write the values to the files, so that a killed study has them."""
         for file in self._files.values():
             file.flush()
 
     def end(self, run: LoggedRun) -> None:
-        """Closes the file of a run."""
+        """Close the file of a run."""
         if file := self._files.pop(run.folder, None):
             file.close()
 
     def close(self) -> None:
-        """Closes the files that are open."""
+        """Close the files that are open."""
         for file in self._files.values():
             file.close()

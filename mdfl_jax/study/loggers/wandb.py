@@ -19,7 +19,7 @@ PROJECT = "mdfl_jax"  # unless WANDB_PROJECT names another one
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Makes a mistake of the user that wandb has found one line."""
+    """Make a mistake of the user that wandb has found one line."""
     import wandb
 
     try:
@@ -48,7 +48,7 @@ class WeightsAndBiases(LineLogger):
         self._known: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
-        """Asks for the account now, if one is needed, and not after the first compilation.
+        """Ask for the account now, if one is needed, and not after the first compilation.
 
         Raises:
           UserError: If there is no account, and nobody who could be asked for one.
@@ -59,7 +59,7 @@ class WeightsAndBiases(LineLogger):
         return super().__enter__()
 
     def line(self, run: LoggedRun, line: dict[str, Any]) -> None:
-        """Adds the values of an evaluation, unless the run has them already."""
+        """Add the values of an evaluation, unless the run has them already."""
         if not self._known and self._file.exists():
             self._known = json.loads(self._file.read_text())
         known = self._known.setdefault(run.folder, {"id": None, "round": -1})
@@ -94,16 +94,16 @@ class WeightsAndBiases(LineLogger):
         return opened
 
     def flush(self) -> None:
-        """Keeps the last round of each run."""
+        """Keep the last round of each run."""
         if self._known:
             write_json(self._file, self._known)
 
     def end(self, run: LoggedRun) -> None:
-        """Ends a run of wandb."""
+        """End a run of wandb."""
         if opened := self._open.pop(run.folder, None):
             opened.finish()
 
     def close(self) -> None:
-        """Ends the runs that are under way. A study that is stopped continues them later."""
+        """End the runs that are under way. A study that is stopped continues them later."""
         for opened in self._open.values():
             opened.finish()

@@ -20,7 +20,7 @@ NUMBERS = tuple(each.name for each in dataclasses.fields(CostConfig) if isinstan
 
 
 def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
-    """Returns what a client computes in a round, found out by tracing a round of the algorithm.
+    """Return what a client computes in a round, found out by tracing a round of the algorithm.
 
     Args:
       experiment: The configuration of any point of a group.
@@ -32,13 +32,13 @@ def work_in(experiment: Experiment, task: Task, algorithm: Algorithm) -> Work:
 
 
 def movement_seconds(experiment: Experiment) -> float:
-    """Returns the seconds of movement in a round: motion.dt, or 0 where no client has a place that matters."""
+    """Return the seconds of movement in a round: motion.dt, or 0 where no client has a place that matters."""
     in_space = not experiment.network.graph and experiment.server.pattern in ("", "roadside")
     return experiment.motion.dt if in_space else 0.0
 
 
 def cost_params(experiment: Experiment, link_load: Callable[[Any], LinkLoad] | None = None) -> CostParams:
-    """Returns the traced numbers of the costs of a point, as NumPy values of fixed type.
+    """Return the traced numbers of the costs of a point, as NumPy values of fixed type.
 
     Args:
       experiment: The configuration of the point.

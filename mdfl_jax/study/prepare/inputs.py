@@ -18,7 +18,7 @@ from mdfl_jax.study.prepare.start import Start
 
 
 def files_in(experiment: Experiment) -> dict[str, str]:
-    """Returns the existing files that the fields of a configuration name, as 'trace.file=sumo.xml' -> path.
+    """Return the existing files that the fields of a configuration name, as 'trace.file=sumo.xml' -> path.
 
     A field is declared with ``file=True``, a number of a member with a function ``read``.
     """
@@ -34,7 +34,7 @@ def files_in(experiment: Experiment) -> dict[str, str]:
 
 
 def of_dataset(dataset: Dataset) -> str:
-    """Returns a digest of the samples of a data set, whatever they were read from.
+    """Return a digest of the samples of a data set, whatever they were read from.
 
     This covers archives, prepared TensorFlow data sets and functions of the user alike. SHA-256 reads about 1 GB/s.
     """
@@ -51,7 +51,7 @@ def of_dataset(dataset: Dataset) -> str:
 def digests(
     experiments: Iterable[Experiment], datasets: Mapping[Any, Dataset | None], starts: Iterable[Start | None]
 ) -> dict[str, str]:
-    """Returns the digests of the inputs of a study, by the field and the name of the file without its folder.
+    """Return the digests of the inputs of a study, by the field and the name of the file without its folder.
 
     Inputs of equal names have one digest together. Each file is read once.
 

@@ -18,7 +18,7 @@ ONE = 1  # neighbours that a list holds where neighbours are only counted
 
 
 def rounded(neighbours: int) -> int:
-    """Rounds a number of neighbours up, with their client, to 2^k or 3 * 2^(k - 1) places, at least 8.
+    """Round a number of neighbours up, with their client, to 2^k or 3 * 2^(k - 1) places, at least 8.
 
     Few programs then serve many seeds, and a study to which seeds are added mostly keeps its program.
 
@@ -30,7 +30,7 @@ def rounded(neighbours: int) -> int:
 
 
 def expected(experiment: Experiment) -> int:
-    """Estimates the neighbours that lists must hold from the density, where the movement cannot be computed."""
+    """Estimate the neighbours that lists must hold from the density, where the movement cannot be computed."""
     network, motion = experiment.network, experiment.motion
     of_grid = network.grid_size**2 if not motion.width else motion.width * motion.height
     mean = 2.5 * network.num_clients * math.pi * network.radius**2 / of_grid
@@ -43,7 +43,7 @@ def with_links(
     hparams_of: Callable[[Simulation], Sequence[Hparams]],
     seeds: Sequence[int],
 ) -> Simulation:
-    """Builds a simulation whose links have the form that the configuration wants.
+    """Build a simulation whose links have the form that the configuration wants.
 
     The movement, which does not depend on the models, is computed ahead, and the neighbours in all rounds of all runs
     are counted. Lists whose length is not given are made long enough for them.
@@ -80,7 +80,7 @@ def with_links(
 
 
 def check_lists(list_places: int, bound: int) -> None:
-    """Checks that the neighbour lists of a run have held all neighbours.
+    """Check that the neighbour lists of a run have held all neighbours.
 
     Raises:
       UserError: If they have not.

@@ -29,7 +29,7 @@ from mdfl_jax.study.prepare.server import server_network, server_params
 
 
 def described(experiment: Experiment, rules: list[str]) -> str:
-    """Describes the network of a group of points, for error messages."""
+    """Describe the network of a group of points, for error messages."""
     network = experiment.network
     if network.graph:
         where = f"network.graph={network.graph}"
@@ -48,7 +48,7 @@ def described(experiment: Experiment, rules: list[str]) -> str:
 def network_of(
     experiment: Experiment, rules: list[str], link_filter: LinkFilter | None = None, max_neighbours: int = 0
 ) -> Network:
-    """Returns the network of a group of points, before it is thinned.
+    """Return the network of a group of points, before it is thinned.
 
     Args:
       experiment: The configuration of any point of the group.
@@ -80,7 +80,7 @@ def network_of(
 def network_params(
     experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None, cost: CostParams | None = None
 ) -> Any:
-    """Returns the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
+    """Return the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
 
     Args:
       experiment: The configuration of the point.
@@ -99,7 +99,7 @@ def network_params(
 
 
 def _motion(config: MotionConfig) -> Motion:
-    """Returns the numbers of the plane as NumPy scalars of fixed type."""
+    """Return the numbers of the plane as NumPy scalars of fixed type."""
     number: Any = np.float32
     return Motion(
         width=number(config.width),
@@ -132,7 +132,7 @@ def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactL
 
 @lru_cache(maxsize=8)
 def _read(file: str, num_clients: int, directed: bool, allow_disconnected: bool, changed: float) -> np.ndarray:
-    """Reads a file once for the network and for its numbers, and again if its time of change ``changed`` is another."""
+    """Read a file once for the network and for its numbers, and again if its time of change ``changed`` is another."""
     return read_matrices(file, num_clients, directed, allow_disconnected)
 
 
@@ -146,7 +146,7 @@ def _from_file(experiment: Experiment) -> np.ndarray:
 
 
 def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None, lists: bool = False) -> Network:
-    """Returns the network of a point whose clients are connected by a graph.
+    """Return the network of a point whose clients are connected by a graph.
 
     Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and there is a link filter.
     """
@@ -158,7 +158,7 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None,
 
 
 def graph_params(experiment: Experiment) -> GraphParams:
-    """Returns the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
+    """Return the traced numbers of `graph_network` as NumPy scalars of fixed type, with the matrices of a file."""
     config, number = experiment.graph, np.float32
     matrices: Any = _from_file(experiment) if experiment.network.graph == "file" else None
     return GraphParams(

@@ -29,7 +29,7 @@ class Pretrained(NamedTuple):
     report: Report
 
     def describe(self) -> str:
-        """Describes the file and the use of its tensors in one line."""
+        """Describe the file and the use of its tensors in one line."""
         return f"model.pretrained {self.file!r}: {self.report.describe()}"
 
 
@@ -40,7 +40,7 @@ class PretrainedFiles:
         self.read: dict[str, dict[str, np.ndarray]] = {}
 
     def weights(self, experiment: Experiment, dataset: Dataset | None) -> Pretrained | None:
-        """Returns the weights from which a point's model starts, or None if all weights are drawn at random.
+        """Return the weights from which a point's model starts, or None if all weights are drawn at random.
 
         Raises:
           UserError: If the file cannot be used, or does not fit the point's model.

@@ -19,7 +19,7 @@ from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
 
 @lru_cache(maxsize=8)
 def read_meetings(path: str, num_clients: int) -> np.ndarray:
-    """Reads the meetings from a file of lines client,slot, whose first line may be this header.
+    """Read the meetings from a file of lines client,slot, whose first line may be this header.
 
     Returns:
       [N, K] int32, the slots of each client's meetings, as `mdfl_jax.networks.meetings.meeting_table` returns them.
@@ -50,7 +50,7 @@ def read_meetings(path: str, num_clients: int) -> np.ndarray:
 
 
 def server_network(experiment: Experiment, world: Network) -> Network:
-    """Returns the network with a server.
+    """Return the network with a server.
 
     Args:
       experiment: A configuration with a server.pattern.
@@ -63,7 +63,7 @@ def server_network(experiment: Experiment, world: Network) -> Network:
 
 
 def server_params(experiment: Experiment, world: SpatialParams) -> MeetingsParams | RoadsideParams:
-    """Returns the traced numbers of `server_network`.
+    """Return the traced numbers of `server_network`.
 
     Args:
       experiment: The configuration of the point.

@@ -50,7 +50,7 @@ def build_simulation(
     pretrained: Any = None,
     max_neighbours: int = 0,
 ) -> Simulation:
-    """Builds the simulation that the points of a group share. Their traced numbers are its arguments.
+    """Build the simulation that the points of a group share. Their traced numbers are its arguments.
 
     Args:
       experiment: The configuration of any point of the group.
@@ -108,7 +108,7 @@ def hparams_of(
     trace: Tracks | ContactList | None = None,
     link_load: Callable[[Any], LinkLoad] | None = None,
 ) -> Hparams:
-    """Returns the traced numbers of a point. Their NumPy types are fixed, so that no point is compiled again.
+    """Return the traced numbers of a point. Their NumPy types are fixed, so that no point is compiled again.
 
     Args:
       experiment: The configuration of the point.

@@ -39,7 +39,7 @@ class Start(NamedTuple):
     clients: str
 
     def models(self, seed: int) -> Any:
-        """Reads the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
+        """Read the models from which a run starts: the tree of ``model`` with NumPy leaves [N, ...], or [1, ...]."""
         tensors = read(self.files[seed])
         if self.clients == MEAN:
             means = {name: x for name, x in tensors.items() if name.startswith(GLOBAL)} or mean_of(tensors)
@@ -48,7 +48,7 @@ class Start(NamedTuple):
         return jax.tree.unflatten(jax.tree.structure(self.model), leaves)
 
     def describe(self) -> str:
-        """Describes in one line which models are the start of which seeds."""
+        """Describe in one line which models are the start of which seeds."""
         first = next(iter(self.headers.values()))
         rounds = sorted({header.round for header in self.headers.values()})
         after = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
@@ -62,7 +62,7 @@ class Start(NamedTuple):
 
 
 def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start | None:
-    """Finds the models from which a sweep point starts, and checks their names and sizes.
+    """Find the models from which a sweep point starts, and checks their names and sizes.
 
     Args:
       experiment: The configuration of the point.
@@ -91,7 +91,7 @@ def start_of(experiment: Experiment, model: Any, seeds: Sequence[int]) -> Start 
 
 
 def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int, Path]:
-    """Returns the file from which each seed starts."""
+    """Return the file from which each seed starts."""
     if not path.is_dir():
         return dict.fromkeys(seeds, path)
     if (path / "config.json").exists():
@@ -105,7 +105,7 @@ def _files(path: Path, experiment: Experiment, seeds: Sequence[int]) -> dict[int
 
 
 def _point(workdir: Path, experiment: Experiment) -> int:
-    """Returns the index of the only sweep point of an earlier study whose settings a sweep point shares."""
+    """Return the index of the only sweep point of an earlier study whose settings a sweep point shares."""
     points = points_of(workdir)
     if not (workdir / FOLDER).is_dir():
         raise UserError(f"{str(workdir)!r}: it has kept no models; a study with save=final, best or every:K does")
@@ -120,7 +120,7 @@ def _point(workdir: Path, experiment: Experiment) -> int:
 
 
 def _agrees(experiment: Experiment, path: str, value: Any) -> bool:
-    """Tells whether a field has a value, as config.json writes it."""
+    """Tell whether a field has a value, as config.json writes it."""
     own: Any = experiment
     for name in path.split("."):
         own = getattr(own, name, None)
@@ -130,7 +130,7 @@ def _agrees(experiment: Experiment, path: str, value: Any) -> bool:
 
 
 def _check(path: Path, shapes: dict[str, tuple[int, ...]], experiment: Experiment, model: Any) -> None:
-    """Raises a `UserError` of one line if a file does not fit the model or the number of clients."""
+    """Raise a `UserError` of one line if a file does not fit the model or the number of clients."""
     where, name, N = f"{str(path)!r}", experiment.model.name, experiment.network.num_clients
     wanted = {of: tuple(leaf.shape) for of, leaf in named(model, CLIENTS).items()}
     held = {of: shape for of, shape in shapes.items() if of.startswith(CLIENTS)}

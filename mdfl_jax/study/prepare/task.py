@@ -27,7 +27,7 @@ from mdfl_jax.tasks.losses import LOSSES, check_loss, loss_named
 
 
 def load_dataset(config: DataConfig) -> Dataset | None:
-    """Loads the data set that a configuration names, and holds out its validation samples.
+    """Load the data set that a configuration names, and holds out its validation samples.
 
     Returns:
       The data set, or None for a task that draws its data from the seed.
@@ -50,12 +50,12 @@ def load_dataset(config: DataConfig) -> Dataset | None:
 
 
 def sample_of(dataset: Dataset) -> SampleSpec:
-    """Returns what a sample of a data set is, as the models receive it."""
+    """Return what a sample of a data set is, as the models receive it."""
     return spec_of(dataset)
 
 
 def loss_of(experiment: Experiment, dataset: Dataset) -> tuple[str, Any]:
-    """Returns the name and the numbers of a point's loss.
+    """Return the name and the numbers of a point's loss.
 
     Raises:
       UserError: If the loss cannot be used with the targets of the data set.
@@ -68,7 +68,7 @@ def loss_of(experiment: Experiment, dataset: Dataset) -> tuple[str, Any]:
 
 
 def build_model(experiment: Experiment, dataset: Dataset) -> Any:
-    """Builds the model of a point for a data set.
+    """Build the model of a point for a data set.
 
     Raises:
       UserError: If the factory of the model returns nothing that is a model; the message names the user's file.
@@ -88,7 +88,7 @@ def build_model(experiment: Experiment, dataset: Dataset) -> Any:
 
 
 def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparams, seeds: list[int]) -> None:
-    """Checks that a partition of the user's own gives samples to the clients that there are.
+    """Check that a partition of the user's own gives samples to the clients that there are.
 
     Args:
       experiment: The configuration of a point.
@@ -120,7 +120,7 @@ def check_owners(experiment: Experiment, simulation: Simulation, hparams: Hparam
 def build_task(
     experiment: Experiment, dataset: Dataset | None, mesh: Mesh | None = None, pretrained: Any = None
 ) -> Task:
-    """Builds the task of a group of points.
+    """Build the task of a group of points.
 
     Args:
       experiment: The configuration of any point of the group.

@@ -24,7 +24,7 @@ class TraceFiles:
         self.streets: np.ndarray | None = None  # those of the first point that names some
 
     def params(self, experiment: Experiment, rules: list[str]) -> Tracks | ContactList | None:
-        """Returns the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
+        """Return the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
 
         Args:
           experiment: The configuration of the point.
@@ -58,7 +58,7 @@ class TraceFiles:
 
 
 def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:
-    """Returns the number of rounds that a trace of some length covers, at most those of the study.
+    """Return the number of rounds that a trace of some length covers, at most those of the study.
 
     Raises:
       UserError: If it covers no round, or fewer than the study has while trace.at_end is "refuse".
