@@ -77,7 +77,7 @@ def preset_config(stem: str, presets: Mapping[str, Preset], argument: str) -> Co
 
 
 def shrink(config: ConfigDict) -> ConfigDict:
-    """Cut a configuration to what takes seconds, by the rule of `SMOKE`, and returns it."""
+    """Cut a configuration to what takes seconds, by the rule of `SMOKE`, and return it."""
     for path, most in SMOKE.items():
         now = _at(config, path)
         if (now or 0) > most or (path in ALL_AT_0 and not now):  # None is a member's default

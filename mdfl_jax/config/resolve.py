@@ -165,7 +165,7 @@ def replace_all(experiment: Experiment, values: Mapping[str, Any]) -> Experiment
 
 
 def completed(config: Any) -> Any:
-    """Import the files that a configuration uses, and adds the numbers of their members to it, in place.
+    """Import the files that a configuration uses, and add the numbers of their members to it, in place.
 
     A config file calls `default_config` before these files are imported, so that the tree lacks these numbers.
 

@@ -47,7 +47,7 @@ def _apart(x: jax.Array, axis: int, step: int, count: int, starts: int) -> list[
 
 
 def _all(matrix: np.ndarray, parts: Sequence[jax.Array], axis: int) -> jax.Array:
-    """Combine the parts linearly, once for each row of the matrix, and stacks the results along a new axis."""
+    """Combine the parts linearly, once for each row of the matrix, and stack the results along a new axis."""
     return jnp.stack([combine(row, parts) for row in matrix], axis=axis)
 
 
