@@ -9,11 +9,12 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ml_collections import ConfigDict
 
 # Eight devices on a few busy cores may wait long for one another in a collective: XLA would end the process after 40 s.
 os.environ["XLA_FLAGS"] = (
@@ -79,6 +80,14 @@ def _nothing_left_registered() -> Iterator[None]:
     """What a module registers, for instance by importing a config with a rule of its own, is gone after it."""
     with _restored_registries():
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., ConfigDict]:
+    """Return the configuration of a study of some seconds, changed by path: tiny(**{"data.alpha": 0.1})."""
+    from tiny import tiny_config  # not before the environment is set
+
+    return tiny_config
 
 
 @pytest.fixture
