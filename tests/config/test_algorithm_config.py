@@ -11,7 +11,6 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.plan import plan
 
 WRONG = [
     ("dpsgd", {"compressor": "top_k"}, "algorithm.compressor is 'top_k'; dpsgd sends nothing compressed; it must be"),
@@ -44,13 +43,6 @@ def test_a_wrong_setting_is_told_in_one_line(tiny, name, fields, expected):
     assert "\n" not in str(caught.value)
 
 
-def test_what_an_algorithm_uses_is_allowed(tiny):
-    resolve(of(tiny, "pame", momentum=0.9, optimizer="adam", period_min=2, period_max=2))
-    resolve(of(tiny, "squarm_sgd", momentum=0.5, local_steps=5, compressor="sign"))
-    resolve(of(tiny, "anq_nids", compressor="qsgd", levels=3))
-    resolve(of(tiny, "dpsgd", momentum=0.9, local_steps=3))
-
-
 def test_what_algorithms_ignore_are_fields_that_have_a_reason():
     for name in ALGORITHMS:
         assert ignored_by(name) <= set(WHY) == set(UNSET), name
@@ -68,14 +60,6 @@ def test_an_algorithm_listed_without_a_word_takes_everything(tiny):
     assert numbers_of("of_mine_too").rho == 0.5
     with pytest.raises(UserError, match="of_mine_too has its step"):
         resolve(of(tiny, "of_mine_too", compressor="top_k", momentum=0.9))
-
-
-def test_a_penalty_that_does_not_grow_is_noted_in_the_plan(tiny):
-    noted = "note: algorithm.penalty_growth is 0.9; PaME asks for more than 1"
-    config = of(tiny, "pame", penalty_growth=0.9)
-    assert plan(make_study(config)).count(noted) == 1
-    assert "note:" not in plan(make_study(of(tiny, "pame")))
-    assert "note:" not in plan(make_study(of(tiny, "dpsgd", penalty_growth=0.9)))
 
 
 @pytest.mark.long

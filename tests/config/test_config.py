@@ -8,7 +8,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.config.families import schema
 from mdfl_jax.config.resolve import all_fields, check_value, resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, plan, run_study
+from mdfl_jax.study import make_study, run_study
 
 
 def told(config):
@@ -237,10 +237,3 @@ def check_world(network, history, p, point):
     if network.num_mobile == 0 and network.radius == 0:
         places = history[f"{p}/position"][0, 0]
         assert heard.max() == (places[:, None] == places[None]).all(-1).sum(1).max() - 1
-
-
-def test_a_limit_beyond_the_data_is_noted(tiny):
-    lines = plan(make_study(tiny(**{"data.limit_test": 500, "data.limit_train": 0}))).splitlines()
-    assert "  note: data.limit_test is 500; digits has 355 such samples, and all are used" in lines
-    assert not [line for line in lines if "limit_train" in line]
-    assert "limit" not in plan(make_study(tiny(**{"data.limit_test": 355, "data.validation": 10})))

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError
-from mdfl_jax.config.checks import notes
 from mdfl_jax.config.points import group_points, points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.report import tables
-from mdfl_jax.report.page import write_report
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.study import make_study, run_study
 
 DROP = {"cost.short_contact": "drop", "cost.bandwidth": 100.0}
@@ -80,20 +76,6 @@ def test_an_algorithm_with_copies_of_its_neighbours_needs_links_that_stay(tiny):
         make_study(tiny(**static, **DROP))
 
 
-def test_weights_from_a_file_have_no_links_to_remove(tiny, tmp_path):
-    np.save(tmp_path / "weights.npy", np.full((6, 6), 1 / 6))
-    graph = {"network.graph": "file", "graph.file": str(tmp_path / "weights.npy"), "cost.deadline": 0.5}
-    with pytest.raises(UserError, match=r"cost\.deadline needs links"):
-        make_study(tiny(**graph))
-
-
-def test_costs_without_an_effect_are_noted(tiny):
-    told = notes(resolve(tiny(**{"cost.deadline": 2.0, "cost.speed_spread": 0.5, "cost.short_contact": "resume"})))
-    assert [line.split()[0] for line in told] == ["cost.deadline", "cost.speed_spread", "cost.short_contact"]
-    assert not notes(resolve(tiny(**DROP)))
-    assert not notes(resolve(tiny()))
-
-
 def test_points_share_a_program_unless_it_differs(tiny):
     """Numbers are traced. A deadline, a rule and given speeds make a program of their own."""
 
@@ -143,15 +125,3 @@ def test_seconds_and_joules_are_in_the_files(workdir):
         assert [value is None for value in point["seconds_to_target_per_seed"]] == [value is None for value in each]
         assert point["joules_to_target"] == 0
     assert summary["points"][1]["seconds_to_target"] == 2 * summary["points"][1]["rounds_to_target"]
-
-
-@pytest.mark.long
-def test_seconds_are_the_x_axis_and_columns_of_the_table(workdir):
-    run = read_workdir(workdir)
-    assert run.x_axis == "seconds"
-    assert run.x_title == "simulated seconds"
-    np.testing.assert_array_equal(run.curves["bandwidth=inf"].along("seconds"), [0, 4, 8])
-    header, rows = tables.table(run.summary, run.config)
-    assert rows[1][header.index("simulated seconds")] == "8"
-    assert rows[1][header.index("simulated seconds to target")] in ("0", "4", "8")
-    assert write_report(workdir, "joules").is_file()

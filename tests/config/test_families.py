@@ -17,9 +17,7 @@ from mdfl_jax.config.families import (
     algorithm_numbers,
     has_momentum,
     in_use,
-    numbers_in,
     schema,
-    setting_of,
 )
 from mdfl_jax.config.points import group_points, parse_axes, points
 from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
@@ -28,10 +26,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.models import MODELS
-from mdfl_jax.networks.meetings import PATTERNS
 from mdfl_jax.study import make_study
-from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.simulation import hparams_of
 
 pytestmark = pytest.mark.usefixtures("unregistered")
@@ -108,13 +103,6 @@ def test_every_number_of_every_member_is_a_field_of_its_section():
     assert own == wanted
     assert {"motion.speed_max", "algorithm.levels", "graph.degree", "server.interval", "model.widths"} <= own
     assert not {path for path in fields if path.startswith("engine.")} & own
-
-
-def test_the_families_are_named_by_fields():
-    fields = all_fields()
-    for family in FAMILIES:
-        assert fields[family.field].type is str
-        assert hasattr(schema()(), family.section)
 
 
 def test_the_schema_is_one_class_until_something_is_registered():
@@ -235,17 +223,6 @@ def test_a_name_that_is_static_here_and_traced_there_is_refused():
         assert str(caught.value) == expected
 
 
-def test_the_same_name_in_another_section_is_another_number(tiny):
-    class LevelNumbers(Numbers):
-        levels: float = number(0.5, "of a rule, while those of qsgd are whole", at_least=0)
-
-    add_rule(LevelNumbers)
-    fields = all_fields()
-    assert (fields["motion.levels"].type, fields["algorithm.levels"].type) == (float, int)
-    experiment = resolve(tiny(**{"network.mobility": "hopping", "motion.levels": 0.25}))
-    assert (experiment.motion.levels, experiment.algorithm.levels) == (0.25, None)
-
-
 def test_none_is_the_members_own_and_zero_is_zero(tiny):
     """Each member has its default, and a value of the configuration is everybody's."""
     found = {}
@@ -263,15 +240,6 @@ def test_none_is_the_members_own_and_zero_is_zero(tiny):
     assert check_value("algorithm.lr", None) is None
     with pytest.raises(UserError, match="seeds is None"):
         check_value("seeds", None)
-
-
-def test_none_can_be_set_again(tiny):
-    config = tiny(**{"algorithm.lr": 0.5, "model.widths": (3, 4), "motion.loop": "0,0; 1,1"})
-    config.algorithm.lr = config.model.widths = config.motion.loop = None
-    experiment = resolve(config)
-    assert (experiment.algorithm.lr, experiment.model.widths, experiment.motion.loop) == (None, None, None)
-    with pytest.raises(TypeError):
-        config.algorithm.lr = "quick"
 
 
 def test_whose_momentum_it_is(tiny):
@@ -311,14 +279,6 @@ def test_bounds_and_checks_are_those_of_the_members_in_use(tiny):
     make_study(tiny(**{"network.mobility": "hopping", "network.graph": "ring", **narrow}))  # nobody moves
 
 
-def test_notes_are_those_of_the_members_in_use(tiny):
-    add_rule()
-    twice = {"motion.hop_twice": True}
-    said = plan(make_study(tiny(**{"network.mobility": "hopping", **twice})))
-    assert said.count("note: motion.hop_twice is true; that is far") == 1
-    assert "note:" not in plan(make_study(tiny(**twice)))
-
-
 def test_the_members_in_use(tiny):
     def used(**changes):
         return {family.field: (name, numbers) for family, name, numbers in in_use(resolve(tiny(**changes)))}
@@ -336,34 +296,6 @@ def test_the_members_in_use(tiny):
     drawn = used(**{"data.name": "synthetic:linear", "data.dimension": 5})
     assert drawn["data.name"][1].dimension == 5
     assert not {"model.name", "data.partition"} & set(drawn)
-
-
-def test_the_setting_of_a_check(tiny):
-    changes = {"network.num_clients": 9, "network.num_mobile": 4, "motion.width": 7.0, "graph.allow_disconnected": True}
-    setting = setting_of(resolve(tiny(**changes, **{"server.pattern": "random", "server.gap_max": 77})), "me")
-    assert setting._asdict() == {
-        "member": "me",
-        "num_clients": 9,
-        "num_mobile": 4,
-        "width": 7.0,
-        "height": 500.0,
-        "dt": 1.0,
-        "allow_disconnected": True,
-        "largest_gap": 77,
-    }
-    assert setting_of(resolve(tiny())).largest_gap is None
-    assert setting_of(resolve(tiny(**{"server.pattern": "fixed"}))).largest_gap == 50
-    assert len(numbers_in(resolve(tiny()), PATTERNS, "exponential").gap_law()) == 1 + 80
-
-
-def test_numbers_of_one_member_among_those_of_others(tiny):
-    experiment = resolve(tiny(**{"motion.speed_max": 30.0, "model.kernel": 5}))
-    assert numbers_in(experiment, MOBILITIES, "patrol").speed_max == 30.0
-    assert numbers_in(experiment, MOBILITIES, "gauss_markov") == MOBILITIES.numbers("gauss_markov")()
-    assert numbers_in(experiment, MODELS, "cnn").kernel == 5
-    assert numbers_in(experiment, MODELS, "linear") == MODELS.numbers("linear")()
-    with pytest.raises(UserError, match="unknown mobility 'patrl'"):
-        numbers_in(experiment, MOBILITIES, "patrl")
 
 
 def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):

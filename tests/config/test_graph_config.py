@@ -155,25 +155,6 @@ def test_graphs_and_files_run(tiny, tmp_path):
     assert not np.any(moved)
 
 
-@pytest.mark.parametrize(
-    ("sweep", "groups"),
-    [
-        ("algorithm.participation=0.25,0.5,1", 2),  # with all of it the program has no draws
-        ("algorithm.participation=0.25,0.5; algorithm.period_max=1,9", 1),
-        ("algorithm.period_max=1,5", 2),
-    ],
-)
-def test_participations_share_a_program(tiny, sweep, groups):
-    assert len(make_study(tiny(sweep=sweep, **{"network.graph": "complete"})).groups) == groups
-
-
-def test_periods_must_be_in_order(tiny):
-    with pytest.raises(
-        UserError, match=r"algorithm.period_min is 5; it must be at most algorithm.period_max, which is 3"
-    ):
-        make_study(tiny(**{"algorithm.period_min": 5, "algorithm.period_max": 3}))
-
-
 @pytest.mark.long
 def test_the_middle_of_the_periods_counts(tiny, tmp_path):
     """Bounds 1 and 3: a period of 2, so 2 of 4 rounds; half of five neighbours: three picked, three to five heard."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError, run
-from mdfl_jax.config.checks import links_note, wants_lists
+from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.study.continued import _is_independent
 from mdfl_jax.study.prepare.links import check_lists, rounded
@@ -73,35 +73,8 @@ def test_rounded_lengths_are_never_shorter_and_few():
     assert sorted({length + 1 for length in lengths}) == [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384]
 
 
-def test_a_list_is_never_longer_than_all_clients(tiny):
-    config = lists_of(tiny(sweep="", baseline="", **{"network.num_clients": 6}), max_neighbours=100)
-    assert make_study(config).groups[0].simulation.list_bound == 6
-
-
-def test_a_length_without_lists_is_refused_or_told(tiny):
-    given = {"sweep": "", "baseline": "", "engine.max_neighbours": 5}
-    with pytest.raises(UserError, match=r"^engine\.max_neighbours is 5; it must be 0 with engine\.links=dense$"):
-        resolve(tiny(**given, **{"engine.links": "dense"}))
-    few = resolve(tiny(**given, **{"network.num_clients": 20}))
-    assert links_note(few) == [
-        "engine.max_neighbours is 5 and has no effect: engine.links=auto uses matrices for these 20 clients"
-    ]
-    ring = resolve(tiny(**given, **{"network.num_clients": 1000, "network.graph": "ring"}))
-    assert links_note(ring) == ["engine.max_neighbours is 5 and has no effect: the neighbours in ring are known"]
-    assert not links_note(resolve(tiny(**given, **{"network.num_clients": 1000})))
-    assert not links_note(resolve(tiny(sweep="", baseline="")))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("changes", [{"engine.max_neighbours": 5}, {"network.graph": "ring"}])
 def test_rounds_can_be_added_to_studies_with_lists(tiny, changes):
     study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4, **changes)))
     assert _is_independent(study, study.groups[0], 2)
-
-
-@pytest.mark.long
-def test_rounds_that_need_longer_lists_cannot_be_added(tiny, monkeypatch):
-    study = make_study(lists_of(tiny(sweep="", baseline="", rounds=4), max_neighbours=5))
-    shorter = study.groups[0].simulation.list_bound - 2  # neighbours; as if the first rounds had shorter lists
-    monkeypatch.setattr("mdfl_jax.study.continued.with_links", lambda make, *_: make(max_neighbours=shorter))
-    assert not _is_independent(study, study.groups[0], 2)

@@ -49,11 +49,6 @@ def test_a_wrong_setting_is_told_in_one_line(tiny, rule, changes, expected):
     assert "\n" not in str(caught.value)
 
 
-def test_settings_of_other_models_are_not_looked_at(tiny):
-    make_study(tiny(**{"network.mobility": "gauss_markov", "motion.up": 1.0, "motion.block": 600.0}))
-    make_study(tiny(**{"network.mobility": "dcm", "motion.speed_min": 60.0}))
-
-
 @pytest.mark.parametrize(
     ("sweep", "groups"),
     [

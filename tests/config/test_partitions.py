@@ -8,13 +8,12 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.core.client_padding import Held
 from mdfl_jax.core.rng import stream
-from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.data.partition import by_place
 from mdfl_jax.data.sources import load
 from mdfl_jax.mobility import MOBILITIES, Motion
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.ahead.partitions import describe, draw
+from mdfl_jax.study.ahead.partitions import draw
 
 DRAWN = tuple(name for name in MOBILITIES if name not in ("trace", "static_trace", "contacts"))
 
@@ -63,29 +62,6 @@ def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path):
         for drawn in shown:
             for point in drawn.points:
                 np.testing.assert_array_equal(history[f"{point}/label_counts"], drawn.counts)
-
-
-def test_a_description_says_the_counts_and_the_numbers(tiny):
-    study = make_study(tiny(**{"data.partition": "shards", "sweep": "network.mobility=static,dcm"}))
-    (drawn,) = draw(study)
-    lines = describe(study, drawn).splitlines()
-    assert lines[0] == "points     all 2"
-    assert "shards, data.shards_per_client=2" in lines[2]
-    assert "6, which hold 120 samples of 10 labels" in lines[3]
-    rows = [line.split() for line in lines if line[:6].strip().isdigit()]
-    np.testing.assert_array_equal([[int(cell) for cell in row[1:11]] for row in rows], drawn.counts[0])
-    assert [int(row[11]) for row in rows] == drawn.counts[0].sum(axis=1).tolist()
-    assert [int(row[12]) for row in rows] == (drawn.counts[0] > 0).sum(axis=1).tolist()
-    of_seeds = [heterogeneity(counts).total_variation for counts in drawn.counts]
-    (line,) = (line for line in lines if line.startswith("total variation"))
-    assert line.split()[-2:] == [f"{np.mean(of_seeds):.4g}", f"{np.std(of_seeds, ddof=1):.4g}"]
-
-
-def test_many_clients_and_labels_are_cut_short(tiny):
-    study = make_study(tiny(**{"network.num_clients": 110}))
-    text = describe(study, draw(study)[0])
-    assert "... and 10 more clients" in text
-    assert len(text.splitlines()) < 130
 
 
 def test_a_table_decides(tiny, tmp_path):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from oracles.resnet import random_tensors
 
-from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import weight_files
@@ -86,11 +85,6 @@ def test_where_there_can_be_no_weights_they_are_refused(tiny, changes, line):
         make_study(tiny(**RESNET | {"model.pretrained": "w.npz"} | changes))
     assert line in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_point_that_can_have_no_weights_is_named(tiny):
-    with pytest.raises(UserError, match=r"sweep, point 'cnn': model.pretrained is 'w.npz'; model.name is cnn"):
-        points(resolve(tiny(**RESNET, **{"model.pretrained": "w.npz", "sweep": "model.name=resnet18,cnn"})))
 
 
 def test_weights_of_another_model_are_refused_with_their_file(tiny, file):

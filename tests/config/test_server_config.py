@@ -5,9 +5,7 @@ import pytest
 
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.server import NEVER
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.server import read_meetings
 from mdfl_jax.study.prepare.simulation import hparams_of
 
@@ -97,13 +95,6 @@ def test_numbers_of_a_pattern_share_a_program(tiny):
     assert len(make_study(tiny(**meet, sweep="server.known_next=true,false")).groups) == 2
 
 
-def test_intervals_beyond_the_longest_gap_are_noted(tiny):
-    meet = {"server.pattern": "fixed", "server.interval": 30, "algorithm.name": "fedmobile"}
-    lines = [line for line in plan(make_study(tiny(**meet))).splitlines() if "note" in line]
-    assert lines == ["  note: algorithm.upload_until is 40, more than the longest gap between meetings, which is 30"]
-    assert "note" not in plan(make_study(tiny(**{**meet, "algorithm.name": "async_fl"})))
-
-
 @pytest.mark.long
 def test_studies_of_every_pattern_run(tiny, tmp_path):
     """Finite results, the server's model judged, and gossip over the same pairs."""
@@ -133,9 +124,3 @@ def test_studies_of_every_pattern_run(tiny, tmp_path):
             assert "4 of 6 clients" in said[0]
             with np.load(tmp_path / name / "history.npz") as history:
                 assert history["0/reached"][0].tolist() == [True, True, False, False, False, False]
-
-
-def test_a_table_is_one_row_a_client(tmp_path):
-    file = tmp_path / "meetings.csv"
-    file.write_text("2,5\n0,9\n2,1\n")
-    assert read_meetings(str(file), 3).tolist() == [[9, NEVER], [NEVER, NEVER], [1, 5]]

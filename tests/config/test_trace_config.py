@@ -10,7 +10,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.task import load_dataset
 from mdfl_jax.traces import load_trace, resample
 
@@ -185,16 +184,6 @@ def test_points_that_follow_no_trace_fit_the_program_of_those_that_do(traced):
     group = make_study(traced(sweep="network.mobility=trace,random_waypoint")).groups[0]
     shapes = [jax.tree.map(np.shape, hparams) for hparams in group.hparams]
     assert shapes[0] == shapes[1]
-
-
-@pytest.mark.parametrize(
-    ("start", "told"),
-    [(0.0, ""), (3.0, "  note: 1 of 8 clients are never present in the trace; they train and meet nobody")],
-)
-def test_the_plan_tells_of_clients_without_a_vehicle(traced, start, told):
-    changes = {"network.num_clients": 8, "trace.gaps": "absent", "trace.start": start, "trace.at_end": "hold"}
-    lines = plan(make_study(traced(**changes, sweep="network.radius=50,80"))).splitlines()
-    assert [line for line in lines if "never present" in line] == [told] * bool(told)
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import mdfl_jax
 from mdfl_jax.cli.catalogue import listing
 from mdfl_jax.config.config_files import as_config
 from mdfl_jax.config.resolve import completed, default_config, resolve
-from mdfl_jax.config.use import files_of, with_files
+from mdfl_jax.config.use import with_files
 from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
@@ -57,11 +57,6 @@ def rule(tmp_path, monkeypatch):
     return write
 
 
-def test_the_field_is_paths_separated_by_commas():
-    assert files_of(" a.py,b c.py ,,../d.py") == ["a.py", "b c.py", "../d.py"]
-    assert files_of("") == []
-
-
 def test_added_files_follow_those_of_the_config_once():
     config = default_config()
     config.use = "a.py"
@@ -95,13 +90,6 @@ def test_a_config_that_names_its_file_gets_the_numbers_of_its_members(rule):
     with pytest.raises(TypeError):
         config.motion.drift = "far"
     assert resolve(config).motion.drift == 4
-
-
-def test_a_config_without_the_field_is_left_alone():
-    assert completed(3) == 3
-    config = default_config()
-    before = config.to_json()
-    assert completed(config).to_json() == before
 
 
 @pytest.mark.parametrize("given", [3, ["stroll.py"]])
@@ -239,10 +227,3 @@ def test_a_contract_shows_what_was_returned_and_what_must_be():
     for expected, (found, shape, kind) in wrong.items():
         with pytest.raises(UserError, match=expected):
             contract.arrays(draw, found, shape, kind)
-
-
-def test_a_study_of_the_packages_own_members_is_not_traced_twice(monkeypatch):
-    from mdfl_jax.study import study
-
-    monkeypatch.setattr(study, "check_traced", lambda *args: pytest.fail("it was traced"))
-    make_study(as_config(SMALL))

@@ -26,12 +26,6 @@ def test_a_study_that_varies_everything_has_the_keys_of_its_seeds(tiny):
     np.testing.assert_array_equal(data(keys_of(experiment, SEEDS)), [data(jax.random.key(seed)) for seed in SEEDS])
 
 
-def test_one_key_takes_nothing_from_an_array_of_keys():
-    """The compiled program of a study that varies everything is the one that it was without the field."""
-    whole = jax.make_jaxpr(lambda key: rng.stream(key, "init"))(jax.random.key(0))
-    assert [eqn.primitive.name for eqn in whole.eqns] == ["random_fold_in"]
-
-
 @pytest.mark.parametrize("vary", ["placement", "batch init", "all but partition", "all but cost,link"])
 def test_each_stream_is_that_of_the_seed_or_of_the_held_seed(tiny, vary):
     """Oracle: the streams of a key for the seed, or of one for the held seed; also mapped over runs."""

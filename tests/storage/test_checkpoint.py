@@ -19,7 +19,6 @@ from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
 from mdfl_jax.study.events import Evaluated
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.runner import Runner
 from mdfl_jax.study.sinks import MetricsFile
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
@@ -136,16 +135,6 @@ def test_a_study_killed_after_checkpoints_goes_on_from_the_last(tiny, tmp_path, 
     assert_same(folder, summary, reference)
 
 
-def test_a_study_killed_before_any_checkpoint_starts_anew(tiny, tmp_path, monkeypatch, reference):
-    config, folder = tiny(**STUDY), tmp_path / "run"
-    with monkeypatch.context() as patch:
-        watch(patch, 3, kill)
-        with pytest.raises(Killed):
-            go(config, folder)
-    assert json.loads((folder / "config.json").read_text())["status"] == "running"
-    assert_same(folder, go(config, folder), reference)
-
-
 @pytest.mark.parametrize("file", ["summary.json", "history.npz", "config.json"])
 def test_a_kill_while_the_results_are_written_loses_nothing(tiny, tmp_path, monkeypatch, reference, file):
     """All batches have ended, and no checkpoint was due. What is half written is not taken for a whole file."""
@@ -210,36 +199,6 @@ def test_a_state_saved_on_rows_of_four_goes_on_over_other_rows(tiny, tmp_path, m
     with np.load(folder / "history.npz") as found, np.load(reference["folder"] / "history.npz") as wanted:
         for key in wanted.files:
             np.testing.assert_allclose(found[key], wanted[key], rtol=1e-3, atol=0.02, err_msg=key)
-
-
-def test_batches_of_one_evaluation_can_be_stopped(tiny, tmp_path, monkeypatch):
-    config, folder = tiny(**STUDY | {"rounds": 2}), tmp_path / "run"
-    with monkeypatch.context() as patch:
-        watch(patch, 2, stop)
-        with pytest.raises(Interrupted):
-            go(config, folder)
-    calls = watch(monkeypatch)
-    summary = go(config, folder)
-    assert len(calls) == 1 + 2
-    assert len(summary["points"][1]["final_accuracy"]["per_seed"]) == 3
-
-
-def test_a_signal_between_the_looks_of_an_evaluation_saves_all_of_it(tiny, tmp_path, monkeypatch):
-    """The flag is read once an evaluation; read twice, a signal in between saved a state without its metrics."""
-    config, folder, looks = tiny(**STUDY), tmp_path / "run", []
-
-    def due(self):
-        looks.append(None)
-        return len(looks) == 2
-
-    monkeypatch.setattr(Runner, "_save_is_due", due)
-    saves = []
-    monkeypatch.setattr(
-        Runner, "_save", lambda self, number=None, state=None, evaluations=0: saves.append((state, evaluations))
-    )
-    go(config, folder)
-    [(current, evaluations)] = saves
-    assert current["round"].shape == (3, 1 + evaluations)
 
 
 # The checkpoint directory alone.

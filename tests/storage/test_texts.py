@@ -57,15 +57,6 @@ def test_other_ends_of_lines_and_another_layout_are_no_change(folder, reader):
     READERS[reader](folder)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_a_study_of_an_older_version_has_none(folder, reader):
-    manifest = json.loads((folder / "config.json").read_text())
-    assert set(manifest.pop(CHECKSUMS)) == set(TEXTS)
-    (folder / "config.json").write_text(json.dumps(manifest))
-    with_another_digit(folder / "summary.json", -1)
-    READERS[reader](folder)
-
-
 @contextlib.contextmanager
 def killed_before(name):
     """Kills `rewrite` before it writes a file; of config.json, before it does so for the second time."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -52,13 +51,6 @@ def test_a_workdir_is_reserved_until_the_end_and_no_other_one_is(tmp_path):
     with alone(tmp_path / "run"):
         pass
     assert not list(tmp_path.iterdir())
-
-
-def test_folders_that_were_made_are_removed_unless_something_is_in_them(tmp_path):
-    with alone(tmp_path / "a" / "b" / "run"):
-        assert workdirs.look(tmp_path / "a" / "b" / "run", {}) == Held()  # it counts as free
-        (tmp_path / "a" / "file").touch()
-    assert [path.name for path in tmp_path.rglob("*")] == ["a", "file"]
 
 
 def test_a_process_that_was_killed_has_given_it_back_at_once(tmp_path):
@@ -149,48 +141,3 @@ def test_a_process_that_was_halted_for_long_writes_nothing_more(elsewhere, tmp_p
         time.sleep(3 * module.BEAT)
     assert (folder / "file").read_text() == "mine"
     assert json.loads((folder / LOCK).read_text())["token"] == "theirs"  # neither beaten nor removed
-
-
-def test_a_folder_that_is_moved_away_is_not_made_again(tmp_path):
-    with alone(tmp_path / "run"):
-        disk.write_text(tmp_path / "run" / "file", "mine")
-        (tmp_path / "run").rename(tmp_path / "moved")
-        with pytest.raises(UserError, match="removed or moved"):
-            disk.write_text(tmp_path / "run" / "file", "late")
-    assert [path.name for path in tmp_path.iterdir()] == ["moved"]
-
-
-@pytest.mark.long
-def test_many_that_begin_at_once_are_one(tmp_path):
-    """A process that opens a lock which is just being removed must not hold a file that nobody finds."""
-    code = """
-import sys, time
-from pathlib import Path
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.study.alone import alone
-folder, here, done = Path(sys.argv[1]), Path(sys.argv[2]), 0
-end = time.monotonic() + 2
-while time.monotonic() < end:
-    try:
-        with alone(folder, lambda line: None):
-            here.touch(exist_ok=False)  # nobody else is in
-            time.sleep(0.002)
-            here.unlink()
-            done += 1
-    except UserError:
-        pass
-print(done)
-"""
-    start = [sys.executable, "-c", code, str(tmp_path / "run"), str(tmp_path / "here")]
-    both = [subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=60) for process in both]
-    assert [err for _, err in told] == ["", ""]
-    assert all(int(out) > 0 for out, _ in told)
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="is not a directory"), alone(tmp_path / "file" / "run"):
-        pass
-    with pytest.raises(UserError, match="too long"), alone(Path("x" * 5000)):
-        pass

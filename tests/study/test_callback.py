@@ -1,25 +1,16 @@
 """A callback sees each evaluation once and in order, and may stop a study, which then goes on bit for bit."""
 
 import contextlib
-import importlib
 import signal
 import sys
 import threading
-import warnings
 
-import jax
 import numpy as np
 import pytest
-import tqdm.auto
 from small import Terminal
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.study import make_study, progress
-from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.callback import Callback
-from mdfl_jax.study.events import Evaluated
 
 pytestmark = pytest.mark.long  # studies of several seconds
 
@@ -152,14 +143,6 @@ def test_an_error_is_the_users_own(tiny, tmp_path, reference):
     assert not watcher.seen
 
 
-def test_an_exit_of_python_saves_the_state_too(tiny, tmp_path, reference):
-    with pytest.raises(SystemExit):
-        mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=Watcher(5, lambda: sys.exit(4)))
-    watcher = Watcher()
-    assert_same(mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher), reference)
-    assert watcher.calls == CALLS[6:]
-
-
 def test_what_is_no_function_is_refused_before_anything_is_written(tiny, tmp_path):
     with pytest.raises(UserError, match="on_evaluation is 5; it must be a function"):
         mdfl_jax.run(tiny(**STUDY), tmp_path / "run", on_evaluation=5)
@@ -172,36 +155,6 @@ def test_a_stop_at_the_end_stops_nothing_and_a_finished_study_is_only_read(tiny,
     watcher = Watcher()
     mdfl_jax.run(tiny(**STUDY), tmp_path, on_evaluation=watcher)
     assert not watcher.seen
-
-
-def test_without_a_workdir_the_stop_says_what_would_help(tiny):
-    with pytest.raises(Interrupted, match=r"nothing is saved; with a workdir, mdfl_jax\.run\(config, workdir\) could"):
-        mdfl_jax.run(tiny(**STUDY), on_evaluation=lambda info: True)
-
-
-def test_a_batch_of_another_process_is_seen_as_one_that_runs_here(tiny, watched):
-    """Its evaluations come in one event; those that an earlier run has made are left out."""
-    study, results = make_study(tiny(**STUDY)), watched[0]
-    batch = batches_of(study)[0]
-    declared = batch.group.simulation.metrics
-    runs = [(results.points.index(study.points[run.point].id), run.seed) for run in batch.runs]
-
-    def of_runs(name):
-        return np.stack([results.array(name, p)[s] for p, s in runs])
-
-    told = {m.name: of_runs(m.name) for m in declared if f"0/{m.name}" in results.arrays}
-    unknown = {m.name: np.full((5, 6, 6, 2) if m.by_round else (5, 4), np.nan) for m in declared if m.optional}
-    words = {"bits": np.stack([np.zeros((5, 4, 6)), of_runs("bits_sent")], axis=-1)}
-    rounds = {"round": np.broadcast_to(results.arrays["rounds"], (5, 4))}
-    metrics = Metrics(declared, told | unknown | words | rounds)
-    for earlier in (0, 3, 4):
-        whole = Watcher()
-        sink = Callback(study, whole, lambda error: None)
-        with sink:
-            sink.take(Evaluated(batch, metrics, None, first=True, earlier=earlier))
-        assert whole.calls == CALLS[2 * earlier : 8]
-        for found, seen in zip(whole.seen, watched[1].seen[2 * earlier : 8]):
-            jax.tree.map(np.testing.assert_array_equal, found.metrics, seen.metrics)
 
 
 def test_a_study_runs_in_a_thread(tiny, tmp_path, reference):
@@ -221,16 +174,3 @@ def test_a_bar_in_a_terminal_unless_it_is_not_wanted(tiny, monkeypatch, capsys, 
     assert ("8/8" in terminal.getvalue()) == progress  # 2 runs of 4 rounds
     assert bool(terminal.getvalue()) == progress
     assert out.getvalue() == ""
-
-
-def test_without_a_terminal_nothing_is_printed_of_a_short_study(tiny, monkeypatch, capfd):
-    monkeypatch.setattr(progress, "QUIET", 1e9)  # a busy machine may take long
-    monkeypatch.setattr(progress, "LINE_EVERY", 1e9)
-    mdfl_jax.run(tiny())
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_bar_of_terminals_and_notebooks_is_imported_without_a_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        importlib.reload(tqdm.auto)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import mdfl_jax
-from mdfl_jax import Interrupted, UserError
+from mdfl_jax import Interrupted
 from mdfl_jax.core.metric import HOLDS, Metric
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.history import Metrics
@@ -44,18 +44,6 @@ def test_a_finished_batch_comes_back_with_both_kinds_of_seconds(tmp_path):
     assert_same(from_arrays(to_arrays(result()), DECLARED), result())
     Checkpoints(tmp_path).save({0: to_arrays(result())}, {})
     assert_same(from_arrays(Checkpoints(tmp_path).load("batch-000"), DECLARED), result())
-
-
-def test_checkpoints_of_older_versions_are_read_unless_they_lost_the_metric():
-    arrays = to_arrays(result())
-    assert sorted(name for name in arrays if "/" in name) == ["wall/seconds"]
-    old = {**arrays, "seconds": arrays["wall/seconds"]}
-    del old["wall/seconds"]
-    free = from_arrays(old, DECLARED[1:])  # a study without costs
-    assert free[2:] == (7.5, 8.5)
-    np.testing.assert_array_equal(free.metrics.other, result().metrics.other)
-    with pytest.raises(UserError, match="the checkpoint knows no metric 'seconds'; --overwrite starts"):
-        from_arrays(old, DECLARED)
 
 
 @pytest.fixture(scope="module")

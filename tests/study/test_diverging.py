@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_study import without_checksums
 from scipy import stats
 from small import toy_hparams, toy_task
 from tiny import tiny_config
@@ -20,13 +19,11 @@ from mdfl_jax.engine.rounds import _diverged
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import diverged, tables
-from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.storage.state_file import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
-from mdfl_jax.study.batch import Program, batches_of, steps
+from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.resume import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
@@ -282,22 +279,6 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
     assert lost.replace(", ", " and ") in diverged.seeds_in_words(point) or len(crossed) > 2
 
 
-def test_a_hint_names_the_steps_and_the_compressor_that_a_point_has():
-    numbers = {"algorithm.lr": 30.0, "algorithm.consensus_lr": 0.4}
-    assert diverged.cause(numbers.get) == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller steps may help"
-    assert diverged.cause({}.get) == diverged.cause({"algorithm.compressor": "identity"}.get) == ""
-    assert diverged.cause({"algorithm.compressor": "qsgd"}.get).endswith(
-        "is qsgd; a compressor that loses less may help"
-    )
-    old = {"id": "a", "overrides": {"algorithm.lr": 2.0}, "diverged": {"3": 20}}  # of an older version
-    values = diverged.values_of(old, [{"id": "a", "numbers": {"algorithm.lr": 0.1}}], {})
-    swept = diverged.values_of(old | {"overrides": {"algorithm.compressor": "sign"}}, [], {"algorithm": {"lr": 0.5}})
-    assert diverged.cause(swept).startswith("algorithm.lr is 0.5 and algorithm.compressor is sign; ")
-    assert diverged.warning(old, values) == (
-        "a: diverged: seed 3 in round 20 (algorithm.lr is 2; a smaller step may help)"
-    )
-
-
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, bound):
     """A sweep of which some runs diverge and others do not."""
@@ -319,19 +300,6 @@ def test_differences_are_over_the_seeds_of_which_neither_run_diverged(swept):
 
 
 @pytest.mark.long
-def test_the_report_of_a_study_with_diverged_runs_is_whole(swept, tmp_path):
-    folder = shutil.copytree(swept, tmp_path / "run")
-    page = write_report(folder).read_text()
-    assert "in no mean" in page
-    study = read_workdir(folder)
-    for point in study.points:
-        curve = study.curves[point["id"]]
-        kept = [seed for seed in range(SEEDS) if str(seed) not in point["diverged"]]
-        assert curve.of_results.seeds == tuple(kept)
-        assert not np.isnan(curve.of_results.accuracy).any()
-
-
-@pytest.mark.long
 def test_a_resumed_study_and_one_with_more_rounds_keep_what_diverged(tmp_path, bounded, bound):
     changes = STUDY | {"diverged_norm": bound}
     for stop in (4, 6):
@@ -342,30 +310,6 @@ def test_a_resumed_study_and_one_with_more_rounds_keep_what_diverged(tmp_path, b
     go(tmp_path / "short", **changes | {"rounds": 4})
     go(tmp_path / "short", extend=True, **changes)
     assert_same(tmp_path / "short", bounded)
-
-
-@pytest.mark.long
-def test_states_and_checkpoints_of_a_version_that_did_not_look_go_on(tmp_path, free):
-    go(tmp_path / "run", **FREE | {"rounds": 4})
-    for path in (tmp_path / "run" / "states").iterdir():
-        arrays = read_state(path, "")
-        old = {name: values for name, values in arrays.items() if "divergence" not in name}
-        assert len(old) == len(arrays) - 4
-        write_state(path, old)
-    go(tmp_path / "run", extend=True, **FREE)
-    assert_same(tmp_path / "run", free)
-    study = make_study(tiny_config(**FREE))
-    (batch,) = batches_of(study)
-    program = Program(study, batch.group)
-    *_, last = steps(program, batch.runs)
-    halfway = next(step for step in steps(program, batch.runs) if step.evaluations == 2)
-    saved = {name: values for name, values in halfway.state().items() if not name.startswith("divergence")}
-    leaves = sorted(name for name in saved if name.startswith("carry/"))
-    for name in leaves[-2:]:
-        del saved[name]
-    *_, again = steps(program, batch.runs, saved, 2)
-    for name, values in last.result().metrics.items():
-        assert values.tobytes() == again.result().metrics[name].tobytes(), name
 
 
 def test_an_unfinished_study_is_read_by_the_same_rule(tmp_path, bounded, crossed):
@@ -380,26 +324,6 @@ def test_an_unfinished_study_is_read_by_the_same_rule(tmp_path, bounded, crossed
         assert point[key]["seeds"] == SEEDS - len(crossed)
         assert point[key]["mean"] == pytest.approx(written[key]["mean"]), key
     assert point["messages_per_client"] == pytest.approx(written["messages_per_client"])
-
-
-def test_a_study_of_an_older_version_is_read_as_it_was_written(tmp_path, bounded):
-    folder = shutil.copytree(bounded, tmp_path / "run")
-    without_checksums(folder)
-    summary = json.loads((folder / "summary.json").read_text())
-    for point in summary["points"]:
-        del point["divergence"]
-        for key, of in point.items():
-            if isinstance(of, dict) and "per_seed" in of:
-                point[key] = {"mean": 0.1, "std": 0.0, "ci95": 0.0, "per_seed": [0.1] * SEEDS}
-    (folder / "summary.json").write_text(json.dumps(summary))
-    lines = [{k: v for k, v in line.items() if "divergence" not in k} for line in lines_of(folder)]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with np.load(folder / "history.npz") as arrays:
-        kept = {key: arrays[key] for key in arrays.files if "divergence" not in key}
-    np.savez(folder / "history.npz", **kept)
-    old = read_workdir(folder)
-    assert "10.00 ± 0.00" in tables.table(old.summary, old.config)[1][0]
-    assert "DIVERGED" in tables.text(old.summary, old.config)
 
 
 def test_rivals_are_compared_over_runs_with_a_result(swept):

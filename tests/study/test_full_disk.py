@@ -7,24 +7,19 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from small import TINY
 from tiny import tiny_config
 
-from mdfl_jax.report import page
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.files import write_arrays, write_json
 from mdfl_jax.storage.state_file import write_state
 from mdfl_jax.study import make_study
-from mdfl_jax.study.merge import merge
 from mdfl_jax.study.resume import run_or_resume
 
 STUDY = {"sweep": "network.mobility=static,random_movement", "engine.runs_per_batch": 2, "save": "final"}
 STUDY |= {"loggers": "tensorboard"}
-FILES = ("config.json", "metrics.jsonl", "history.npz", "summary.json")
 MANY = 10**6
 
 
@@ -281,64 +276,3 @@ def test_a_disk_for_no_further_file(small_disk):
     (folder / "one").touch()
     with pytest.raises(disk.DiskError, match="no further file free"):
         write_json(folder / "two", {})
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("size", [24, 100, 200])
-def test_a_study_on_a_disk_that_is_too_small_goes_on_when_it_has_room(small_disk, study, whole, size):
-    """The disk is made larger, as one makes room; the sizes end the study in different files."""
-    folder = small_disk(f"{size}k") / "run"
-    with pytest.raises(disk.DiskError, match="cannot be written: the disk is full"):
-        run(study, folder)
-    assert not list(folder.rglob("*.part"))
-    subprocess.run(["mount", "-o", "remount,size=100m", str(folder.parent)], check=True)
-    run(study, folder)
-    assert results(folder) == whole
-
-
-@pytest.mark.long
-def test_the_report_a_merge_and_an_extension_on_a_full_disk(small_disk, tmp_path, whole):
-    few, more = (make_study(tiny_config(**STUDY | {"seeds": seeds})) for seeds in (1, 2))
-    folder = small_disk("100m")
-    run(few, folder / "run")
-    before = results(folder / "run")
-    for name, act in {
-        "extension": lambda: run(more, folder / "run", extend=True),
-        "merge": lambda: merge([folder / "run"], folder / "merged", log=lambda line: None),
-        "report": lambda: page.write_report(folder / "run"),
-    }.items():
-        filling = fill(folder, 20_000)
-        with pytest.raises(disk.DiskError, match="cannot be written: the disk is full"):
-            act()
-        filling.unlink()
-        assert not list(folder.rglob("*.part")), name
-        assert results(folder / "run") == before | {k: v for k, v in results(folder / "run").items() if k not in before}
-    run(more, folder / "run", extend=True)
-    merge([folder / "run"], folder / "merged", log=lambda line: None)
-    page.write_report(folder / "run")
-    assert results(folder / "run")["lines"] == whole["lines"]
-    assert results(folder / "merged")["lines"] == whole["lines"]
-
-
-@pytest.mark.long
-def test_a_command_on_a_full_disk_is_one_line_and_on_a_read_only_one(small_disk, tmp_path):
-    from shell import ended, start
-
-    folder = small_disk("100k")
-    config = tmp_path / "tiny.py"
-    config.write_text(TINY)
-    arguments = [f"--config={config}", f"--workdir={folder / 'run'}", "--config.loggers=tensorboard", "--noreport"]
-    status, _, err = ended(start("sweep", *arguments))
-    assert status == 2
-    assert err.count("\n") == 1
-    assert err.startswith(f"error: {folder / 'run'}")
-    assert "cannot be written: the disk is full" in err
-    subprocess.run(["mount", "-o", "remount,size=100m", str(folder)], check=True)
-    process = start("sweep", *arguments, "--config.rounds=40000")
-    until = time.monotonic() + 100
-    while not (folder / "run" / "metrics.jsonl").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    process.kill()
-    process.communicate()
-    status, _, err = ended(start("sweep", *arguments, "--overwrite"))
-    assert (status, err) == (0, "")

@@ -3,12 +3,10 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import Interrupted, make_study
-from mdfl_jax.study import whole as wholes
 from mdfl_jax.study.resume import run_or_resume
 
 # A group has one program, of which each device has several runs of a batch: a loop of one run would be unrolled.
@@ -74,20 +72,6 @@ def test_seeds_points_and_rounds_are_added_together(tiny, finished, less):
 
 
 @pytest.mark.long
-def test_one_after_the_other_is_the_same(tiny, finished, less):
-    for step in ({"sweep": STUDY["sweep"]}, {"rounds": 4}, {"seeds": 20}):
-        config = LESS | {name: value for name, value in MORE.items() if name in step or name in done(less, MORE)}
-        go(tiny(**config), less)
-    assert_same(less, finished / "more")
-
-
-def done(folder, wanted):
-    """The fields that have grown already."""
-    config = json.loads((folder / "config.json").read_text())["config"]
-    return [name for name in ("sweep", "rounds", "seeds") if config[name] == wanted[name]]
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("at", [1, 3])
 def test_a_stopped_extension_loses_nothing_and_goes_on(tiny, finished, less, at):
     seen = []
@@ -127,16 +111,6 @@ def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less
 
 
 @pytest.mark.long
-def test_an_unfinished_study_is_finished_first(tiny, finished, tmp_path):
-    with pytest.raises(Interrupted):
-        go(tiny(**LESS), tmp_path / "run", on_evaluation=lambda info: info.round == 0)
-    told = []
-    go(tiny(**MORE), tmp_path / "run", log=told.append)
-    assert "holds an unfinished study; it is finished first, and then extended" in told[0]
-    assert_same(tmp_path / "run", finished / "more")
-
-
-@pytest.mark.long
 def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
     arrays, told = (less / "history.npz").read_bytes(), []
     monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
@@ -149,19 +123,6 @@ def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeyp
     assert (less / "history.npz").read_bytes() == arrays
     go(tiny(**LESS | changed), less, extend=False, log=told.append)
     assert len(told) == 1
-
-
-@pytest.mark.long
-def test_points_in_another_order_are_put_in_order_without_a_run(tiny, finished, tmp_path, monkeypatch):
-    shutil.copytree(finished / "more", tmp_path / "run")
-    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
-    go(tiny(**MORE | {"sweep": "network.mobility=dcm,static"}), tmp_path / "run", extend=False)
-    with np.load(tmp_path / "run" / "history.npz") as found, np.load(finished / "more" / "history.npz") as expected:
-        np.testing.assert_array_equal(found["0/loss"], expected["1/loss"])
-        np.testing.assert_array_equal(found["1/loss"], expected["0/loss"])
-    for seed in ("0", "7"):
-        header = wholes.model_files.read_header(tmp_path / "run" / "models" / "1" / f"{seed}.safetensors")[0]
-        assert (header.point, header.point_index) == ("static", 1)
 
 
 @pytest.mark.long
@@ -198,12 +159,3 @@ def test_rounds_are_refused_where_the_first_ones_depend_on_them(tiny, tmp_path):
         go(tiny(**few | {"rounds": 4}), tmp_path / "run")
     go(tiny(**few | {"seeds": 3}), tmp_path / "run")  # seeds can be added
     assert not (tmp_path / "run" / "extension").exists()
-
-
-@pytest.mark.long
-def test_rounds_are_refused_without_the_last_states(tiny, tmp_path):
-    few = {"seeds": 2, "rounds": 2, "engine.states_mib": 0}
-    go(tiny(**few), tmp_path / "run")
-    assert not (tmp_path / "run" / "states").exists()
-    with pytest.raises(UserError, match=r"the last state of point 'all', seed 0, was not kept \(engine\.states_mib\)"):
-        go(tiny(**few | {"rounds": 4}), tmp_path / "run")

@@ -3,18 +3,16 @@
 import json
 import shutil
 
-import jax
 import numpy as np
 import pytest
-from made_study import made, record_of
+from made_study import made
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.records import joined, read
-from mdfl_jax.storage import provenance
+from mdfl_jax.results.records import read
 from mdfl_jax.storage.state_file import read_state, write_state
-from mdfl_jax.study import Interrupted, continued, make_study
+from mdfl_jax.study import Interrupted, make_study
 from mdfl_jax.study import whole as wholes
 from mdfl_jax.study.extend import extend
 from mdfl_jax.study.identity import compare
@@ -93,18 +91,6 @@ def test_a_state_that_does_not_fit_the_program_is_refused(finished, tmp_path, ch
     assert not (folder / "extension").exists()
 
 
-def test_rounds_that_do_not_follow_each_other_are_not_joined():
-    earlier, later = record_of("all", 0, rounds=8), record_of("all", 0, rounds=4)
-    with pytest.raises(UserError, match="of seed 0 begin at round 0, and the earlier ones end at round 8"):
-        joined(earlier, later)
-
-
-def test_to_begin_an_extension_git_is_not_asked(tmp_path, monkeypatch):
-    made(tmp_path / "run", **SWEEP, seeds=2)
-    monkeypatch.setattr(provenance, "commit", lambda: pytest.fail("git was asked"))
-    unfinished(tmp_path / "run", **SWEEP, seeds=6)
-
-
 def test_an_unfinished_extension_goes_on_with_another_title_and_is_never_dropped(tmp_path):
     folder = tmp_path / "run"
     made(folder, **SWEEP, seeds=2)
@@ -114,23 +100,6 @@ def test_an_unfinished_extension_goes_on_with_another_title_and_is_never_dropped
     with pytest.raises(UserError, match="unfinished extension to another study: seeds is 6 there and 5 here; finish"):
         unfinished(folder, **SWEEP, seeds=5)
     assert (folder / "extension" / "plan.json").read_bytes() == plan
-
-
-def test_results_that_are_written_anew_leave_an_unfinished_extension_alone(tmp_path):
-    folder = tmp_path / "run"
-    made(folder, **SWEEP, seeds=2)
-    plan = unfinished(folder, **SWEEP, seeds=6)
-    go(folder, False, **SWEEP | {"sweep": "network.mobility=dcm,static"}, rounds=4, **as_made())
-    assert [point["id"] for point in read(folder).manifest["points"]] == ["dcm", "static"]
-    assert (folder / "extension" / "plan.json").read_bytes() == plan
-    merge([folder], folder, overwrite=True)
-    assert (folder / "extension" / "plan.json").read_bytes() == plan
-
-
-def as_made():
-    """The fields that `tiny_config` has by default, in place of those of `FEW`."""
-    default = tiny_config()
-    return {path: default[path] for path in ("algorithm.batch_size", "algorithm.momentum")}
 
 
 def test_a_workdir_whose_files_are_half_replaced_is_not_read(tmp_path, monkeypatch):
@@ -157,18 +126,6 @@ def half(workdir):
         raise KeyboardInterrupt
 
 
-def test_models_and_states_that_a_new_study_has_not_are_removed_also_after_a_kill(tmp_path):
-    folder = tmp_path / "run"
-    made(folder, seeds=2)
-    for name in ("models", "states", "loggers"):
-        (folder / name).mkdir()
-        (folder / name / "old").touch()
-    wholes.write_whole(folder / "publishing" / "result", read(folder), [])
-    (folder / "publishing" / "result" / "config.json").replace(folder / "config.json")  # and then a kill
-    wholes.publish(folder)
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["loggers"]
-
-
 def test_files_of_other_seeds_or_points_are_not_reported(tmp_path):
     made(tmp_path / "run", **SWEEP, seeds=2)
     made(tmp_path / "more", **SWEEP, seeds=3)
@@ -179,29 +136,3 @@ def test_files_of_other_seeds_or_points_are_not_reported(tmp_path):
     shutil.copy(tmp_path / "other" / "config.json", tmp_path / "run")
     with pytest.raises(UserError, match=r"summary\.json and config\.json have different sweep points"):
         read_workdir(tmp_path / "run")
-
-
-def test_numbers_that_are_nan_do_not_depend_on_the_rounds(monkeypatch):
-    study = make_study(tiny_config(**FEW))
-    group = study.groups[0]
-    numbers = jax.tree.map(lambda leaf: np.full(np.shape(leaf), np.nan, np.float32), group.hparams[0])
-    monkeypatch.setattr(continued, "hparams_of", lambda *_: numbers)
-    monkeypatch.setattr(continued, "_text", lambda *_: "")
-    assert continued._is_independent(study, group._replace(hparams=[numbers]), 2)
-
-
-@pytest.mark.long
-def test_what_is_written_anew_and_what_cannot_shrink_is_said(finished, tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    shutil.copytree(finished, folder)
-    (folder / "report.html").write_text("of the earlier files")
-    with pytest.raises(UserError, match="1 here; --extend only adds runs and rounds; choose another"):
-        go(folder, seeds=1)
-    monkeypatch.setattr("sys.argv", ["mdfl sweep", "digits", "--config.title=Other"])
-    go(folder, title="Other")
-    assert json.loads((folder / "config.json").read_text())["command"] == "mdfl sweep digits --config.title=Other"
-    lines: list[str] = []
-    study = make_study(tiny_config(**FEW | {"seeds": 3}))
-    run_or_resume(study, folder, log=lines.append, progress=False, extend=True)
-    assert any("title is 'Other' there" in line for line in lines)
-    assert not (folder / "report.html").exists()

@@ -1,19 +1,16 @@
 """Whether a study is the one that is there: which fields tell, and where an older version made it."""
 
 import copy
-import json
 
 import pytest
-from made_study import without_checksums
 
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.files import plain, write_json
 from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.identity import GROWS, compare, point_digests, state_names
+from mdfl_jax.study.identity import GROWS, compare
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.resume import run_or_resume
 
 
 @pytest.mark.parametrize(("size", "is_same"), [(0, True), (None, True), (2, False)])
@@ -25,35 +22,6 @@ def test_a_number_that_a_member_has_gained_had_its_default_before(tiny, size, is
     here = tiny(**partition)
     here.data.samples_per_client = size
     assert compare(there, plain(wanted(make_study(here)))).is_same == is_same
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [{"rounds": 4}, {"seeds": 2}])
-def test_a_study_of_a_version_that_knew_fewer_fields_grows(tiny, tmp_path, more):
-    """Its last states are named after the fields that it knew; afterwards they have the names of this version."""
-    folder, less = tmp_path / "run", {"seeds": 1, "rounds": 2, "eval_every": 2}
-
-    def go(folder, **changes):
-        run_or_resume(make_study(tiny(**less | changes)), folder, log=lambda line: None, progress=False, extend=True)
-
-    def states():
-        names = state_names(json.loads((folder / "config.json").read_text()))
-        return sorted(path.name for path in (folder / "states").iterdir()), names[0]
-
-    go(folder)
-    (now,), name = states()
-    without_checksums(folder)
-    manifest = json.loads((folder / "config.json").read_text())
-    del manifest["config"]["vary"]
-    (older,) = state_names(manifest)
-    assert now == f"{name}-0.npz" != f"{older}-0.npz"
-    (folder / "config.json").write_text(json.dumps(manifest))
-    (folder / "states" / now).rename(folder / "states" / f"{older}-0.npz")
-    go(folder, **more)
-    found, name = states()
-    assert found == [f"{name}-{seed}.npz" for seed in range(more.get("seeds", 1))]
-    go(tmp_path / "at_once", **more)
-    assert (folder / "history.npz").read_bytes() == (tmp_path / "at_once" / "history.npz").read_bytes()
 
 
 NO_NUMBER = {
@@ -120,12 +88,6 @@ def test_the_fields_that_change_no_number_are_declared_so():
     assert not NO_NUMBER.intersection(GROWS)
 
 
-def test_points_that_differ_only_in_such_a_field_are_two(manifest):
-    (point,) = manifest["points"][:1]
-    points = [point | {"overrides": point["overrides"] | {"data.dir": folder}} for folder in ("a", "b")]
-    assert len(set(point_digests(manifest | {"points": points}))) == 2
-
-
 def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(manifest, tmp_path):
     here = copy.deepcopy(manifest)
     for path in ("title", "algorithm.batch_size", "network.radius", "engine.memory_mib"):
@@ -137,16 +99,3 @@ def test_several_fields_are_all_named_and_those_that_change_no_number_are_not(ma
     assert "network.radius is 3.0 there and 0.125 here" in line
     assert "title" not in line
     assert "memory_mib" not in line
-
-
-def test_another_data_directory_is_another_study_of_a_version_that_wrote_no_digests(manifest):
-    there, (here, _) = copy.deepcopy(manifest), with_other(manifest, "data.dir")
-    assert compare(there, here).is_same
-    there["config"].pop("inputs")
-    assert str(compare(there, here)) == "data.dir is '' there and 'other.py' here"
-
-
-def test_the_names_of_last_states_stay_those_of_earlier_versions(manifest):
-    """They have data.dir in them, which then told studies apart."""
-    assert state_names(manifest) != state_names(with_other(manifest, "data.dir")[0])
-    assert state_names(manifest) == state_names(with_other(manifest, "title")[0])

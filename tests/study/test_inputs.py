@@ -1,7 +1,5 @@
 """A study does not go on when its data or a file that it reads has changed, and says what has changed."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -86,24 +84,6 @@ def test_the_digest_of_a_data_set_is_that_of_its_samples(tiny):
         assert of_dataset(other) != of_dataset(dataset)
 
 
-def test_older_files_without_digests_or_new_fields_are_those_of_the_defaults(tiny, tmp_path):
-    study = make_study(tiny())
-    started(study, tmp_path / "run")
-    held = study.config
-    del held["inputs"], held["save"], held["model"]["pretrained_clients"]
-    write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
-    assert workdirs.look(tmp_path / "run", wanted(study), overwrite=False).goes_on
-    held |= {"own_files": {"src/rule.py": "0123456789abcdef"}}  # with folders, as before; and code of a notebook
-    write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
-    now = {"config": study.config | {"own_files": {"rule.py": "0123456789abcdef", "__main__": None}}}
-    assert workdirs.look(tmp_path / "run", now, overwrite=False).goes_on
-    with pytest.raises(UserError, match=r"own_files\.rule\.py is '0123456789abcdef' there and 'f' here"):
-        workdirs.look(tmp_path / "run", {"config": now["config"] | {"own_files": {"rule.py": "f"}}}, overwrite=False)
-    started(study, tmp_path / "other")
-    with pytest.raises(UserError, match=r"it holds another study \(tiny\): save is '' there and 'final' here"):
-        workdirs.look(tmp_path / "other", wanted(make_study(tiny(save="final"))), overwrite=False)
-
-
 def test_own_files_are_the_same_from_another_folder(tmp_path, monkeypatch):
     for name, text in {"a/rule.py": "1", "b/rule.py": "2", "b/other.py": "3"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -119,18 +99,6 @@ def test_own_files_are_the_same_from_another_folder(tmp_path, monkeypatch):
     assert own_files.digests(files)["other.py"] == found["other.py"]
     assert own_files.digests(files[:1])["rule.py"] == own_files.digest_of(files[0])
     assert own_files.digests(["__main__"]) == {"__main__": None}
-
-
-def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):
-    path = tmp_path / "large.csv"
-    path.write_text("1")
-    first = own_files.digest_of(path)
-    with monkeypatch.context() as patch:
-        patch.setattr("builtins.open", None)
-        assert own_files.digest_of(path) == first
-    path.write_text("2")
-    os.utime(path, ns=(0, 0))
-    assert own_files.digest_of(path) != first
 
 
 @pytest.mark.long

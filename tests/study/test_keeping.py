@@ -16,14 +16,12 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
-from mdfl_jax.study import Interrupted, make_study, plan, run_study
+from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
-from mdfl_jax.study.batch import Program
 from mdfl_jax.study.events import Evaluated
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.sinks import MetricsFile
-from mdfl_jax.study.study import Run
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
 # the best evaluation of a run is not always the last.
@@ -102,14 +100,6 @@ def test_the_field_is_parsed_and_mistakes_are_one_line(tiny):
         make_study(tiny(sweep="save=final,best"))
     with pytest.raises(UserError, match="save is 'best'; kept models are files in a workdir, and none is given"):
         mdfl_jax.run(tiny(**STUDY, save="best"), progress=False)
-
-
-def test_the_plan_states_the_size_on_the_disk(tiny):
-    study = make_study(tiny(**STUDY, **{"save": "every:2", "model.name": "mlp", "model.widths": (4096,)}))
-    size = 6 * 4 * (64 * 4096 + 4096 + 4096 * 10 + 10)  # six clients, four bytes
-    line = f"  save=every:2: 18 files of models, {size / 2**20:.1f} MiB each, {18 * size / 2**20:.1f} MiB in all"
-    assert line in plan(study).splitlines()
-    assert "save" not in plan(make_study(tiny(**STUDY)))
 
 
 @pytest.mark.long
@@ -265,16 +255,6 @@ def test_a_diverged_evaluation_is_never_the_best():
     for e, values in enumerate(history[1:], 1):
         kept = keeper.see(Carry(), History(values, 2 * e), e == 3)
     assert [(one.run, one.round) for one in sorted(kept)] == [(0, 6), (1, 2), (2, 0), (3, 0)]
-
-
-def test_the_compiled_programs_know_nothing_of_it(tiny):
-    def texts(**changes):
-        study = make_study(tiny(seeds=1, **changes))
-        program = Program(study, study.groups[0])
-        mc, ((runs,), (first,)) = program.monte_carlo, program.inputs([Run(0, 0)])
-        return mc.init.lower(mc.data, *first).as_text(), mc.advance.lower(mc.data, *runs, mc.state(runs)).as_text()
-
-    assert texts(save="best") == texts()
 
 
 def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):

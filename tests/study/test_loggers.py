@@ -11,16 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.config.loggers import LOGGERS, load, parse_loggers
+from mdfl_jax.config.loggers import LOGGERS
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.study.loggers import loggers_of
-from mdfl_jax.study.loggers.line_logger import LONGEST, WORDS, LineLogger, folder_names
+from mdfl_jax.study.loggers.line_logger import WORDS, LineLogger
 from mdfl_jax.study.study import Run, Study
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
@@ -216,20 +214,6 @@ def test_a_missing_package_is_one_line_that_names_the_extra(tiny, tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_shipped_logger_has_an_extra_of_its_name():
-    import tomllib
-
-    load()
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    for name in LOGGERS.as_registered():
-        if LOGGERS[name].package:
-            assert LOGGERS[name].install == f"mdfl_jax[{name}]"
-            assert any(
-                needed.lower().startswith(LOGGERS[name].package.lower())
-                for needed in project["optional-dependencies"][name]
-            )
-
-
 def test_an_unknown_logger_is_one_line_with_a_suggestion(tiny, tmp_path):
     with pytest.raises(UserError, match=r"loggers: unknown logger 'tensorbord' \(did you mean 'tensorboard'\?\); "):
         mdfl_jax.run(tiny(loggers="wandb, tensorbord"), tmp_path / "run", progress=False)
@@ -248,14 +232,6 @@ def own():
     LOGGERS.remove("own")
 
 
-@pytest.mark.parametrize(("install", "advice"), [("", "no_package"), ("no-package>=2", "no-package>=2")])
-def test_a_missing_package_of_an_own_logger_is_told_as_its_file_says(own, install, advice):
-    own.package, own.install = "no_package", install
-    with pytest.raises(UserError) as told:
-        parse_loggers("own")
-    assert str(told.value) == f"loggers is 'own'; own needs the package no_package: pip install '{advice}'"
-
-
 def test_a_logger_writes_into_the_given_folder_whatever_its_name_and_makes_each_config_once(own, tiny, tmp_path):
     experiment = resolve(tiny(loggers="own", sweep="network.mobility=static,dcm"))
     study, workdir = Study(experiment, points(experiment), [None] * 2, [], [0, 1]), tmp_path / "extension" / "mine"
@@ -267,16 +243,6 @@ def test_a_logger_writes_into_the_given_folder_whatever_its_name_and_makes_each_
     assert logger._run(Run(1, 1)).seed == 1
 
 
-@given(st.lists(st.text(max_size=2 * LONGEST), max_size=6))
-def test_names_of_folders_are_unlike_and_can_be_folders(ids):
-    names = folder_names(ids)
-    assert len(set(names)) == len(ids)
-    for name in names:
-        assert name not in ("", ".", "..")
-        assert not set("/\\\0 ") & set(name)
-        assert len(name) <= LONGEST + 3
-
-
 @pytest.mark.long
 def test_a_logger_is_no_part_of_a_study_which_is_not_run_again_for_it(tiny, tmp_path):
     pytest.importorskip("tensorboardX")
@@ -284,9 +250,3 @@ def test_a_logger_is_no_part_of_a_study_which_is_not_run_again_for_it(tiny, tmp_
     again = mdfl_jax.run(tiny(loggers="tensorboard"), tmp_path, progress=False, on_evaluation=calls.append)
     assert calls == []
     np.testing.assert_array_equal(again.array("accuracy"), results.array("accuracy"))
-
-
-def test_without_a_workdir_the_lines_of_a_logger_would_be_lost(tiny):
-    pytest.importorskip("tensorboardX")
-    with pytest.raises(UserError, match=r"^loggers is 'tensorboard'; the lines of loggers are files in a workdir, and"):
-        mdfl_jax.run(tiny(loggers="tensorboard"), progress=False)

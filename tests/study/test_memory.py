@@ -120,18 +120,6 @@ def test_a_bound_below_one_run_says_what_one_client_needs(tiny):
         memory.fit(study, print)
 
 
-def test_an_unbounded_small_study_is_not_compiled_for_its_plan(tiny, monkeypatch):
-    monkeypatch.setattr(memory, "footprint", lambda *_: pytest.fail("compiled"))
-    study = make_study(tiny())
-    assert memory.fit(study, print) == study
-
-
-def test_the_plan_in_words_names_every_part(tiny):
-    text = memory.describe(make_study(tiny()))
-    for word in ("parameters a client", "GFLOP a round", "models", "optimiser", "data", "activations", "fit together"):
-        assert word in text
-
-
 @pytest.mark.long
 def test_bytes_of_a_device_follow_the_mesh(tiny):
     """Of eight devices four share a run: two rows of runs, and a fourth of the clients' rows and blocks on a device."""

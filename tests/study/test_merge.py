@@ -123,25 +123,3 @@ def test_studies_of_other_kinds_are_told_by_their_fields(tmp_path, changes, told
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_first_part_has_the_title_and_no_study_is_replaced_unasked(tmp_path):
-    made(tmp_path / "a", **SWEEP)
-    made(tmp_path / "b", **SWEEP | {"target": 0.5, "first_seed": 3})
-    with pytest.raises(UserError, match=r"holds config\.json of a study; choose another, or add --overwrite$"):
-        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "a")
-    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    assert manifest(tmp_path / "out")["config"]["target"] == 0.3
-
-
-def test_fields_are_told_before_anything_is_written(tmp_path):
-    made(tmp_path / "a", **SWEEP)
-    made(tmp_path / "b", **SWEEP | {"sweep": "network.mobility+network.radius=static+2,dam+3", "seeds": 1})
-    with pytest.raises(
-        UserError, match=r"^network\.mobility is tied to another field in the sweep of one part and not"
-    ):
-        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match=r"nothing/config\.json: no such file"):
-        merge([tmp_path / "a", tmp_path / "nothing"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()

@@ -1,13 +1,12 @@
 """Metrics by declaration: one's own is found everywhere, and each says what it is while a run stands still."""
 
 import json
-import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import assert_trees_equal, toy_hparams, toy_simulation, toy_task
+from small import toy_hparams, toy_task
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
@@ -15,7 +14,6 @@ from mdfl_jax.core.outcomes import interval
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import (
     AXIS,
-    BUILT_IN,
     CLIENTS,
     CURVE,
     HOLDS,
@@ -27,16 +25,15 @@ from mdfl_jax.metrics import (
     metric,
     metrics_of,
 )
-from mdfl_jax.metrics.history import Metrics, as_history, standing_still
+from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.metrics.registry import RESERVED
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.panels import curves, metrics
-from mdfl_jax.report.read import declared, read_workdir
+from mdfl_jax.report.read import read_workdir
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.study.batch import BatchResult, from_arrays, to_arrays
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +92,6 @@ def test_an_own_metric_is_in_every_file(workdir):
     assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss"]
 
 
-def test_an_unfinished_study_has_its_own_metrics(workdir, tmp_path):
-    manifest = json.loads((workdir / "config.json").read_text()) | {"status": "running"}
-    (tmp_path / "config.json").write_text(json.dumps(manifest))
-    shutil.copy(workdir / "metrics.jsonl", tmp_path)
-    finished, unfinished = read_workdir(workdir), read_workdir(tmp_path, "worst_loss")
-    assert sorted(declared(unfinished.summary)) == sorted(declared(finished.summary))
-    for one, two in zip(finished.points, unfinished.points):
-        np.testing.assert_allclose(one["worst_loss"]["per_seed"], two["worst_loss"]["per_seed"], rtol=1e-6)
-
-
 @pytest.mark.long
 def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     page = write_report(workdir, "worst_loss").read_text()
@@ -158,11 +145,6 @@ def test_each_declaration_says_what_it_is_while_the_host_holds_runs_still():
     assert held.unknown.shape == one.shape
 
 
-def test_the_builtin_metrics_hold_but_for_those_of_the_rounds():
-    unknown = {one.name for one in BUILT_IN if one.still is not None and np.isnan(one.still)}
-    assert unknown == {"train_loss", "num_neighbours", "lambda_2"}
-
-
 def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monkeypatch):
     """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
     monkeypatch.setattr(METRICS, "_members", dict(METRICS._members))
@@ -206,22 +188,6 @@ def test_an_algorithm_and_a_network_bring_their_own(wrapped):
     assert float(first.east) == first.position[0, :, 0].max()
 
 
-@pytest.mark.long
-def test_a_checkpoint_gives_metrics_back_and_misses_those_that_it_does_not_have():
-    simulation = toy_simulation(record_positions=False)
-    carry, metrics = jax.jit(simulation.init)(simulation.data, toy_hparams(0), jax.random.key(0))
-    leaves = jax.tree.map(lambda x: np.asarray(x)[None], (as_history(metrics, 0), simulation.facts(carry)))
-    result = BatchResult(*leaves, 0.0, 0.0)
-    arrays = to_arrays(result)
-    assert arrays["position"].size == 0
-    back = from_arrays(arrays, simulation.metrics)
-    assert_trees_equal(back.metrics, result.metrics)
-    assert list(back.metrics) == list(result.metrics)
-    new = (*simulation.metrics, Metric("new", lambda at: at.messages, HOLDS))
-    with pytest.raises(UserError, match="knows no metric 'new'"):
-        from_arrays(arrays, new)
-
-
 @pytest.mark.parametrize(
     ("one", "says"),
     [
@@ -255,8 +221,3 @@ def test_a_value_that_is_not_as_declared_is_told(one, says):
     inputs = simulation.data, toy_hparams(0), jax.random.key(0)
     with pytest.raises(UserError, match=rf"test_metrics\.py:\d+: the metric 'mine' {says}"):  # the line of the function
         jax.eval_shape(simulation.advance, *inputs, jax.eval_shape(simulation.init, *inputs)[0])
-
-
-def test_a_name_of_another_file_is_refused():
-    with pytest.raises(UserError, match="metric 'loss' is there already"):
-        metric("loss", still=HOLDS)(lambda at: at.score.loss)

@@ -2,13 +2,11 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from shell import ROOT, ended, start
+from shell import ended, start
 from small import TINY
 
 EXACT = {"messages", "bits_sent", "links", "rounds_done", "position", "is_mobile", "label_counts", "reached"}
@@ -44,40 +42,3 @@ def test_a_study_that_goes_on_with_other_devices_counts_the_same(tmp_path):
         elif np.issubdtype(values.dtype, np.number):
             np.testing.assert_allclose(parts[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
     assert compared == EXACT
-
-
-CLOCK = """
-import sys, time
-real, begin, step = time.time, time.monotonic(), float(sys.argv[2])
-time.time = lambda: real() + step * (1 + time.monotonic() - begin)  # a clock that jumps, and then runs away
-sys.path.insert(0, "tests")
-from pathlib import Path
-from tiny import tiny_config
-from mdfl_jax.study import make_study
-from mdfl_jax.study.alone import alone
-from mdfl_jax.study.resume import run_or_resume
-from mdfl_jax.study.runner import Runner
-saves = []
-write = Runner._write
-Runner._write = lambda *args: (saves.append(1), write(*args))
-study = make_study(tiny_config(**{"loggers": "tensorboard", "engine.checkpoint_minutes": 1000.0, "save": "final"}))
-with alone(Path(sys.argv[1])):
-    run_or_resume(study, Path(sys.argv[1]), progress=False)
-print(len(saves))
-"""
-
-
-@pytest.mark.long
-def test_nothing_depends_on_the_time_of_day(tmp_path):
-    """The same files, and the same checkpoints, whatever the clock says and however it jumps."""
-    found = []
-    for step in ("0", "1e8", "-1e9"):
-        folder = tmp_path / step
-        command = [sys.executable, "-c", CLOCK, str(folder), step]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-        assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr  # the one at the end
-        names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-        same = [name for name in names if name.endswith((".npz", ".jsonl", ".safetensors"))]
-        assert len(same) >= 5
-        found.append((names, [(folder / name).read_bytes() for name in same if not name.startswith("states")]))
-    assert found[0] == found[1] == found[2]

@@ -1,7 +1,6 @@
 """The memory is not enough: a sweep halves its batches and goes on; with one run it ends in one line."""
 
 import json
-from functools import partial
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ from tiny import tiny_config
 from mdfl_jax.core.errors import UserError, out_of_memory
 from mdfl_jax.storage import host
 from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.study import Interrupted, halving, into_workdir, make_study
+from mdfl_jax.study import Interrupted, halving, make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
@@ -95,43 +94,6 @@ def test_what_is_finished_or_under_way_stays(study, in_twos, tmp_path, monkeypat
     assert_equal(tmp_path, in_twos)
     assert ran == [4] * (after + 1) + [2] * (12 - 2 * after)
     assert short.after < 0
-
-
-def _after(patch, of, name, killed, *args):
-    """Cuts the checkpoints after a function has been replaced."""
-    patch.setattr(of, name, killed)
-    return halving.halved(*args)
-
-
-@pytest.mark.long
-def test_a_kill_at_any_moment_of_the_cut_leaves_a_study_that_goes_on(study, in_twos, tmp_path, monkeypatch):
-    """Where the cut checkpoints are complete, they hold; before, the old ones do."""
-
-    class Killed(BaseException):
-        pass
-
-    def killed(*args, **more):
-        raise Killed
-
-    for at, (of, name) in enumerate(
-        [(halving, "adopt"), (halving, "write_json"), (halving.Checkpoints, "save"), (halving.shutil, "rmtree")]
-    ):
-        folder = tmp_path / str(at)
-        with monkeypatch.context() as patch:
-            Short(patch, most=2, after=3)
-            if name in ("save", "write_json"):  # that of the cut, and not those before it
-                patch.setattr(into_workdir, "halved", partial(_after, patch, of, name, killed))
-            else:
-                patch.setattr(of, name, killed)
-            with pytest.raises(Killed):
-                run(study, folder)
-        assert Checkpoints(folder / "checkpoints").progress().finished == ["batch-000"]
-        cut = name in ("adopt", "rmtree") and (folder / halving.HALVED).exists()
-        with monkeypatch.context() as patch:
-            Short(patch, most=2)
-            run(study, folder)
-        assert_equal(folder, in_twos)
-        assert cut == (name == "adopt")
 
 
 @pytest.mark.long

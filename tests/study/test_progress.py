@@ -1,9 +1,6 @@
 """The display of a running study: its numbers against a count by hand, the bar of a terminal, the lines of a pipe."""
 
-import contextlib
 import io
-import json
-import re
 import sys
 import threading
 
@@ -11,8 +8,6 @@ import numpy as np
 import pytest
 from small import Terminal
 
-import mdfl_jax
-from mdfl_jax import Interrupted
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
@@ -118,29 +113,6 @@ def test_what_was_done_before_is_done_but_not_counted_as_speed(study, tally, clo
     assert (tally.done, tally.rate) == (16, 2.0)
 
 
-def test_few_points_are_all_shown_and_of_many_the_best_and_the_baseline(study, tally, monkeypatch):
-    batches = batches_of(study)
-    for k, batch in enumerate(batches):
-        tally.take(evaluated(batch, [2], 0.2 + k / 10))
-    means = [0.205 + k / 10 for k in range(4)]  # the second run of each batch is better by 0.01
-    by_point = {batch.runs[0].point: 100 * mean for batch, mean in zip(batches, means)}
-    expected = ", ".join(f"{study.points[p].id} {by_point[p]:.1f}" for p in sorted(by_point))
-    assert tally.values() == f"accuracy (%): {expected}"
-    monkeypatch.setattr("mdfl_jax.study.tally.FEW", 3)
-    best, base = max(by_point, key=by_point.get), next(p for p in study.baselines if p is not None)
-    assert tally.values() == (
-        f"accuracy (%): best {study.points[best].id} {by_point[best]:.1f}; "
-        f"baseline {study.points[base].id} {by_point[base]:.1f}; 4 of 4 points"
-    )
-
-
-@pytest.mark.parametrize(("objective", "expected"), [(0.25, "objective: {} 0.25"), (np.nan, "loss: {} 1.5")])
-def test_a_task_without_an_accuracy_shows_what_it_has(study, tally, objective, expected):
-    batch = batches_of(study)[0]
-    tally.take(evaluated(batch, [2], np.nan, objective=objective))
-    assert tally.values() == expected.format(study.points[batch.runs[0].point].id)
-
-
 def test_runs_that_have_diverged_are_in_no_mean_and_a_point_of_such_runs_is_said_to_have_diverged(study, tally):
     first, second, *_ = batches_of(study)
     tally.take(evaluated(first, [0], 0.1, first=True))
@@ -214,19 +186,3 @@ def _appears(terminal, wanted):
             return True
         threading.Event().wait(0.01)
     return False
-
-
-def test_a_resumed_study_starts_where_it_was(tiny, tmp_path, monkeypatch):
-    """4 evaluations of 2 runs: the first process stops after two of them, and the second begins with 4 of 8 rounds."""
-    calls = []
-    config = tiny(**{"engine.checkpoint_minutes": 1e-9})
-    with pytest.raises(Interrupted):
-        mdfl_jax.run(config, tmp_path, on_evaluation=lambda info: calls.append(info.round) or info.round == 2)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with contextlib.redirect_stdout(io.StringIO()):
-        mdfl_jax.run(config, tmp_path)
-    shown = [int(n) for n in re.findall(r"(\d)/8 rounds", terminal.getvalue())]
-    assert shown == sorted(shown)
-    assert set(shown) == {0, 4, 8}  # 0 while the program is loaded
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 6
-    assert json.loads((tmp_path / "config.json").read_text())["status"] == "finished"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from mdfl_jax.cli.shards import of_cluster
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.manifest import places
 from mdfl_jax.study.shards import Shard, parse, part_of
 from mdfl_jax.study.study import Group, Run, Study
 
@@ -62,44 +61,6 @@ def test_a_part_does_its_runs_in_as_few_batches_as_the_whole_study_would(points_
         wanted = [run for run in chosen if run.point in group.points]
         assert len(lengths) == -(-len(wanted) // size)
         assert all(length <= group.runs_per_batch <= size for length in lengths)
-
-
-def test_the_batches_of_a_whole_study_are_numbered_group_after_group():
-    batches = batches_of(study([2, 1], 3, runs_per_batch=4))
-    assert [batch.number for batch in batches] == [0, 1, 2]
-    assert [[tuple(run) for run in batch.runs] for batch in batches] == [
-        [(0, 7), (0, 8), (0, 9), (2, 7)],
-        [(2, 8), (2, 9)],
-        [(1, 7), (1, 8), (1, 9)],
-    ]
-
-
-def test_equal_groups_are_shared_out_whole():
-    whole = study([2, 2, 2], 4)
-    assert [len(set(done(part_of(whole, Shard(k, 3)))[1])) for k in (1, 2, 3)] == [1, 1, 1]
-
-
-def test_more_shards_than_runs_leave_some_without_work():
-    whole = study([1], 2)
-    parts = [part_of(whole, Shard(number, 5)) for number in range(1, 6)]
-    assert [part.to_do() for part in parts] == [[], [], [Run(0, 7)], [], [Run(0, 8)]]
-    assert [part.shard for part in parts] == ["1/5", "2/5", "3/5", "4/5", "5/5"]
-
-
-def test_all_runs_and_no_runs_are_told_apart():
-    whole = study([2, 1], 2)
-    assert whole.to_do() == whole.all_runs == part_of(whole, Shard(1, 1)).to_do()
-    assert places(whole) == {0: 0, 1: 1, 2: 2}
-    nothing = whole.part([])
-    assert nothing.to_do() == batches_of(nothing) == []
-    assert places(nothing) == {}
-
-
-def test_folders_sort_by_number():
-    assert Shard(3, 16).folder == "shard-03-of-16"
-    names = [Shard(k, 100).folder for k in range(1, 101)]
-    assert names == sorted(names)
-    assert names[0] == "shard-001-of-100"
 
 
 @pytest.mark.parametrize("text", ["", "3", "x/y", "3/", "/16", "-1/3", "1.0/2", "3/16/2", " 1/2", "\u0661/\u0662"])

@@ -6,7 +6,6 @@ import pytest
 
 from mdfl_jax import Results
 from mdfl_jax.config.checks import names_saved
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study, plan, run_study
 
@@ -133,30 +132,3 @@ def test_models_that_do_not_fit_are_refused_in_one_line(tiny, half, tmp_path, ch
         make_study(config)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_folders_without_models_are_refused(tiny, tmp_path):
-    for make, line in {
-        lambda: None: "it has no models of seed 0, 1, 2, 3, 4, ..., from which",
-        lambda: (tmp_path / "config.json").write_text("{"): "it holds no study that can be read",
-        lambda: (tmp_path / "config.json").write_text('{"points": [], "status": "running"}'): "is not finished",
-    }.items():
-        make()
-        with pytest.raises(UserError, match=line):
-            make_study(tiny(seeds=7, **{"model.pretrained": str(tmp_path)}))
-    resolve(tiny(**{"model.pretrained": str(tmp_path)}))  # without reading anything
-
-
-def test_a_damaged_file_and_a_study_without_models_are_told(tiny, half, tmp_path):
-    file = tmp_path / "models" / "0" / "0.safetensors"
-    file.parent.mkdir(parents=True)
-    file.write_bytes((half.workdir / "models" / "0" / "0-2.safetensors").read_bytes()[:-50])
-    with pytest.raises(UserError, match=r"^model.pretrained: .*0.safetensors"):
-        make_study(tiny(**STILL, **{"model.pretrained": str(file)}))
-    none = tmp_path / "none"
-    none.mkdir()
-    (none / "config.json").write_text((half.workdir / "config.json").read_text())
-    with pytest.raises(
-        UserError, match=r"none': it has kept no models; a study with save=final, best or every:K does$"
-    ):
-        make_study(tiny(**STILL, **{"model.pretrained": str(none)}))

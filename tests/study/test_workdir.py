@@ -1,6 +1,5 @@
 """The directory of a study: what may be written where, and what is never touched."""
 
-import json
 import os
 import shutil
 
@@ -29,12 +28,6 @@ def held(folder, config=CONFIG, status="finished", checkpoints=False):
     if checkpoints:
         (folder / "checkpoints").mkdir()
     return folder
-
-
-def test_an_absent_or_empty_directory_is_free_and_checking_makes_nothing(tmp_path):
-    assert workdirs.look(tmp_path / "a" / "b", WANTED, False).goes_on is False
-    assert workdirs.look(tmp_path, WANTED, False).goes_on is False
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -81,20 +74,6 @@ def test_a_directory_that_cannot_be_is_told(tmp_path, overwrite, monkeypatch):
     assert f"{tmp_path} cannot be read and written" in told(tmp_path / "run", overwrite=overwrite)
 
 
-def test_a_failure_to_make_it_is_told(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"--workdir=.*Not a directory"):
-        workdirs.prepare(tmp_path / "file" / "run", resume=False)
-    folder = held(tmp_path / "run", checkpoints=True)
-
-    def refuse(path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(UserError, match="Permission denied"):
-        workdirs.prepare(folder, resume=False)
-
-
 def test_only_what_a_study_writes_is_removed(tmp_path):
     folder = held(tmp_path / "run", checkpoints=True)
     for name in ("notes.txt", "metrics.jsonl", "summary.json", "history.npz", "report.html"):
@@ -110,13 +89,6 @@ def test_only_what_a_study_writes_is_removed(tmp_path):
     workdirs.prepare(folder, resume=False)
     assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "photos"]
     assert (tmp_path / "elsewhere").is_dir()
-
-
-def test_a_resolved_configuration_equals_itself_read_back(tmp_path):
-    """Tuples become lists and infinities text in JSON; neither makes it another study."""
-    folder = held(tmp_path / "run", status="running", checkpoints=True)
-    assert json.loads((folder / "config.json").read_text())["config"] != CONFIG
-    assert workdirs.look(folder, WANTED, False).goes_on is True
 
 
 def test_a_finished_study_is_told_from_another(tmp_path):
