@@ -163,8 +163,16 @@ def describe() -> str:
     return "\n".join(lines)
 
 
+def leading(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the arrows that do not follow from others: no way through a third room leads from one end to the other."""
+    below = {room: {b for a, b in pairs if a == room} for room in ORDER}
+    for room in ORDER:  # from the ground up, so that the sets of the rooms below are whole
+        below[room] |= {far for near in below[room] for far in below[near]}
+    return {(a, b) for a, b in pairs if not any(b in below[mid] for mid in below[a] - {b})}
+
+
 def draw(target: Path) -> None:
-    """Draw the rooms on their floors, each as wide as its code, with the arrows between them."""
+    """Draw the rooms on their floors, each as wide as its code, with the arrows that do not follow from others."""
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyArrowPatch, Rectangle
 
@@ -187,11 +195,11 @@ def draw(target: Path) -> None:
                 left + width / 2, level, f"{room}\n{code[room]:,}", ha="center", va="center", fontsize=7, zorder=4
             )
             left += width + gap
-    for above, below in sorted(pairs):
+    for above, below in sorted(leading(pairs)):
         (x, y, _), (to_x, to_y, _) = places[above], places[below]
         axes.add_patch(
             FancyArrowPatch(
-                (x, y - height / 2), (to_x, to_y + height / 2), arrowstyle="-|>", mutation_scale=7, lw=0.6, alpha=0.35,
+                (x, y - height / 2), (to_x, to_y + height / 2), arrowstyle="-|>", mutation_scale=7, lw=0.9, alpha=0.6,
                 color="#33507a", connectionstyle="arc3,rad=0.06", zorder=1,
             )
         )  # fmt: skip
