@@ -10,7 +10,6 @@ from shell import ROOT, heed_interrupts, without_stages
 from small import TINY
 
 from mdfl_jax.cli import common, sweep
-from mdfl_jax.core.errors import UserError, check_path
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
 LONG = "a" * 5000
@@ -98,30 +97,6 @@ def test_a_path_that_cannot_be_is_one_short_line(wrong, arguments, path, monkeyp
         return  # a folder may be called so
     monkeypatch.chdir(tmp_path)
     assert len(wrong(*(argument.format(path) for argument in arguments))) < 1500
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "arguments", [["merge", LONG, f"--workdir={LONG}"], ["report", LONG], ["report", ".", f"--out={LONG}"]]
-)
-def test_the_other_commands_name_a_path_that_is_too_long(arguments):
-    command = [sys.executable, "-m", f"launch.{arguments[0]}", *arguments[1:]]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    line = without_stages(done.stderr)
-    assert "it is longer than a path may be" in line
-    assert line.count("\n") == 1
-
-
-def test_a_nul_character_is_told_from_python(tmp_path):
-    import mdfl_jax
-
-    with pytest.raises(UserError, match=r"workdir is 'a\\x00b': it has a NUL character"):
-        mdfl_jax.run({"rounds": 2, "eval_every": 2}, "a\0b")
-    for field in ("data.dir", "graph.file", "trace.file", "model.pretrained", "title"):
-        with pytest.raises(UserError, match=rf"{field} is 'a\\x00b': it has a NUL character"):
-            mdfl_jax.run({field: "a\0b"}, tmp_path / "run")
-    check_path("x", tmp_path / "not there")
 
 
 RAISED = ("KeyboardInterrupt", "SystemExit", "RecursionError", "MemoryError", "GeneratorExit", "BaseException")

@@ -40,28 +40,9 @@ def test_the_innermost_stage_is_told_and_the_one_around_it_after_it(lines):
     assert lines == ["inner ...", "outer ..."]
 
 
-def test_as_a_decorator_it_tells_every_call(lines):
-    @stages.stage("slow")
-    def slow(until):
-        while len(lines) < until:
-            time.sleep(0.01)
-        return until
-
-    assert [slow(1), slow(2)] == [1, 2]
-    assert lines == ["slow ...", "slow ..."]
-
-
 def test_an_error_ends_a_stage_and_no_timer_is_left(lines):
     with pytest.raises(KeyError), stages.stage("fails"):
         raise KeyError
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread.is_alive()
                 and not thread.finished.is_set()]  # fmt: skip
     assert lines == []
-
-
-def test_nothing_is_told_unless_a_command_asks_for_it(capfd):
-    with stages.stage("silent"):
-        time.sleep(0.05)
-    with stages.telling(patience=0.0), stages.stage("heard"):
-        time.sleep(0.3)
-    assert capfd.readouterr() == ("", "mdfl_jax: heard ...\n")

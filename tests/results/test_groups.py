@@ -4,13 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from made_study import without_checksums
 
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.report.panels import groups
-from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.results.mobile_static import group_mean
 from mdfl_jax.study import make_study, run_study
 
 STUDY = {
@@ -94,33 +89,3 @@ def test_an_empty_group_has_no_numbers_and_leaves_the_other_alone(workdir, summa
     ends = [line for line in lines if line["point"] == summary[0]["id"] and line["round"] == 6]
     assert [line["accuracy_mobile"] for line in ends] == [None] * 3
     assert [line["accuracy_other"] for line in ends] == [line["accuracy"] for line in ends]
-
-
-def test_the_figure_draws_points_with_both_groups_and_counts_contacts_up(workdir, summary):
-    run = read_workdir(workdir)
-    assert groups.shown_points(run) == [1]
-    figure = groups.groups(run)
-    met = figure.axes[2].lines
-    ends = [line.get_ydata()[-1] for line in met]
-    means = [summary[1]["group_neighbours"][name]["mean"] for name in ("mobile", "other")]
-    assert ends == pytest.approx(means)
-    lead = figure.axes[1].lines[1].get_ydata()
-    assert lead[-1] == pytest.approx(100 * summary[1]["group_gap"]["final"]["mean"])
-    assert "num mobile = 2" in groups.caption(run)
-
-
-def test_a_run_without_the_keys_has_no_such_figure(workdir, tmp_path):
-    for name in ("config.json", "summary.json", "history.npz"):
-        (tmp_path / name).write_bytes((workdir / name).read_bytes())
-    without_checksums(tmp_path)
-    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    old = [{k: v for k, v in line.items() if not k.endswith(("_mobile", "_other"))} for line in lines]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-    run = read_workdir(tmp_path)
-    assert not FIGURES["groups"].applies(run)
-
-
-def test_group_mean_takes_values_of_another_shape():
-    values = np.arange(12.0).reshape(2, 2, 3)
-    members = np.array([[True, False, True], [False, False, False]])[:, None]
-    np.testing.assert_array_equal(group_mean(values, members), [[1.0, 4.0], [np.nan, np.nan]])

@@ -9,7 +9,6 @@ from mdfl_jax import UserError
 from mdfl_jax.config import default_config
 from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.report import tables
-from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.step_sizes import select
 from mdfl_jax.study import make_study, run_study
@@ -151,16 +150,6 @@ def test_runs_that_the_host_ends_are_as_those_held_still_to_the_end(workdir, tmp
             np.testing.assert_allclose(x[key], y[key], rtol=1e-6, err_msg=key)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("x_axis", ["", "rounds", "messages", "bits"])
-def test_curves_are_drawn_against_rounds_messages_and_bits(workdir, x_axis):
-    assert write_report(workdir, x_axis).is_file()
-    (curve,) = [c for name, c in read_workdir(workdir).curves.items() if name.startswith("dpsgd")]
-    at = {axis: curve.along(axis) for axis in ("rounds", "messages", "bits")}
-    np.testing.assert_allclose(at["bits"], at["messages"] * 32 * 20)
-    assert at["rounds"].tolist() == [0, 10, 20, 30, 40]
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -210,16 +199,6 @@ def test_images_are_validated_on_samples_of_their_own(tmp_path):
     losses = [p["validation_loss"]["mean"] for p in summary["points"]]
     assert losses[1] < losses[0]
     assert summary["selected"][0]["value"] == 0.1
-
-
-@pytest.mark.long
-def test_a_diverged_and_stopped_run_is_reported(tmp_path):
-    config = synthetic(**{"select": "", "sweep": "algorithm.lr=0.1,1e15"})
-    summary = run_study(make_study(config), tmp_path / "run")
-    assert set(summary["points"][1]["diverged"]) == {"0", "1"}
-    page = write_report(tmp_path / "run").read_text()
-    assert "DIVERGED" in page or "diverged" in page.lower()
-    assert [p["group_neighbours"]["other"]["mean"] > 0 for p in summary["points"]] == [True, False]  # NaN: no result
 
 
 @pytest.mark.long

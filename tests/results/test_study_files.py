@@ -12,9 +12,7 @@ from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
-from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
@@ -206,30 +204,6 @@ def test_statistics_are_those_worked_out_by_hand(summary):
         expected = stats.t.ppf(0.975, 2) * paired.std(ddof=1) / math.sqrt(3)
         assert point["difference_to_baseline"]["ci95"] == pytest.approx(expected)
     assert summary["points"][0]["difference_to_baseline"] == {"mean": 0.0, "ci95": 0.0}
-
-
-@pytest.mark.long
-def test_a_point_that_diverges_is_reported_and_leaves_the_others_alone(summary, lines, history, tiny, tmp_path):
-    for point in summary["points"]:
-        assert point["diverged"] == ({} if "lr=0.1" in point["id"] else {"0": 2, "1": 2, "2": 2})
-        assert [of["round"] for of in point["divergence"].values()] == [1] * len(point["diverged"])
-    broken = [line for line in lines if line["point"] == IDS[1] and line["round"] == 4]
-    assert [line["loss"] for line in broken] == [None] * 3  # JSON has no NaN
-    assert all(line["loss"] > 0 for line in lines if line["point"] == IDS[0])
-    alone = tiny(**STUDY | {"sweep": "network.mobility=static,random_movement"})
-    run_study(make_study(alone), tmp_path / "alone")
-    with np.load(tmp_path / "alone" / "history.npz") as calm:
-        for key in calm.files:
-            if key != "rounds":
-                p, _, name = key.partition("/")
-                np.testing.assert_array_equal(history[f"{2 * int(p)}/{name}"], calm[key], err_msg=key)
-
-
-def test_every_baseline_row_of_a_sweep_of_two_axes_is_called_so(workdir):
-    run = read_workdir(workdir)
-    header, rows = tables.table(run.summary, run.config)
-    column = header.index("vs baseline (pp)")
-    assert [row[column] == "baseline" for row in rows] == [True, True, False, False]
 
 
 def test_a_summary_of_numbers_that_are_easy_to_check():

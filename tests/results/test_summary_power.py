@@ -3,13 +3,9 @@
 import json
 
 import numpy as np
-import pytest
 from made_study import made
 
 from mdfl_jax.core.outcomes import with_seeds
-from mdfl_jax.report import tables
-from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.verdict import verdict
 from mdfl_jax.results import power
 from mdfl_jax.results.records import read
 from mdfl_jax.results.summary import _power, summarize
@@ -58,20 +54,3 @@ def test_runs_that_diverged_and_points_that_were_not_chosen_are_left_out():
     chosen = [{"id": "base"}, {"id": None}]
     assert _power(entries, [None] * 3, [[0, 1]] * 3, chosen) is None
     assert _power([point("a", [np.nan, 0.5]), point("b", [np.nan, 0.2])], [None] * 2, [[0, 1]] * 2, None) is None
-
-
-@pytest.mark.parametrize("changes", [SWEEP | {"seeds": 1}, {"seeds": 5}], ids=["one seed", "one point"])
-def test_there_is_no_line_where_nothing_can_be_told(tmp_path, changes):
-    made(tmp_path / "run", **changes)
-    run = read_workdir(tmp_path / "run")
-    assert "power" not in run.summary
-    assert "power" not in tables.text(run.summary, run.config)
-
-
-def test_the_terminal_and_the_verdict_have_the_line(tmp_path):
-    made(tmp_path / "run", baseline="network.mobility=static", **SWEEP)
-    run = read_workdir(tmp_path / "run")
-    line = power.told(run.summary["power"])
-    assert line.startswith("5 seeds tell ")
-    assert tables.text(run.summary, run.config).splitlines()[-1] == line
-    assert f"{line}." in verdict(run.summary, run.config)
