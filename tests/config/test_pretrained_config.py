@@ -51,6 +51,7 @@ def test_a_task_starts_from_its_data_and_draws_the_head(tiny, file):
     np.testing.assert_array_equal(again, 2 * conv)
 
 
+@pytest.mark.long
 def test_a_study_with_and_without_weights_reads_them_once_and_says_what_was_taken(tiny, file, monkeypatch):
     reads, read = [], weight_files.READERS[".npz"]
     monkeypatch.setitem(weight_files.READERS, ".npz", lambda path: reads.append(path) or read(path))

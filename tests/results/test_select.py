@@ -82,6 +82,7 @@ def workdir(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_a_study_reports_the_best_points_only_and_keeps_all(workdir):
     summary = json.loads((workdir / "summary.json").read_text())
     assert len(summary["points"]) == 6
@@ -114,6 +115,7 @@ def test_a_study_chooses_by_the_bits_to_its_target(tmp_path):
     assert "of each, the lr with the fewest bits to the target" in tables.note(summary, run.config)
 
 
+@pytest.mark.long
 def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):
     summary = json.loads((workdir / "summary.json").read_text())
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shutil
 
 import pytest
 from made_study import made
@@ -24,10 +25,16 @@ TEXTS = ("config.json", "summary.json", "metrics.jsonl")
 SWEPT = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static", "seeds": 2}
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "run"
+    made(folder, **SWEPT)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-    made(tmp_path / "run", **SWEPT)
-    return tmp_path / "run"
+def folder(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "run")
 
 
 def with_another_digit(path, occurrence):
@@ -38,23 +45,28 @@ def with_another_digit(path, occurrence):
     path.write_text(f"{text[: found.end() - 1]}{(int(last) + 1) % 10}{text[found.end() :]}")
 
 
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("occurrence", [0, -1])
-def test_a_changed_digit_is_told_with_the_name_of_the_file(folder, name, reader, occurrence):
-    READERS[reader](folder)
-    with_another_digit(folder / name, occurrence)
-    with pytest.raises(UserError, match=rf"{re.escape(str(folder / name))}: changed or damaged since the study ended"):
-        READERS[reader](folder)
+def test_a_changed_digit_is_told_with_the_name_of_the_file(folder, name):
+    whole = (folder / name).read_bytes()
+    for of in READERS.values():
+        of(folder)
+    for occurrence in (0, -1):
+        with_another_digit(folder / name, occurrence)
+        for of in READERS.values():
+            with pytest.raises(
+                UserError, match=rf"{re.escape(str(folder / name))}: changed or damaged since the study"
+            ):
+                of(folder)
+        (folder / name).write_bytes(whole)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_other_ends_of_lines_and_another_layout_are_no_change(folder, reader):
+def test_other_ends_of_lines_and_another_layout_are_no_change(folder):
     for name in ("summary.json", "metrics.jsonl"):
         (folder / name).write_bytes((folder / name).read_bytes().replace(b"\n", b"\r\n"))
     manifest = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(dict(reversed(manifest.items()))))
-    READERS[reader](folder)
+    for of in READERS.values():
+        of(folder)
 
 
 @contextlib.contextmanager

@@ -287,6 +287,7 @@ def swept(tmp_path_factory, bound):
     return folder
 
 
+@pytest.mark.long
 def test_differences_are_over_the_seeds_of_which_neither_run_diverged(swept):
     points = json.loads((swept / "summary.json").read_text())["points"]
     assert any(points[p]["diverged"] for p in range(3))
@@ -326,6 +327,7 @@ def test_an_unfinished_study_is_read_by_the_same_rule(tmp_path, bounded, crossed
     assert point["messages_per_client"] == pytest.approx(written["messages_per_client"])
 
 
+@pytest.mark.long
 def test_rivals_are_compared_over_runs_with_a_result(swept):
     study = read_workdir(swept)
     lost = np.array([[str(s) in point["diverged"] for s in range(SEEDS)] for point in study.points])

@@ -62,25 +62,22 @@ def held(folder, manifest, status):
     return folder
 
 
-@pytest.fixture(scope="module", params=["running", "finished"])
-def there(request, manifest, tmp_path_factory):
-    return held(tmp_path_factory.mktemp("run"), manifest, request.param), request.param
-
-
-@pytest.mark.parametrize("path", sorted(set(all_fields()) - {"sweep"}))  # it is told by its points
-def test_every_field_tells_studies_apart_or_changes_no_number(manifest, there, path):
+@pytest.mark.parametrize("status", ["running", "finished"])
+def test_every_field_tells_studies_apart_or_changes_no_number(manifest, tmp_path, status):
     """Also where the study is not finished; and the field is named with both values."""
-    (folder, status), (here, (there_is, here_is)) = there, with_other(manifest, path)
-    said = f"{path} is {there_is!r} there and {here_is!r} here"
-    if path in NO_NUMBER:
-        found = workdirs.look(folder, here)
-        assert (found.goes_on, found.is_finished) == (status == "running", status == "finished")
-        assert [str(field) for field in found.compared.others] == [said]
-        return
-    with pytest.raises(UserError) as error:
-        workdirs.look(folder, here)
-    assert f"it holds another study (tiny): {said}; " in str(error.value)
-    assert ("add --extend" in str(error.value)) == (path in ("seeds", "rounds"))
+    folder = held(tmp_path / "run", manifest, status)
+    for path in sorted(set(all_fields()) - {"sweep"}):  # it is told by its points
+        here, (there_is, here_is) = with_other(manifest, path)
+        said = f"{path} is {there_is!r} there and {here_is!r} here"
+        if path in NO_NUMBER:
+            found = workdirs.look(folder, here)
+            assert (found.goes_on, found.is_finished) == (status == "running", status == "finished")
+            assert [str(field) for field in found.compared.others] == [said]
+            continue
+        with pytest.raises(UserError) as error:
+            workdirs.look(folder, here)
+        assert f"it holds another study (tiny): {said}; " in str(error.value)
+        assert ("add --extend" in str(error.value)) == (path in ("seeds", "rounds"))
 
 
 def test_the_fields_that_change_no_number_are_declared_so():

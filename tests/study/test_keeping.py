@@ -257,6 +257,7 @@ def test_a_diverged_evaluation_is_never_the_best():
     assert [(one.run, one.round) for one in sorted(kept)] == [(0, 6), (1, 2), (2, 0), (3, 0)]
 
 
+@pytest.mark.long
 def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):
     results = go(tiny(seeds=1, rounds=2), tmp_path / "run")
     assert not (tmp_path / "run" / "models").exists()
@@ -264,6 +265,7 @@ def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):
         results.models()
 
 
+@pytest.mark.long
 def test_mistakes_in_asking_for_models_are_one_line(studies):
     results = studies("final")
     mistakes = {

@@ -145,6 +145,7 @@ def test_each_declaration_says_what_it_is_while_the_host_holds_runs_still():
     assert held.unknown.shape == one.shape
 
 
+@pytest.mark.long
 def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monkeypatch):
     """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
     monkeypatch.setattr(METRICS, "_members", dict(METRICS._members))

@@ -69,6 +69,7 @@ def in_twos(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("message", [CPU, GPU])
 def test_a_sweep_halves_its_batches_and_goes_on(study, in_twos, tmp_path, monkeypatch, message):
     Short(monkeypatch, most=2, message=message)
@@ -113,6 +114,7 @@ def test_the_same_command_goes_on_with_the_smaller_batches(study, in_twos, tmp_p
     assert_equal(tmp_path, in_twos)
 
 
+@pytest.mark.long
 def test_one_run_that_does_not_fit_is_one_line(study, tmp_path, monkeypatch):
     Short(monkeypatch, most=0)
     lines = []
