@@ -22,7 +22,7 @@ test: $(VENV)/tested browser
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long and not faults"
 
 test-long: lint browser
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile -m "not faults"
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not faults"
 
 faults: $(VENV)/tested
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/faults tests/study/test_full_disk.py \
