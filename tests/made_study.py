@@ -21,7 +21,7 @@ from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Record, Stored, from_devices
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage.checksums import CHECKSUMS
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.whole import restricted
 

@@ -90,8 +90,9 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
     from mdfl_jax.config import checks, points
     from mdfl_jax.config.resolve import all_fields
     from mdfl_jax.models import pytorch_files
-    from mdfl_jax.traces import contacts, reading, tables
-    from mdfl_jax.traces.resample import MAX_ROUNDS, MOST_PLACES
+    from mdfl_jax.traces import reading
+    from mdfl_jax.traces.formats import tables
+    from mdfl_jax.traces.resampling import MAX_ROUNDS, MOST_LINKS, MOST_PLACES
 
     text, fields = (ROOT / "docs" / "security.md").read_text(), all_fields()
     assert points.MOST_RUNS == checks.MOST_EVALUATIONS == tables.MOST_CLIENTS == 1_000_000
@@ -103,7 +104,7 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
         (reading.MOST_SAMPLES, "samples or lines"),
         (MAX_ROUNDS, "rounds"),
         (MOST_PLACES, "places"),
-        (contacts.MOST_LINKS, "links"),
+        (MOST_LINKS, "links"),
         (tables.MOST_CLIENTS, "clients"),
         (fields["network.grid_size"].metadata["at_most"], "x 46,340"),
     ):

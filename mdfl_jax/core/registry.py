@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.core.numbers import Numbers
 
 T = TypeVar("T")
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the folder with mdfl_jax
 
 
 def _origin() -> str:
@@ -51,6 +52,7 @@ class Registry(Generic[T]):
             there is a new member.
         """
         self.kind, self._usual, self._home = kind, numbers, home
+        self._folder = os.path.join(_PACKAGES, *home.split("."), "") if home else ""
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
@@ -132,9 +134,15 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Return the names in the order of their registration."""
+        """Return the names in the order of their registration: first those of the home, by file, and then the others.
+
+        So the order does not depend on which file of the home was imported first.
+        """
         self.discover()
-        return tuple(self._members)
+        at_home = {name: bool(self._folder) and self._origins[name].startswith(self._folder) for name in self._members}
+        return tuple(
+            sorted(self._members, key=lambda name: (not at_home[name], self._origins[name] if at_home[name] else ""))
+        )
 
     def __iter__(self) -> Iterator[str]:
         self.discover()

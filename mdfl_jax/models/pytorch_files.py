@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.unpacked import check_size
+from mdfl_jax.storage.limits import check_size
 
 STATE_DICTS = ("state_dict", "model_state_dict", "model")
 """Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""

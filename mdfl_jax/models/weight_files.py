@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models.pytorch_files import read_pytorch
-from mdfl_jax.storage.unpacked import check_npz
+from mdfl_jax.storage.limits import check_npz
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """Prefixes that data parallelism, torch.compile and Lightning add to all names."""

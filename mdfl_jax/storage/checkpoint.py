@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import dumps, write_json
-from mdfl_jax.storage.state_file import Arrays, read_state, write_state
+from mdfl_jax.storage.checksums import Arrays, read_state, write_state
+from mdfl_jax.storage.disk import dumps, write_json
 
 _DIGEST = "digest"  # the checksum of progress.json, in it
 

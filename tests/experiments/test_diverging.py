@@ -24,7 +24,7 @@ from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.report.verdict import verdict
-from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import Program, batches_of, steps
 from mdfl_jax.study.resume import run_or_resume

@@ -18,7 +18,7 @@ from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.storage.files import dumps, plain
+from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.study import make_study, run_study
 
 SUMMARY_KEYS = {

@@ -18,7 +18,7 @@ from mdfl_jax.report.tables import text
 from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import make_study, plan, run_study
 
 IS_MOBILE = np.array([True, True, True, False, False, False])

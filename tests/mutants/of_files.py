@@ -73,7 +73,7 @@ MUTANTS = [
     Mutant("unpacked.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in _warnings(begin, end, between, len(trace.ids))", "for text in ()",
            TRACES),
-    Mutant("traces/resample.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
+    Mutant("traces/resampling.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
     Mutant("traces/reading.py", "if count > MOST_SAMPLES:", "if count < 0:", TRACES),
     # Runs that diverge.
     Mutant("diverging.py", "((norm > bound) | ~jnp.isfinite(norm))", "(norm > bound)", DIVERGING),

@@ -69,8 +69,8 @@ MUTANTS = [
     Mutant("theory/mixing.py", "psi[..., 1:even:2, :, :] @ psi", "psi", "theory/test_mixing.py"),
     Mutant("theory/mixing.py", "@ (distance + centre)", "@ distance + centre", "theory/test_mixing.py"),
     Mutant("theory/mixing.py", "np.square(window * (1 + 1 /", "np.square(window * (0 + 1 /", "theory/test_mixing.py"),
-    Mutant("theory/unions.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "theory/test_unions.py"),
-    Mutant("theory/unions.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "theory/test_unions.py"),
+    Mutant("theory/mixing.py", "np.maximum(heard, _reached(flat.swapaxes(1, 2)))", "heard", "theory/test_unions.py"),
+    Mutant("theory/mixing.py", "np.maximum(last, soonest[rows, chosen])", "soonest[rows, 0]", "theory/test_unions.py"),
     Mutant("theory/walks.py", "(1 - columns @ weights)", "(columns @ weights)", "theory/test_walks.py"),
     Mutant("theory/pame.py", "axis=-1)[..., -2], 1.0)", "axis=-1)[..., -1], 1.0)", "theory/test_pame_theory.py"),
     # What a round costs.
@@ -152,7 +152,7 @@ MUTANTS = [
     Mutant("results/mobile_static.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", EXP["groups"]),
     Mutant("study/batch.py", "in range(evaluations, mc.", "in range(0, mc.", EXP["checkpoint"]),
     Mutant("numbers.py", "value >= bound", "value > bound", "test_numbers.py"),
-    Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
-    Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),
+    Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
+    Mutant("traces/resampling.py", "(end - start <= max_gap)", "True", "traces"),
     Mutant("report/tables.py", 'point["id"] == point.get("baseline"', 'point["id"] != point.get("baseline"', "report"),
 ]  # fmt: skip

@@ -1,15 +1,108 @@
 """Resamples a trace to rounds.
 
-The result says which vehicle each client is, where it is when a round begins, and whether it is present.
+Of a trace of places, the result says which vehicle each client is, where it is when a round begins, and whether it is
+present. Of a contact list, it has the links of each round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.traces.types import Trace, TraceTable
-from mdfl_jax.traces.vehicles import CHUNK, assign, spacing
+from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
+
+VEHICLES = ("longest", "first", "reuse")
+CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
+
+
+def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+    """Find the first and the last instant of each node between two times.
+
+    Args:
+      trace: the trace.
+      begin: seconds.
+      end: seconds.
+
+    Returns:
+      [M] and [M] float64 seconds, NaN for nodes without a sample between the two times.
+    """
+    first, last = np.full(len(trace.ids), np.nan), np.full(len(trace.ids), np.nan)
+    for time, node, _ in chunks(trace, begin, end):
+        last[node] = time  # NumPy keeps the last value of a repeated index
+        unseen = np.isnan(first[node[::-1]])
+        first[node[::-1][unseen]] = time[::-1][unseen]
+    return first, last
+
+
+def chunks(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+    """Yield the samples between two times in parts of at most `CHUNK`: their times, nodes and slice of the columns."""
+    low = int(trace.offsets[np.searchsorted(trace.times, begin, side="left")])
+    high = int(trace.offsets[np.searchsorted(trace.times, end, side="right")])
+    for at in range(low, high, CHUNK):
+        part = slice(at, min(at + CHUNK, high))
+        instant = np.searchsorted(trace.offsets, np.arange(part.start, part.stop), side="right") - 1
+        yield trace.times[instant], trace.node[part], part
+
+
+def spacing(trace: Trace) -> float:
+    """Compute the median time in seconds between consecutive samples of a node, 0 where there are none.
+
+    Only the first 65,536 samples of the trace are used.
+    """
+    for time, node, _ in chunks(trace):
+        order = np.argsort(node, kind="stable")
+        same = node[order][1:] == node[order][:-1]
+        between = np.diff(time[order])[same]
+        return float(np.median(between)) if len(between) else 0.0
+    return 0.0
+
+
+def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin: float, end: float) -> np.ndarray:
+    """Assign vehicles to clients between two times, by the rules of `mdfl_jax.traces.resample`.
+
+    Args:
+      trace: the trace.
+      num_clients: N.
+      vehicles: a rule of `VEHICLES`, or names of vehicles, client by client.
+      begin: seconds.
+      end: seconds.
+
+    Returns:
+      slot: [M] int64, the client that each vehicle is, -1 for none.
+
+    Raises:
+      UserError: for an unknown rule or vehicle, a vehicle named twice, or more names than clients.
+    """
+    num_nodes = len(trace.ids)
+    slot = np.full(num_nodes, -1)
+    if not isinstance(vehicles, str):
+        index = {name: node for node, name in enumerate(trace.ids)}
+        if len(set(vehicles)) < len(vehicles) or len(vehicles) > num_clients:
+            raise UserError(f"{len(vehicles)} vehicles for {num_clients} clients; each may be named once")
+        for client, name in enumerate(vehicles):
+            if name not in index:
+                raise UserError(unknown_name("vehicle", name, trace.ids[:20]))
+            slot[index[name]] = client
+    elif vehicles == "longest":
+        first, last = (np.zeros(num_nodes), np.ones(num_nodes)) if trace.waypoints else presence(trace, begin, end)
+        length = np.nan_to_num(last - first, nan=-1.0)
+        chosen = np.sort(np.argsort(-length, kind="stable")[:num_clients])
+        slot[chosen] = np.arange(len(chosen))
+    elif vehicles == "first":
+        slot[:num_clients] = np.arange(min(num_nodes, num_clients))
+    elif vehicles == "reuse":
+        first, last = presence(trace, begin, end)
+        if trace.waypoints:
+            first, last = np.full(num_nodes, begin), np.full(num_nodes, end)
+        free = np.full(num_clients, -np.inf)  # when a client's vehicle leaves
+        for node in np.argsort(first, kind="stable"):
+            client = int(np.argmin(free))
+            if free[client] < first[node]:  # false for NaN, a vehicle that is never present in these rounds
+                slot[node], free[client] = client, last[node]
+    else:
+        raise UserError(unknown_name("choice of vehicles", vehicles, VEHICLES))
+    return slot
+
 
 GAPS = ("hold", "absent")
 MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
@@ -175,3 +268,82 @@ def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: 
 
 def _time_of(trace: Trace, index: np.ndarray) -> np.ndarray:
     return trace.times[np.searchsorted(trace.offsets, index.clip(0), side="right") - 1]
+
+
+MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the table is made
+
+
+def _rounds(number: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the rounds of numbers as int64, which has no number for those that are far beyond any study."""
+    return rounded(number.clip(-(2.0**60), 2.0**60)).astype(np.int64)
+
+
+def contact_table(
+    contacts: Contacts,
+    num_clients: int,
+    rounds: int = 0,
+    dt: float = 1.0,
+    start: float | None = None,
+    directed: bool = False,
+) -> ContactTable:
+    """Make the links of R rounds from a contact list. Repeated contacts in one round count as one link.
+
+    Round k lasts from ``start + k dt`` until just before ``start + (k + 1) dt``. It has every contact that was on at
+    some instant of it. For a list by rounds, ``dt`` and ``start`` are in rounds of the list.
+
+    Args:
+      contacts: the list.
+      num_clients: N.
+      rounds: R; 0 goes on until the last contact ends. Contacts outside of the rounds are left out.
+      dt: seconds per round, above 0.
+      start: time in seconds at which round 0 begins; None is the first contact's start, or 0 for a list by rounds.
+      directed: ``i,j`` says only that i hears j; else they hear each other.
+
+    Raises:
+      UserError: for a number out of range, or a contact of a client that does not exist.
+    """
+    _check_contacts(contacts, num_clients, rounds, dt)
+    begin = start if start is not None else 0.0 if contacts.in_rounds else float(contacts.start.min())
+    with np.errstate(over="ignore"):
+        first = _rounds((contacts.start - begin) / dt + 1e-9, np.floor)
+        # A contact lasts until just before its end, but at least for an instant.
+        last = np.maximum(_rounds((contacts.end - begin) / dt - 1e-9, np.ceil) - 1, first)
+    rounds = rounds or max(int(last.max()) + 1, 1)
+    if rounds > MAX_ROUNDS:
+        raise UserError(f"the contacts span {rounds:,} rounds of dt {dt:g}; at most {MAX_ROUNDS:,} are allowed")
+    if rounds * num_clients**2 >= 2**63:  # the pairs of all rounds are numbered below
+        raise UserError(f"num_clients is {num_clients:,}; that is too many for {rounds:,} rounds of a contact list")
+    first, last = first.clip(0), last.clip(-1, rounds - 1)
+    count = (last - first + 1).clip(0)
+    if (links := int(count.sum(dtype=float))) > MOST_LINKS:
+        raise UserError(
+            f"dt is {dt:g}, which makes {links:,} links of the contacts; at most {MOST_LINKS:,} are allowed"
+        )
+    line = np.repeat(np.arange(len(count)), count)
+    at = first[line] + np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
+    i, j = contacts.pair[line].T.astype(np.int64)
+    code = (at * num_clients + i) * num_clients + j
+    if not directed:
+        code = np.concatenate([code, (at * num_clients + j) * num_clients + i])
+    code.sort()
+    code = code[np.concatenate([[True], code[1:] > code[:-1]])] if len(code) else code
+    at, pair = np.divmod(code, num_clients**2)
+    edges = np.stack(np.divmod(pair, num_clients), axis=1).astype(np.int32)
+    return ContactTable(edges, np.searchsorted(at, np.arange(rounds + 1)), num_clients)
+
+
+def _check_contacts(contacts: Contacts, num_clients: int, rounds: int, dt: float) -> None:
+    if num_clients < 1:
+        raise UserError(f"num_clients is {num_clients}; it must be at least 1")
+    if not (np.isfinite(dt) and dt > 0):
+        raise UserError(f"dt is {dt}; it must be above 0")
+    if rounds < 0:
+        raise UserError(f"rounds is {rounds}; it must be at least 0")
+    if contacts.pair.max() >= num_clients:
+        row = int(np.argmax(contacts.pair.max(axis=1)))
+        named = contacts.pair[row].tolist()
+        unit = "in round" if contacts.in_rounds else "at time"
+        raise UserError(
+            f"trace {contacts.source!r}: the contact {named[0]},{named[1]} {unit} {contacts.start[row]:g} names client"
+            f" {max(named)}; there are {num_clients} clients, 0 to {num_clients - 1}"
+        )

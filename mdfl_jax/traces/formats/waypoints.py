@@ -4,8 +4,8 @@ import math
 import re
 from pathlib import Path
 
-from mdfl_jax.traces.reading import Columns, lines_of, number, opened, wrong
-from mdfl_jax.traces.types import Trace
+from mdfl_jax.traces.reading import TRACE_FORMATS, Columns, TraceFormat, first_line, lines_of, number, opened, wrong
+from mdfl_jax.traces.trace import Trace
 
 
 def read_bonnmotion(path: str | Path) -> Trace:
@@ -127,3 +127,19 @@ def _corners(x: float, y: float, legs: list[_Leg]) -> list[tuple[float, float, f
         else:
             corners[-1] = (time, x, y)
     return corners
+
+
+def _begins_with_numbers(text: str) -> bool:
+    try:
+        words = [float(word) for word in first_line(text).split()[:3]]
+    except ValueError:
+        return False
+    return bool(words)
+
+
+TRACE_FORMATS.register("bonnmotion", doc="BonnMotion's native format: a line of waypoints for each node.")(
+    TraceFormat(read_bonnmotion, (".movements",), _begins_with_numbers)
+)
+TRACE_FORMATS.register("ns2", doc="A movement script of ns-2, with setdest.")(
+    TraceFormat(read_ns2, (".ns_movements", ".tcl"), lambda text: "$node_(" in text or "$ns_ " in text)
+)

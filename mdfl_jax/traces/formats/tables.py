@@ -3,12 +3,23 @@
 import csv
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.traces.reading import Columns, check_count, lines_of, number, opened, wrong
-from mdfl_jax.traces.types import Contacts, Trace
+from mdfl_jax.traces.reading import (
+    TRACE_FORMATS,
+    Columns,
+    TraceFormat,
+    check_count,
+    first_line,
+    lines_of,
+    number,
+    opened,
+    wrong,
+)
+from mdfl_jax.traces.trace import Contacts, Trace
 
 PLANE = ("time", "id", "x", "y")
 GLOBE = ("time", "id", "lon", "lat")
@@ -131,3 +142,21 @@ def _whole(path: str | Path, line: int, name: str, text: str, below: int = 2**31
     if not 0 <= value < below:
         wrong(path, f"{name} is {value}; it must be from 0 to {below - 1}", line)
     return value
+
+
+def _is_table(text: str, of_contacts: bool) -> bool:
+    """Tell whether a text is a table: of contacts, by its header or by three columns without one, or else of places."""
+    columns = first_line(text).split(",")
+    has_contacts = {"i", "j"} <= set(header_of(columns)) if is_header(columns) else len(columns) == 3
+    return len(columns) > 1 and has_contacts == of_contacts
+
+
+TRACE_FORMATS.register("csv", doc="Rows of time,id,x,y in metres, or of time,id,lon,lat.")(
+    TraceFormat(read_csv, is_like=partial(_is_table, of_contacts=False))
+)
+TRACE_FORMATS.register("csv_geo", doc="Rows of time,id,lon,lat in degrees.")(
+    TraceFormat(partial(read_csv, geographic=True))
+)
+TRACE_FORMATS.register("contacts", doc="Rows of round,i,j or of start,end,i,j: who is in contact when.")(
+    TraceFormat(read_contacts, is_like=partial(_is_table, of_contacts=True))
+)

@@ -21,7 +21,7 @@ class Trace(NamedTuple):
         file.
       waypoints: whether the samples are the corners of straight paths (BonnMotion, ns-2). Then the path between them is
         exact, and a node stays at its first place before the first sample and at its last place after the last one.
-      format: name of the file's format, see `mdfl_jax.traces.FORMATS`.
+      format: name of the file's format, see `mdfl_jax.traces.TRACE_FORMATS`.
     """
 
     ids: tuple[str, ...]
