@@ -16,13 +16,17 @@ T = TypeVar("T")
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the folder with mdfl_jax
 
 
-def _origin() -> str:
+def _origin(through: int) -> str:
     """Return the file that registers a member: that of the first caller outside of files named registry.py.
 
     The result is "__main__" for a script or notebook.
+
+    Args:
+      through: the calls between that caller and the registration, as those of a decorator of the family.
     """
     frame = sys._getframe(1)
-    while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
+    while frame.f_back and (os.path.basename(frame.f_code.co_filename) == "registry.py" or through):
+        through -= os.path.basename(frame.f_code.co_filename) != "registry.py"
         frame = frame.f_back
     return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
@@ -58,7 +62,9 @@ class Registry(Generic[T]):
         self._docs: dict[str, str] = {}
         self._origins: dict[str, str] = {}
 
-    def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
+    def register(
+        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", through: int = 0
+    ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
         The same file, or the same notebook, may register a name again; another file may not.
@@ -67,13 +73,14 @@ class Registry(Generic[T]):
           name: the member's name in configurations.
           numbers: the class of its numbers; by default the usual class of the family.
           doc: its description in one line; by default the first line of its docstring.
+          through: the calls between the member's file and this one, as those of a decorator of the family.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
         self.discover()
-        origin = _origin()
+        origin = _origin(through)
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin

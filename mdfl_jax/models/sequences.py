@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.registry import ModelNumbers, ModelSettings, SampleSpec
+from mdfl_jax.models.model import ModelNumbers, ModelSettings, SampleSpec
 
 
 class SequenceNumbers(ModelNumbers):

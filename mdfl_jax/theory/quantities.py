@@ -112,7 +112,7 @@ def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rou
     """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
 
     def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
-        return QUANTITIES.register(name, doc=label)(Quantity(label, source, of))
+        return QUANTITIES.register(name, doc=label, through=1)(Quantity(label, source, of))
 
     return add
 

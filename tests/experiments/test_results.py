@@ -10,7 +10,7 @@ from scipy import stats
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from mdfl_jax.config.costs import read_speeds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.storage import model_files
 from mdfl_jax.storage.checksums import read_state, write_state

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.storage import limits, model_files
 
 DENSE = b"ctorch._utils\n_rebuild_tensor_v2\n."

@@ -67,8 +67,8 @@ MUTANTS = [
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
     Mutant("cli/common.py", "if isinstance(error, ctrl_c.CtrlC) or not place(error):", "if True:", BOUNDS),
     # Files of somebody else.
-    Mutant("models/pytorch_files.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
-    Mutant("models/pytorch_files.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
+    Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
+    Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
     Mutant("unpacked.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
     Mutant("unpacked.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in _warnings(begin, end, between, len(trace.ids))", "for text in ()",

@@ -7,6 +7,7 @@ PICKS, FILTERS, ACCOUNT, ROADSIDE = (
     "networks/wrappers/roadside.py",
 )
 EXP = {name: f"experiments/test_{name}.py" for name in ("results", "groups", "checkpoint", "select")}
+PARTITIONS = "data/partition/__init__.py"
 MUTANTS = [
     # Who moves where.
     Mutant("mobility/label_histograms.py", "histogram - reference", "histogram", "mobility"),
@@ -58,8 +59,8 @@ MUTANTS = [
     Mutant(ROADSIDE, "pair = jnp.maximum(me[:, None]", "pair = jnp.minimum(me[:, None]", "networks"),
     Mutant("networks/fixed.py", "2 if graph.directed else 1", "1", "networks/test_lists.py"),
     Mutant("networks/spatial.py", "jnp.maximum(state.needed, senders.most)", "senders.most", "networks/test_lists.py"),
-    Mutant("metrics/spectrum.py", "smallest = jnp.minimum(label, heard)", "smallest = heard", "metrics"),
-    Mutant("metrics/spectrum.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
+    Mutant("metrics/values.py", "smallest = jnp.minimum(label, heard)", "smallest = heard", "metrics"),
+    Mutant("metrics/values.py", "adjacency | senders.opposite(adjacency)", "adjacency", "metrics/test_spectrum.py"),
     Mutant("exchange/gossip.py", "(used + PLACES - 2) // PLACES", "(used - 1) // PLACES", "exchange/test_gossip.py"),
     Mutant(FILTERS, "carried(state.ids, state.seconds, senders)", "state.seconds", "networks/test_lists.py"),
     Mutant("networks/wrappers/order.py", "round_index + 1, state", "round_index, state", "networks/test_order.py"),
@@ -100,22 +101,22 @@ MUTANTS = [
     Mutant("core/message_bits.py", "a.low + b.low", "a.low | b.low", "exchange/test_message_bits.py"),
     Mutant("exchange/coordinates.py", "words <= middle[:, None]", "words < middle[:, None]", "exchange"),
     # What is learnt, from which data.
-    Mutant("data/partition/deal.py", "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
+    Mutant(PARTITIONS, "size[:, None]).astype(jnp.int32)\n", "size[:, None]).astype(int) // 2\n", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "< left[:, None]", "<= left[:, None]", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "samples_per_client * num_clients or ", "", "data"),
     Mutant("data/partition/dirichlet_per_client.py", "> known:", "> 2 * known:", "data"),
     Mutant("data/partition/dirichlet_balanced.py", "left > 0", "left >= 0", "data"),
     Mutant("data/partition/by_place.py", "-0.5 *", "-1.0 *", "data"),
     Mutant("data/heterogeneity.py", "2 * rank - count - 1", "2 * rank - count", "data"),
-    Mutant("metrics/predictions.py", "jnp.where(there, at.label_counts, 0)", "at.label_counts", "metrics"),
-    Mutant("metrics/predictions.py", "jnp.sum(jnp.abs(gap))", "jnp.abs(jnp.sum(gap))", "metrics"),
+    Mutant("metrics/built_in/on_request.py", "jnp.where(there, at.label_counts, 0)", "at.label_counts", "metrics"),
+    Mutant("metrics/built_in/on_request.py", "jnp.sum(jnp.abs(gap))", "jnp.abs(jnp.sum(gap))", "metrics"),
     Mutant("data/partition/shards.py", 'dtype=jnp.int32), side="right")', 'dtype=jnp.int32), side="left")', "data"),
     Mutant("data/augment.py", "rows = jnp.arange(height) + down", "rows = jnp.arange(height) - down", "data"),
     Mutant("tasks/losses/cross_entropy.py", "jnp.where(there, found, 0.0)", "found", "losses"),
     Mutant("tasks/losses/squared_error.py", "jnp.square(targets - mean)", "jnp.square(targets)", "losses"),
     Mutant("tasks/evaluation.py", 'side="right")  # of', 'side="left")  # of', "tasks"),
-    Mutant("tasks/summed.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_summed.py"),
-    Mutant("tasks/summed.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_summed.py"),
+    Mutant("tasks/task.py", "batch_size) if batch_size", "1) if batch_size", "tasks/test_summed.py"),
+    Mutant("tasks/task.py", "else clients.num_s", "else 1 + 0 * clients.num_s", "tasks/test_summed.py"),
     Mutant("tasks/samples.py", "(y - moments[0]) / moments[1]", "y - moments[0]", "tasks data/test_arrays.py"),
     Mutant("data/dataset.py", "known[place] == client_test", "place >= 0", "data/test_arrays.py"),
     Mutant("data/formats/csv_table.py", "client if client is not None else y if", "y if", "data/test_files.py"),
@@ -133,7 +134,7 @@ MUTANTS = [
     Mutant("montecarlo.py", "x.shape[2:])[:num_runs]", "x.shape[2:])[-num_runs:]", "test_simulation.py"),
     # What is counted and written.
     Mutant("metrics/measure.py", "jnp.where(still, ", "jnp.where(False, ", "experiments/test_metrics.py"),
-    Mutant("models/linen_models.py", "self.inner(samples, **told(self.flags, mask is not None))",
+    Mutant("models/client_models.py", "self.inner(samples, **told(self.flags, mask is not None))",
            "self.inner(samples, **told(self.flags, True))", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
     Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),

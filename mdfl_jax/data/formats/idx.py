@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.formats.format import Format, unreadable
+from mdfl_jax.data.formats import FORMATS, Format, unreadable
 from mdfl_jax.storage.limits import check_size
 
 FILES = {
@@ -99,4 +99,4 @@ def names(directory: Path, entries: list[str]) -> set[str]:
     return {name for name in (*entries, *WITHOUT_FOLDER) if _folders(directory, name)}
 
 
-IDX = Format(names, files, read)
+FORMATS.register("idx", doc="MNIST's own files.")(Format(names, files, read, place=2))

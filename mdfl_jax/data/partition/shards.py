@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings
 
 
 class ShardsNumbers(PartitionNumbers):

@@ -122,7 +122,7 @@ class ModelSettings(NamedTuple):
     per_position: bool = False
 
 
-MODELS: Registry[Callable[[ModelSettings], Any]] = Registry("model", ModelNumbers)
+MODELS: Registry[Callable[[ModelSettings], Any]] = Registry("model", ModelNumbers, "mdfl_jax.models.zoo")
 
 
 def make_model(

@@ -8,7 +8,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
 from mdfl_jax.core.registry import Registry
 
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in")
 
 RESERVED = frozenset(
     (
@@ -41,7 +41,7 @@ def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Call
     """
 
     def add(measure: Callable[[Any], Any]) -> Metric:
-        return METRICS.register(name)(Metric(name, measure, still, **declared))
+        return METRICS.register(name, through=1)(Metric(name, measure, still, **declared))
 
     return add
 

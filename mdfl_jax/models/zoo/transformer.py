@@ -11,7 +11,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.registry import MODELS, ModelSettings, SampleSpec
+from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.models.sequences import SequenceNumbers, Vectors, check_sequence
 
 POSITIONS = ("learned", "sinusoidal", "none")

@@ -1,24 +1,21 @@
-"""The built-in metrics, which every study has. metrics.jsonl holds them in the order of their declaration.
+"""The metrics that every study has. metrics.jsonl holds them in the order of their declaration.
 
 JAX is imported inside the functions that need it, since the report reads these declarations without JAX.
 """
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdfl_jax.core.metric import AXIS, CLIENT_BYTES, CLIENTS, HOLDS, NOTHING, ROUNDS, TABLE, UNKNOWN
+from mdfl_jax.core.outcomes import number
 from mdfl_jax.metrics import over_clients
-from mdfl_jax.metrics.registry import METRICS, metric
+from mdfl_jax.metrics.declare import METRICS, metric
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation, RoundView
-
-
-def mean_of_known(values: np.ndarray) -> float:
-    """Compute the mean of the values that are not NaN; NaN if all are NaN."""
-    known = values[~np.isnan(values)]
-    return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 
 
 def _total_bits(words: np.ndarray) -> np.ndarray:
@@ -63,7 +60,7 @@ def loss(at: "Evaluation") -> Any:
     still=UNKNOWN,
     label="training loss",
     each_round=lambda view: view.loss,
-    over_clients=mean_of_known,
+    over_clients=over_clients.mean_of_known,
     summary=False,
 )
 def train_loss(at: "Evaluation") -> Any:
@@ -229,4 +226,23 @@ def links(at: "Evaluation") -> Any:
 DIVERGENCE = (divergence_round.name, divergence_norm.name)
 """The metrics that tell of divergence. Files of older versions do not have them."""
 
-BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered())
+BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name].measure.__module__ == __name__)
+
+
+def diverged(by_seed: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return the entries of a sweep point in summary.json about its runs that have diverged.
+
+    Args:
+      by_seed: the lines of each seed, in the order of the evaluations.
+
+    Returns:
+      'diverged': the evaluated round that saw it, by seed; 'divergence': the 'round' in which the run diverged and its
+      'norm' then.
+    """
+    in_round, norm = DIVERGENCE
+    told = lambda line: not math.isnan(number(line.get(in_round)))  # noqa: E731
+    lost = {str(seed): line for seed, lines in by_seed.items() if (line := next(filter(told, lines), None))}
+    return {
+        "diverged": {seed: line["round"] for seed, line in lost.items()},
+        "divergence": {seed: {"round": int(line[in_round]), "norm": number(line[norm])} for seed, line in lost.items()},
+    }

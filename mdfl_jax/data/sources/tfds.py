@@ -16,12 +16,14 @@ from absl import logging
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.own_files import words
+from mdfl_jax.data.sources import PREPARED
 
 # <name>[/<config>][:<version>]. A namespace (huggingface:mnist) is refused, since it would need access to the internet.
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.-]+)?(:[\d.*]+)?", re.ASCII)
 _CHUNK = 1024  # examples decoded per call of the reader
 
 
+@PREPARED.register("tfds:", doc="tfds:<name>")
 def read(name: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     """Read the splits train and test of a prepared TensorFlow data set.
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.registry import SOURCES
+from mdfl_jax.data.dataset import for_testing
+from mdfl_jax.data.sources import SOURCES
 
-EVERY = 5  # of five samples of a group, the last one is a test sample
 LENGTH = 64  # characters of a sequence of `python_topics`
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # other characters have the token len(CHARACTERS)
 
@@ -80,24 +80,3 @@ def python_topics() -> dict[str, np.ndarray]:
         "client": owner_of[~test],
         "client_test": owner_of[test],
     }
-
-
-def for_testing(group: np.ndarray) -> np.ndarray:
-    """Choose every fifth sample of each group for testing, in the order of the samples.
-
-    Args:
-      group: [n] whole numbers.
-
-    Returns:
-      [n] bool.
-    """
-    return rank_in_group(group) % EVERY == EVERY - 1
-
-
-def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Count the earlier samples of the same group, for each sample: [n] int."""
-    order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    rank = np.empty(len(group), int)
-    rank[order] = np.arange(len(group)) - np.searchsorted(ordered, ordered, side="left")
-    return rank

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.models.conv import Conv, max_pool
-from mdfl_jax.models.registry import MODELS, ImageModelNumbers, ModelSettings
+from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings
 
 VALID_FROM = 6  # the smallest side of a map from which an unpadded 5 x 5 convolution leaves enough for a 2 x 2 pool
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.conv import Conv, max_pool
+from mdfl_jax.models.model import MODELS, ImageModelNumbers, ModelSettings, SampleSpec
 from mdfl_jax.models.norm import NORMS, Norm, check_norm
-from mdfl_jax.models.registry import MODELS, ImageModelNumbers, ModelSettings, SampleSpec
 
 HE = nn.initializers.variance_scaling(2.0, "fan_out", "normal")  # He et al., ICCV 2015; as in torchvision
 

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.registry import MODELS, ModelSettings
+from mdfl_jax.models.model import MODELS, ModelSettings
 from mdfl_jax.models.sequences import SequenceNumbers, Vectors, check_sequence
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
+from mdfl_jax.data.sources import PREPARED
 
 TARGETS = ("label", "labels", "target", "y")
 SPLITS = ("train", "test", "validation")
 
 
+@PREPARED.register("hf:", doc="hf:<folder>")
 def read(folder: str, directory: str) -> tuple[dict[str, np.ndarray], int]:
     """Read a saved data set.
 

@@ -1,4 +1,4 @@
-"""The registry of tasks, which learn from a data set or from data that each seed draws.
+"""The family of tasks, which learn from a data set or from data that each seed draws.
 
 The field `data.name` of a study names its task. A name that is no task names a data set, whose targets are learnt.
 """
@@ -6,11 +6,15 @@ The field `data.name` of a study names its task. A name that is no task names a 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.core.types import Task
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams, Task
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.tasks.gradients import Tiling
@@ -73,9 +77,37 @@ class TaskKind(NamedTuple):
     is_light: bool = False
 
 
-TASKS: Registry[TaskKind] = Registry("task")
+TASKS: Registry[TaskKind] = Registry("task", home="mdfl_jax.tasks")
 
 
 def task_named(data_name: str) -> str:
     """Return the name of a study's task: its ``data.name`` if that is a task, else "classification"."""
     return data_name if data_name in TASKS else OF_DATASETS
+
+
+def summed(task: Task, batch_size: int) -> Task:
+    """Make a task whose gradients are sums over the samples of a minibatch (thesis, algorithm 1), and not means.
+
+    The losses stay means, and so do the steps of batch statistics.
+
+    Args:
+      task: the task, whose gradients are means.
+      batch_size: M, the samples of a minibatch; 0: all samples of the client.
+
+    Returns:
+      The task.
+    """
+
+    def gradient(
+        data: Any, clients: Any, client_params: ClientParams, key: jax.Array
+    ) -> tuple[jax.Array, ClientParams]:
+        loss, found = task.gradient(data, clients, client_params, key)
+        counts = jnp.full_like(clients.num_samples, batch_size) if batch_size else clients.num_samples
+        of_samples = lambda g: g * rows_like(counts, g).astype(g.dtype)  # noqa: E731
+        return loss, each(of_samples, lambda statistic: statistic, found)
+
+    return task._replace(gradient=gradient)
+
+
+GRADIENTS: dict[str, Callable[[Task, int], Task]] = {"mean": lambda task, batch_size: task, "sum": summed}
+"""What a client's gradient is, by name: (task with means, samples of a minibatch) -> task."""

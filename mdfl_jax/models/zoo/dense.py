@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.models.registry import MODELS, FloatModelNumbers, ModelSettings
+from mdfl_jax.models.model import MODELS, FloatModelNumbers, ModelSettings
 
 
 class MLP(nn.Module):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models.conv import Conv, max_pool
+from mdfl_jax.models.model import MODELS, ModelSettings, SampleSpec, StageNumbers
 from mdfl_jax.models.norm import GroupNorm
-from mdfl_jax.models.registry import MODELS, ModelSettings, SampleSpec, StageNumbers
 
 
 class Stage(nn.Module):

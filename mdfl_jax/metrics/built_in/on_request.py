@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdfl_jax.core.metric import CLASSES, CURVE, HOLDS, TABLE
-from mdfl_jax.metrics.builtin import BUILT_IN, mean_of_known
-from mdfl_jax.metrics.registry import METRICS, metric
+from mdfl_jax.metrics.declare import METRICS, metric
+from mdfl_jax.metrics.over_clients import mean_of_known
 
 if TYPE_CHECKING:
     from mdfl_jax.core.types import ClientParams
@@ -149,4 +149,4 @@ def calibration_error(at: "Evaluation") -> Any:
     return at.divergence.result(jnp.sum(jnp.abs(gap)) / count)
 
 
-ON_REQUEST = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name] not in BUILT_IN)
+ON_REQUEST = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name].measure.__module__ == __name__)

@@ -1,4 +1,7 @@
-"""Loads a data set by its name: sources without a directory, files in a data directory, and prepared data sets."""
+"""Loads a data set by its name: sources without a directory, files in a data directory, and prepared data sets.
+
+A file of this folder registers sources in `SOURCES`, or a reader of prepared data sets in `PREPARED`.
+"""
 
 import contextlib
 import hashlib
@@ -11,11 +14,25 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.own_files import words
-from mdfl_jax.data.arrays import KEYS, OPTIONAL_KEYS, as_dataset
-from mdfl_jax.data.dataset import Dataset, Targets, evenly_spaced, subset
-from mdfl_jax.data.formats import FORMATS, Format
-from mdfl_jax.data.registry import SOURCES
-from mdfl_jax.data.shipped import rank_in_group
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.data.dataset import (
+    KEYS,
+    OPTIONAL_KEYS,
+    Dataset,
+    Targets,
+    as_dataset,
+    evenly_spaced,
+    rank_in_group,
+    subset,
+)
+from mdfl_jax.data.formats import Format, in_order
+
+SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
+"""Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.
+
+x_train, y_train, x_test and y_test are needed; docs/data.md lists the others and the allowed types.
+"""
+
 
 PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
 GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over
@@ -23,23 +40,12 @@ GIVEN = "given:"  # the beginning of the names of data sets that a Python progra
 Arrays = tuple[dict[str, np.ndarray], int]
 
 
-def _read_tfds(name: str, directory: str) -> Arrays:
-    from mdfl_jax.data import tfds
+PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", home="mdfl_jax.data.sources")
+"""Readers of data sets that other libraries have prepared, by the beginning of the names of these sets.
 
-    return tfds.read(name, directory)
-
-
-def _read_hf(name: str, directory: str) -> Arrays:
-    from mdfl_jax.data import huggingface
-
-    return huggingface.read(name, directory)
-
-
-PREPARED: dict[str, tuple[str, Callable[[str, str], Arrays]]] = {
-    "hf:": ("hf:<folder>", _read_hf),
-    "tfds:": ("tfds:<name>", _read_tfds),
-}
-"""Readers of data sets that other libraries have prepared: prefix of the name -> (form of the name, reader)."""
+A reader is a function (rest of the name, data directory) -> (arrays by name, the number of classes that the set
+declares, or 0). Its description in the registry is the form of the names.
+"""
 
 
 def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
@@ -74,7 +80,7 @@ def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int =
             raise UserError(f"{where}: the function must return a dictionary with {', '.join(KEYS)}")
         arrays = {key: _array(arrays[key], f"{where}: {key}") for key in (*KEYS, *OPTIONAL_KEYS) if key in arrays}
     elif prefix:
-        arrays, declared_classes = PREPARED[prefix][1](name.removeprefix(prefix), data_directory(directory))
+        arrays, declared_classes = PREPARED[prefix](name.removeprefix(prefix), data_directory(directory))
     else:
         kind, files = _files(name, directory)
         place = files[0] if len(files) == 1 else files[0].parent
@@ -114,8 +120,8 @@ def names(directory: str = "") -> list[str]:
             entries = os.listdir(path)
         except OSError as error:
             raise UserError(f"data directory {path!r} cannot be listed ({error.strerror})") from error
-        known.update(*(kind.names(Path(path), entries) for kind in FORMATS))
-    return [*sorted(known), *(form for form, _ in PREPARED.values())]
+        known.update(*(kind.names(Path(path), entries) for kind in in_order()))
+    return [*sorted(known), *(PREPARED.doc(prefix) for prefix in PREPARED)]
 
 
 def files_of(name: str, directory: str = "") -> list[Path]:
@@ -229,7 +235,7 @@ def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
             f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
         )
     entries = os.listdir(path)
-    for kind in FORMATS:
+    for kind in in_order():
         if name in kind.names(Path(path), entries):
             return kind, kind.files(Path(path), name)
     missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
