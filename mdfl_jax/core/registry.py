@@ -79,8 +79,9 @@ class Registry(Generic[T]):
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
-        self.discover()
         origin = _origin(through)
+        if not self._is_at_home(origin):  # a file of the home may be imported by another one, in any order
+            self.discover()
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin
@@ -91,6 +92,9 @@ class Registry(Generic[T]):
             return member
 
         return add
+
+    def _is_at_home(self, origin: str) -> bool:
+        return bool(self._folder) and origin.startswith(self._folder)
 
     def remove(self, name: str) -> None:
         """Remove a member, so that its name is unknown again."""
@@ -146,10 +150,9 @@ class Registry(Generic[T]):
         So the order does not depend on which file of the home was imported first.
         """
         self.discover()
-        at_home = {name: bool(self._folder) and self._origins[name].startswith(self._folder) for name in self._members}
-        return tuple(
-            sorted(self._members, key=lambda name: (not at_home[name], self._origins[name] if at_home[name] else ""))
-        )
+        file_of = {name: self._origins.get(name, "") for name in self._members}
+        place = {name: (0, file) if self._is_at_home(file) else (1, "") for name, file in file_of.items()}
+        return tuple(sorted(self._members, key=place.__getitem__))
 
     def __iter__(self) -> Iterator[str]:
         self.discover()

@@ -105,7 +105,7 @@ SOURCES = tuple(name for name in STREAMS if name not in OF_BATCHES)
 
 
 def source_of(name: str) -> str:
-    """Return the stream of `SOURCES` that decides the draws of a stream."""
+    """Return the stream of `SOURCES` from which a stream is folded."""
     return "batch" if name in OF_BATCHES else name
 
 

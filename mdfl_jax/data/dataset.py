@@ -73,7 +73,7 @@ class Dataset(NamedTuple):
 
     @property
     def num_strata(self) -> int:
-        """The number of these groups."""
+        """The number of groups in `strata`."""
         return self.num_classes if self.stratum is None else int(self.stratum.max()) + 1
 
     @property
@@ -173,7 +173,7 @@ def hold_out(dataset: Dataset, count: int) -> Dataset:
 
 
 def subset(dataset: Dataset, train: np.ndarray | slice) -> Dataset:
-    """Return a data set with some of the training samples.
+    """Return the data set with only some of its training samples.
 
     Args:
       dataset: the data set.

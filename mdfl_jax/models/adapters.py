@@ -1,4 +1,4 @@
-"""Makes client models of what a user has: modules of flax linen or nnx, or a pair of functions."""
+"""Makes client models of modules of flax linen or nnx, or of a pair of functions, and checks them."""
 
 import dataclasses
 import inspect
@@ -69,7 +69,7 @@ def adapt(model: Any, training: str = "") -> Any:
 
 
 def client_model(model: Any) -> Any:
-    """Return what a user gave as a model in the form that the simulator calls: with ``init`` and ``apply``.
+    """Return a user's model in the form that the simulator calls: with ``init`` and ``apply``.
 
     A client model is returned as it is.
 

@@ -77,7 +77,7 @@ def flag_values(flags: Iterable[str], trains: bool) -> dict[str, Any]:
 
     A flag that is not in `IN_TRAINING` is True in training.
 
-    >>> told(["train", "deterministic"], trains=True)
+    >>> flag_values(["train", "deterministic"], trains=True)
     {'train': True, 'deterministic': False}
     """
     return {flag: IN_TRAINING.get(flag, True) == trains for flag in flags}
@@ -343,7 +343,7 @@ def with_stream(model: Any, shapes: Any, sample: SampleSpec) -> Any:
 
 
 def _is_off(module: nn.Module, args: Any, rest: Any) -> bool:
-    """Tell whether a call is of one of flax's layers with dropout that is told not to draw."""
+    """Tell whether a call is of one of flax's layers with dropout, and switches its draws off."""
     if isinstance(module, nn.Dropout):
         told = rest.get(KEYWORD, args[1] if len(args) > 1 else None)
         rate = module.rate

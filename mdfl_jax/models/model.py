@@ -8,12 +8,12 @@ evaluation, the mask is None.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.numbers import Numbers, fields_of, from_values, number
+from mdfl_jax.core.numbers import StaticNumbers, fields_of, from_values, number
 from mdfl_jax.core.registry import Registry
 
 
@@ -40,14 +40,10 @@ class SampleSpec(NamedTuple):
         return f"samples [{', '.join(map(str, self.shape))}] of {numbers}"
 
 
-class ModelNumbers(Numbers):
+class ModelNumbers(StaticNumbers):
     """Base class of the numbers of models; it has none itself. All numbers must be static: they shape the program."""
 
-    def __init_subclass__(cls, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
-        for name, field in fields_of(cls).items():
-            if field.metadata["traced"]:
-                raise UserError(f"{cls.__name__}.{name} is a number of a model; it must be declared with static=True")
+    of: ClassVar[str] = "model"
 
     def check_sample(self, sample: SampleSpec, model: str, dataset: str) -> None:
         """Check that the model can process the samples of a data set. The base class allows all samples.

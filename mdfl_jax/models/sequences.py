@@ -1,4 +1,4 @@
-"""What models of sequences share: the samples that they process, and how these become sequences of vectors."""
+"""The numbers and the first layer that all models of sequences share."""
 
 import flax.linen as nn
 import jax

@@ -121,11 +121,11 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
 
 def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
-    """Read the arrays of a file that `write_state` has written. Those of an older version have no checksums.
+    """Read the arrays of a file that `write_state` has written.
 
     Args:
       path: The file.
-      broken: What to tell the user if it is absent or damaged.
+      broken: The text of the error for a file that is absent or damaged.
       only: The names of the arrays to read; None: all.
 
     Raises:
@@ -141,9 +141,9 @@ def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Ar
         raise UserError(f"{path}: {broken}") from error
 
 
-def _checked(array: np.ndarray, about: str | list[str]) -> np.ndarray:
-    dtype, checksum = (about, None) if isinstance(about, str) else about
+def _checked(array: np.ndarray, about: list[str]) -> np.ndarray:
+    dtype, checksum = about
     found = array.view(np.dtype(dtype))
-    if checksum is not None and checksum != checksum_of(found):
+    if checksum != checksum_of(found):
         raise ValueError("the checksum of an array is wrong")
     return found

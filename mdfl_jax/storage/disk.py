@@ -24,7 +24,7 @@ from mdfl_jax.core.errors import UserError
 CHOICES = ("stop", "wait")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FAILED = (*FULL, errno.EROFS, errno.EIO, errno.EFBIG)  # what a file system may say at any time
-PART = ".part"  # what the name of a file has at its end until it is complete
+PART = ".part"  # the end of the name of a file that is not complete yet
 RETRY = 5.0  # seconds from one attempt to the next
 _TICK = 0.2  # seconds after which a stop is noticed
 _MIB = 2**20
@@ -38,7 +38,7 @@ class DiskError(UserError):
 
 
 class Waiting(NamedTuple):
-    """What is done on a full disk: whether to wait, where lines for the user go, and whether the run is to stop."""
+    """The behaviour on a full disk: whether to wait, where lines for the user go, and whether the run is stopped."""
 
     waits: bool = False
     log: Callable[[str], None] = print
@@ -58,7 +58,7 @@ def _set(waiting: Waiting) -> Iterator[None]:
 
 
 def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
-    """Inside this context manager, a full disk is waited for or not.
+    """Wait for room on a full disk, or stop, inside this context manager.
 
     Args:
       choice: "stop" or "wait".
@@ -68,7 +68,7 @@ def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.Abstract
 
 
 def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
-    """Inside this context manager, a full disk is waited for only until the user has stopped the run."""
+    """Wait for room on a full disk only until the user has stopped the run, inside this context manager."""
     return _set(_waiting.get()._replace(stopping=stopping))
 
 
@@ -198,7 +198,7 @@ def _line(path: Path, error: OSError, needs: int) -> str:
 
 
 def _free(path: Path) -> str:
-    """Return what is free where a path lies, in words."""
+    """Return the free space of the disk on which a path lies, in words."""
     folder = path
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -211,7 +211,7 @@ def _free(path: Path) -> str:
 
 
 FAST = 1  # the level of compression
-SAMPLE = 2**16  # the numbers from which it is seen whether compression pays
+SAMPLE = 2**16  # numbers at the beginning of an array that decide whether it is compressed
 
 
 def plain(value: Any) -> Any:

@@ -70,7 +70,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 _OF_A_LINE = ("point", "seed", "round")
 _OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
-"""The kinds of the entries of the JSON files by which all else is found, at any depth that `_check_kinds` looks at."""
+"""The types of those entries of the JSON files by which everything else is found (`_check_kinds`)."""
 
 
 def _read_text(path: Path) -> str:
@@ -172,12 +172,12 @@ class History(Mapping[str, np.ndarray]):
         if not path.is_file():
             raise UserError(f"{path}: no such file; is the run finished?")
         self.path = path
-        with self._told():
+        with self._naming_file():
             check_npz(path, together=False)
             self._file = np.load(path)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        with self._told():
+        with self._naming_file():
             return self._file[name]
 
     def __contains__(self, name: object) -> bool:
@@ -190,7 +190,7 @@ class History(Mapping[str, np.ndarray]):
         return len(self._file.files)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _naming_file(self) -> Iterator[None]:
         try:
             yield
         except KeyError:  # there is no such array

@@ -28,7 +28,7 @@ AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are compu
 
 
 class Evaluator(NamedTuple):
-    """How models are evaluated.
+    """The functions and sizes by which models are evaluated.
 
     Attributes:
       logits: (params of one model, data, samples [B, ...]) -> its outputs [B, *output_shape] float32.
@@ -237,7 +237,7 @@ def client_of_owner(held: ClientIndex, natural_owner: jax.Array, num_owners: int
     return jnp.where(most > 0, first, -1).astype(jnp.int32)
 
 
-GROUPS = 20  # parts of the part; the error is estimated from the scores without each of them (jackknife)
+GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
 class Part(NamedTuple):

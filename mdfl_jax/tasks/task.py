@@ -110,4 +110,4 @@ def summed(task: Task, batch_size: int) -> Task:
 
 
 GRADIENTS: dict[str, Callable[[Task, int], Task]] = {"mean": lambda task, batch_size: task, "sum": summed}
-"""What a client's gradient is, by name: (task with means, samples of a minibatch) -> task."""
+"""The gradients of a client that a study can choose, by name: (task with means, samples of a minibatch) -> task."""

@@ -184,7 +184,7 @@ HEADER = ("point", "Delta", "mean gap", "C", "D", "Q_u", "Q_d")
 
 
 def row(point: Point) -> tuple[str, ...] | None:
-    """Compute the row of `HEADER` for a sweep point; None where no client searches for relays in set intervals.
+    """Compute the row of a sweep point in the table; None where no client searches for relays in set intervals.
 
     Delta is the longest gap between two meetings with the server, C and D are the largest ages of updates and models,
     in slots (FedMobile, lemmas 1 and 2), Q_u and Q_d are the chances that an interval holds a semi-qualified relay

@@ -200,7 +200,7 @@ def windows(mix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 class Spread(NamedTuple):
-    """What the products of the matrices do to models that differ.
+    """The effect of the products of mixing matrices on models that differ.
 
     Attributes:
       halving: [S] the rounds in which the distance of models from their mean halves, if nobody trains; ``inf`` where it

@@ -35,7 +35,7 @@ BINS = 24  # lengths of windows of the curve of the union windows
 
 
 class Observed(NamedTuple):
-    """What theory says of a sweep point.
+    """The quantities and curves of theory of a sweep point.
 
     Attributes:
       values: for each quantity that applies, its value for each seed, [S].
@@ -74,7 +74,9 @@ def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
 
 
 def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | None]:
-    """Compute what theory says of the points of a configuration, as `of_study`; nothing is built if no point mixes.
+    """Compute the quantities of theory of the points of a configuration, as `of_study` does.
+
+    Nothing is built if no point mixes.
 
     Args:
       config: the configuration, from `alone`.
@@ -134,7 +136,7 @@ def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: 
 
 
 def observe(rounds: Rounds, experiment: Experiment) -> Observed:
-    """Compute everything that theory says of a sweep point from some of its seeds."""
+    """Compute the quantities of theory of a sweep point from some of its seeds."""
     found = {name: QUANTITIES[name].of(rounds, experiment) for name in QUANTITIES.as_registered()}
     values = {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
     window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
@@ -163,7 +165,7 @@ def _alike(study: Study, group: Group) -> Iterator[list[int]]:
 
 
 def _joined(parts: Sequence[Observed]) -> Observed:
-    """Join what was observed under several batches of seeds."""
+    """Join the quantities of several batches of seeds."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
     window_p, connected = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window_p", "connected"))
     return Observed(values, parts[0].window, window_p, parts[0].union, connected)
@@ -171,7 +173,7 @@ def _joined(parts: Sequence[Observed]) -> Observed:
 
 @stages.stage("simulating the networks")
 def of_study(study: Study) -> list[Observed | None]:
-    """Compute what theory says of each point of a study, from its network under all seeds.
+    """Compute the quantities of theory of each point of a study, from its network under all seeds.
 
     Batches of seeds are simulated and analysed side by side on the cores of the host.
 
@@ -272,7 +274,7 @@ def table(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
 
     Args:
       points: the points.
-      observed: what `mdfl_jax.theory.network.of_study` has found for each; points with None are left out.
+      observed: the quantities of each, from `of_study`; points with None are left out.
     """
     pairs = [(point.id, found) for point, found in zip(points, observed) if found]
     of_point = lambda found, name: cell(found.values.get(name, np.array([np.nan])))  # noqa: E731
@@ -302,12 +304,12 @@ def as_json(points: Sequence[Point], observed: Sequence[Observed | None], config
             "connected": found.connected.mean(0).tolist(),
         }
         content.append({"point": point.id, "overrides": point.overrides, "per_seed": values, "curves": curves})
-    told = {
+    described = {
         name: {"label": QUANTITIES[name].label, "source": QUANTITIES[name].source}
         for name in QUANTITIES.as_registered()
     }
     seeds = list(range(config.first_seed, config.first_seed + config.seeds))
-    return {"seeds": seeds, "rounds": config.rounds, "quantities": told, "points": content}
+    return {"seeds": seeds, "rounds": config.rounds, "quantities": described, "points": content}
 
 
 def _plain(value: float) -> float | str | None:

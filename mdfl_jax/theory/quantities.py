@@ -97,7 +97,8 @@ class Quantity(NamedTuple):
     Attributes:
       label: its label in the table, with the symbol of the paper.
       source: where the paper defines it.
-      of: (rounds, the sweep point's configuration) -> [S], ``inf`` and NaN allowed; None where it does not apply.
+      of: (rounds, the sweep point's configuration) -> [S], which may hold ``inf`` and NaN; None for points to which
+        the quantity does not apply.
     """
 
     label: str

@@ -225,5 +225,5 @@ def _area(trace: Trace) -> str:
 
 
 def _like_degrees(width: float, height: float, x: float, y: float) -> bool:
-    """Whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
+    """Tell whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
     return max(width, height) < 2 and 2 < max(abs(x), abs(y)) <= 180

@@ -1,4 +1,4 @@
-"""Reads a trace of any format, and has what the readers share: streams of bytes, samples, errors that name a line.
+"""Reads a trace of any format. The readers share streams of bytes, columns of samples, and errors that name a line.
 
 The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. The format of a trace is found by the
 ending of its name, or by its first lines.
@@ -183,7 +183,7 @@ class Columns:
 
 
 def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
-    """Check a trace that has been read, and converts degrees to metres.
+    """Check a trace that has been read, and convert degrees to metres.
 
     Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
     y = R (lat - mean lat), with angles in radians. Within 100 km of the mean the error is about 1 % at middle

@@ -153,9 +153,9 @@ def resample(
         raise UserError(f"dt is {dt:g}; {places}; at most {MOST_PLACES:,} are allowed")
     slot = assign(trace, num_clients, vehicles, float(when[0]), float(when[-1]))
     position, known, held, node = places_at(trace, when, slot, num_clients, longest_gap(trace, max_gap))
-    told = known | held if trace.waypoints else known
-    present = told | held if gaps == "hold" else told
-    goes = told[1:] & told[:-1] & (node[1:] == node[:-1])
+    given = known | held if trace.waypoints else known
+    present = given | held if gaps == "hold" else given
+    goes = given[1:] & given[:-1] & (node[1:] == node[:-1])
     return TraceTable(position, present, float(when[0]), float(dt), goes)
 
 

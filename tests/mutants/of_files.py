@@ -14,13 +14,13 @@ DEVICES = f"{CHECKPOINT}::test_a_study_goes_on_over_another_number_of_devices"
 RESULTS, RUN = "storage", "study"
 MUTANTS = [
     # Flipped bytes.
-    Mutant(f"{RESULTS}/state_file.py", "checksum is not None and checksum !=", "False and checksum !=", CHECKPOINT),
-    Mutant(f"{RESULTS}/state_file.py", "only is None and {", "False and {", CHECKPOINT),
-    Mutant(f"{RESULTS}/checkpoint.py", "saved if digest in (None,", "saved if digest or digest in (None,", CHECKPOINT),
+    Mutant(f"{RESULTS}/checksums.py", "if checksum != checksum_of", "if False and checksum != checksum_of", CHECKPOINT),
+    Mutant(f"{RESULTS}/checksums.py", "only is None and {", "False and {", CHECKPOINT),
+    Mutant(f"{RESULTS}/checkpoint.py", "saved if digest == ", "saved if digest or digest == ", CHECKPOINT),
     Mutant(f"{RESULTS}/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
     Mutant(f"{RESULTS}/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
     Mutant(f"{RESULTS}/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
-    Mutant("model_files.py", "if checksum not in (None,", "if checksum is True not in (None,", "test_model_files.py"),
+    Mutant(f"{RESULTS}/model_files.py", "if checksum != _", "if None != None != _", "test_model_files.py"),
     Mutant("checksums.py", "if name in known and", "if False and", TEXTS),
     Mutant("checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None", TEXTS),
     # A kill between two writes, and what it leaves.
@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(f"{RUN}/halving.py", "{n: (states[old][0],", "{n: (0,",
            f"{MEMORY}::test_what_is_finished_or_under_way_stays"),
     Mutant(f"{RUN}/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
-    Mutant("host.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
+    Mutant(f"{RESULTS}/limits.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
@@ -69,8 +69,8 @@ MUTANTS = [
     # Files of somebody else.
     Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
     Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
-    Mutant("unpacked.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
-    Mutant("unpacked.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
+    Mutant(f"{RESULTS}/limits.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
+    Mutant(f"{RESULTS}/limits.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in _warnings(begin, end, between, len(trace.ids))", "for text in ()",
            TRACES),
     Mutant("traces/resampling.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),

@@ -134,10 +134,10 @@ MUTANTS = [
     Mutant("montecarlo.py", "x.shape[2:])[:num_runs]", "x.shape[2:])[-num_runs:]", "test_simulation.py"),
     # What is counted and written.
     Mutant("metrics/measure.py", "jnp.where(still, ", "jnp.where(False, ", "experiments/test_metrics.py"),
-    Mutant("models/client_models.py", "self.inner(samples, **told(self.flags, mask is not None))",
-           "self.inner(samples, **told(self.flags, True))", "models"),
+    Mutant("models/client_models.py", "self.inner(samples, **flag_values(self.flags, mask is not None))",
+           "self.inner(samples, **flag_values(self.flags, True))", "models"),
     Mutant("metrics/values.py", "/ num_clients)\n", ")\n", "test_simulation.py experiments"),
-    Mutant("metrics/values.py", "[-2]", "[-1]", "test_simulation.py experiments"),
+    Mutant("metrics/values.py", '"highest"))[-2]', '"highest"))[-1]', "test_simulation.py experiments"),
     Mutant("outcomes.py", "accuracy >= target", "accuracy > target", EXP["results"]),
     Mutant("results/summary.py", "].min(axis=2)", "].max(axis=2)", EXP["results"]),
     Mutant("results/step_sizes.py", 'not m["diverged"] and ', "", EXP["select"]),

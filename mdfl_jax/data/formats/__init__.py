@@ -28,6 +28,16 @@ class Format(NamedTuple):
     place: int
 
 
+def of_ending(ending: str, read: Callable[[list[Path], str], dict[str, np.ndarray]], place: int) -> Format:
+    """Make the format of data sets that are each one file with this ending in the data directory."""
+    return Format(
+        lambda directory, entries: {entry.removesuffix(ending) for entry in entries if entry.endswith(ending)},
+        lambda directory, name: [directory / f"{name}{ending}"],
+        read,
+        place,
+    )
+
+
 FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data.formats")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import for_testing
-from mdfl_jax.data.formats import FORMATS, Format, unreadable
+from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
 
 TARGETS = ("label", "target")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
@@ -153,15 +153,4 @@ def _target(table: Any, name: str, where: str) -> np.ndarray:
     return np.unique(known, return_inverse=True)[1]
 
 
-def _names(directory: Path, entries: list[str]) -> set[str]:
-    return {entry.removesuffix(".csv") for entry in entries if entry.endswith(".csv")}
-
-
-FORMATS.register("csv", doc="Tables of comma-separated values.")(
-    Format(
-        names=_names,
-        files=lambda directory, name: [directory / f"{name}.csv"],
-        read=read,
-        place=1,
-    )
-)
+FORMATS.register("csv", doc="Tables of comma-separated values.")(of_ending(".csv", read, place=1))

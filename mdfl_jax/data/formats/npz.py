@@ -8,7 +8,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import KEYS, OPTIONAL_KEYS
-from mdfl_jax.data.formats import FORMATS, Format, unreadable
+from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
 from mdfl_jax.storage.limits import check_npz
 
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
@@ -58,15 +58,4 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
     return array
 
 
-def _names(directory: Path, entries: list[str]) -> set[str]:
-    return {entry.removesuffix(".npz") for entry in entries if entry.endswith(".npz")}
-
-
-FORMATS.register("npz", doc="NumPy's npz files.")(
-    Format(
-        names=_names,
-        files=lambda directory, name: [directory / f"{name}.npz"],
-        read=read,
-        place=0,
-    )
-)
+FORMATS.register("npz", doc="NumPy's npz files.")(of_ending(".npz", read, place=0))

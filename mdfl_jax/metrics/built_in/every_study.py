@@ -224,7 +224,7 @@ def links(at: "Evaluation") -> Any:
 
 
 DIVERGENCE = (divergence_round.name, divergence_norm.name)
-"""The metrics that tell of divergence. Files of older versions do not have them."""
+"""The names of the metrics about divergence."""
 
 BUILT_IN = tuple(METRICS[name] for name in METRICS.as_registered() if METRICS[name].measure.__module__ == __name__)
 

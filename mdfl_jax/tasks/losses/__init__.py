@@ -1,24 +1,20 @@
 """The losses of the task of data sets. A file of this folder registers a `Loss` in `LOSSES`."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import Numbers, fields_of
+from mdfl_jax.core.numbers import StaticNumbers
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.dataset import Dataset, Targets
 
 
-class LossNumbers(Numbers):
+class LossNumbers(StaticNumbers):
     """The base class of a loss's numbers; it has none itself. All must be static: they are part of the program."""
 
-    def __init_subclass__(cls, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
-        for name, field in fields_of(cls).items():
-            if field.metadata["traced"]:
-                raise UserError(f"{cls.__name__}.{name} is a number of a loss; it must be declared with static=True")
+    of: ClassVar[str] = "loss"
 
 
 class Loss(NamedTuple):

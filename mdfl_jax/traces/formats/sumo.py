@@ -62,7 +62,7 @@ class SumoReader(abc.ABC):
         """Take an element; its attributes are names and values in turn."""
 
     def held(self) -> int:
-        """Return how many things the reader keeps so far, which has a bound."""
+        """Return the number of things that the reader has kept so far, which is bounded."""
         return 0
 
     def read(self) -> None:

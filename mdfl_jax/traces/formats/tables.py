@@ -29,7 +29,7 @@ MOST_CLIENTS = 1_000_000  # in a contact list, as in a study
 
 
 def is_header(row: Sequence[str]) -> bool:
-    """Whether a row names columns: its first field is a word, not a number."""
+    """Tell whether a row names columns: its first field is a word, not a number."""
     return row[0].strip().replace("_", "").isalpha() and row[0].strip().lower() not in ("nan", "inf", "infinity")
 
 

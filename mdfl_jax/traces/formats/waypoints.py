@@ -78,7 +78,7 @@ def _read_line(
     legs: dict[str, list[_Leg]],
     seen: dict[str, int],
 ) -> None:
-    """Read one command of a script, and stores it in ``places`` or ``legs``."""
+    """Read one command of a script, and store it in ``places`` or ``legs``."""
     time, command = 0.0, text
     if at := _AT.match(text):
         time, command = number(path, line, "time", at["time"]), at["command"].strip()
