@@ -83,10 +83,11 @@ def _restored_registries() -> Iterator[None]:
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    LOGGERS.discover()  # a module that was imported once does not register its logger or its panel again
-    FIGURES.discover()
+    registries = (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES)
+    for registry in registries:
+        registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
+        for registry in registries:
             for table in ("_members", "_numbers", "_docs", "_origins"):
                 monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

@@ -13,15 +13,20 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
     from mdfl_jax.core.numbers import Numbers
 
 T = TypeVar("T")
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the folder with mdfl_jax
 
 
-def _origin() -> str:
+def _origin(through: int) -> str:
     """Return the file that registers a member: that of the first caller outside of files named registry.py.
 
     The result is "__main__" for a script or notebook.
+
+    Args:
+      through: the calls between that caller and the registration, as those of a decorator of the family.
     """
     frame = sys._getframe(1)
-    while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
+    while frame.f_back and (os.path.basename(frame.f_code.co_filename) == "registry.py" or through):
+        through -= os.path.basename(frame.f_code.co_filename) != "registry.py"
         frame = frame.f_back
     return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
@@ -51,12 +56,15 @@ class Registry(Generic[T]):
             there is a new member.
         """
         self.kind, self._usual, self._home = kind, numbers, home
+        self._folder = os.path.join(_PACKAGES, *home.split("."), "") if home else ""
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
         self._origins: dict[str, str] = {}
 
-    def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
+    def register(
+        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", through: int = 0
+    ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
         The same file, or the same notebook, may register a name again; another file may not.
@@ -65,13 +73,15 @@ class Registry(Generic[T]):
           name: the member's name in configurations.
           numbers: the class of its numbers; by default the usual class of the family.
           doc: its description in one line; by default the first line of its docstring.
+          through: the calls between the member's file and this one, as those of a decorator of the family.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
-        self.discover()
-        origin = _origin()
+        origin = _origin(through)
+        if not self._is_at_home(origin):  # a file of the home may be imported by another one, in any order
+            self.discover()
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin
@@ -82,6 +92,9 @@ class Registry(Generic[T]):
             return member
 
         return add
+
+    def _is_at_home(self, origin: str) -> bool:
+        return bool(self._folder) and origin.startswith(self._folder)
 
     def remove(self, name: str) -> None:
         """Remove a member, so that its name is unknown again."""
@@ -132,9 +145,14 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Return the names in the order of their registration."""
+        """Return the names in the order of their registration: first those of the home, by file, and then the others.
+
+        So the order does not depend on which file of the home was imported first.
+        """
         self.discover()
-        return tuple(self._members)
+        file_of = {name: self._origins.get(name, "") for name in self._members}
+        place = {name: (0, file) if self._is_at_home(file) else (1, "") for name, file in file_of.items()}
+        return tuple(sorted(self._members, key=place.__getitem__))
 
     def __iter__(self) -> Iterator[str]:
         self.discover()

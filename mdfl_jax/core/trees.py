@@ -1,4 +1,4 @@
-"""Combines one number per client with stacked trees, whose leaves have one row per client."""
+"""Functions of stacked trees, whose leaves have one row for each client."""
 
 from typing import Any
 

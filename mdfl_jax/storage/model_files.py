@@ -163,8 +163,8 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
     return header, shapes
 
 
-def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
-    """Return the metadata, the shape of each tensor, and the checksum, which a file of an older version lacks."""
+def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str]:
+    """Return the metadata, the shape of each tensor, and the checksum."""
     try:
         with safe_open(path, framework="numpy") as file:
             found = _metadata(file)
@@ -173,14 +173,14 @@ def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
         raise UserError(f"{str(path)!r}: there is no such file") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it is not a whole safetensors file ({' '.join(str(error).split())})") from None
-    checksum = found.pop(_CHECKSUM, None)
+    checksum = found.pop(_CHECKSUM, "")
     if found.keys() != set(Header._fields):
         raise UserError(f"{str(path)!r}: it holds no models of a study")
     return Header(**found), shapes, checksum
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Read all tensors of a file, by name. A file of an older version has no checksum.
+    """Read all tensors of a file, by name.
 
     Raises:
       UserError: as `read_header`, or if the checksum is wrong.
@@ -190,7 +190,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it cannot be read ({' '.join(str(error).split())})") from None
-    if checksum not in (None, _checksum(header, tensors)):
+    if checksum != _checksum(header, tensors):
         raise UserError(f"{str(path)!r}: it is damaged: the checksum of its models is wrong")
     return tensors
 

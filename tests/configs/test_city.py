@@ -13,7 +13,7 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study, run_study
 from mdfl_jax.traces import load_trace, resample
-from mdfl_jax.traces.streets import street_pieces
+from mdfl_jax.traces.formats.sumo import street_pieces
 from mdfl_jax.traces.sumo_tools import sumo_home
 
 ROOT = Path(__file__).parents[2]

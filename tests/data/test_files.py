@@ -9,8 +9,8 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.shipped import CHARACTERS
 from mdfl_jax.data.sources import files_of, load, names
+from mdfl_jax.data.sources.shipped import CHARACTERS
 
 RNG = np.random.default_rng(0)
 

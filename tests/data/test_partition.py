@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdfl_jax.data.partition import (
-    classes_per_client,
-    dirichlet,
-    dirichlet_balanced,
-    dirichlet_per_client,
-    iid,
-    power_law,
-    quantity_skew,
-    shards,
-)
+from mdfl_jax.data.partition.classes_per_client import classes_per_client
+from mdfl_jax.data.partition.dirichlet import dirichlet
+from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
+from mdfl_jax.data.partition.dirichlet_per_client import dirichlet_per_client
+from mdfl_jax.data.partition.iid import iid
+from mdfl_jax.data.partition.power_law import power_law
+from mdfl_jax.data.partition.quantity_skew import quantity_skew
+from mdfl_jax.data.partition.shards import shards
 
 NUM_CLASSES = 10
 MANY, FEW = 20, 5  # the numbers of clients, with 500 samples of ten classes where possible: a new shape compiles

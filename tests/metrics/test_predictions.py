@@ -15,9 +15,9 @@ from mdfl_jax.core.metric import CLASSES, HOLDS, Metric
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
-from mdfl_jax.metrics.builtin import accuracy
+from mdfl_jax.metrics.built_in.every_study import accuracy
+from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.metrics.evaluation import Evaluation
-from mdfl_jax.metrics.predictions import BINS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report

@@ -31,7 +31,7 @@ from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.storage.files import write_arrays
+from mdfl_jax.storage.disk import write_arrays
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 from mdfl_jax.traces import TraceTable

@@ -20,7 +20,7 @@ from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_s
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.part import GROUPS
+from mdfl_jax.tasks.evaluation import GROUPS
 from mdfl_jax.tasks.regression import regression
 
 N = 12

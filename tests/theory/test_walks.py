@@ -7,7 +7,7 @@ from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.random_movement import uniform_chain
 from mdfl_jax.theory import walks
-from mdfl_jax.theory.unions import next_links
+from mdfl_jax.theory.mixing import next_links
 
 
 def adjacency_of(rounds, n):

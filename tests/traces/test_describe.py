@@ -12,8 +12,7 @@ import pytest
 from shell import without_stages
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import load_trace
-from mdfl_jax.traces import vehicles as vehicles_module
+from mdfl_jax.traces import load_trace, resampling
 from mdfl_jax.traces.describe import describe, link_stats, speeds
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +33,7 @@ def test_speeds_equal_the_loop(monkeypatch):
     order = np.argsort(speed)
     middle = speed[order][np.searchsorted(np.cumsum(seconds[order]), seconds.sum() / 2)]
     for chunk in (1 << 19, 101):
-        monkeypatch.setattr(vehicles_module, "CHUNK", chunk)
+        monkeypatch.setattr(resampling, "CHUNK", chunk)
         got = speeds(trace)
         assert got.mean == pytest.approx(metres.sum() / seconds.sum())
         assert got.median == pytest.approx(middle, abs=0.011)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, detect, load, load_contacts, load_trace
+from mdfl_jax.traces import Contacts, Trace, detect, load, load_trace
 from mdfl_jax.traces.reading import EARTH_RADIUS
 
 FILES = Path(__file__).parents[1] / "data" / "traces"
@@ -199,7 +199,7 @@ def test_csv_geo_may_be_told(tmp_path):
 
 
 def test_contact_lists_by_hand():
-    rounds, spans = load_contacts(FILES / "rounds.csv"), load(FILES / "spans.csv")
+    rounds, spans = load(FILES / "rounds.csv"), load(FILES / "spans.csv")
     assert isinstance(spans, Contacts)
     assert rounds.in_rounds
     assert not spans.in_rounds

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, contact_table, resample, vehicles, write_csv
-from mdfl_jax.traces.load import load_trace
-from mdfl_jax.traces.vehicles import presence, spacing
+from mdfl_jax.traces import Contacts, Trace, contact_table, load_trace, resample, resampling, write_csv
+from mdfl_jax.traces.resampling import presence, spacing
 
 
 def trace_of(samples, waypoints=False):
@@ -171,8 +170,7 @@ def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
     write_csv(trace_of(ways), path)
     trace = load_trace(path)
     whole = resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)
-    monkeypatch.setattr(vehicles, "CHUNK", 5)
-    monkeypatch.setitem(resample.__globals__, "CHUNK", 5)
+    monkeypatch.setattr(resampling, "CHUNK", 5)
     for a, b in zip(whole, resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)):
         np.testing.assert_array_equal(a, b)
 

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.streets import read_streets
+from mdfl_jax.traces.formats.sumo import read_streets
 from mdfl_jax.traces.sumo_tools import call, numbers_of, only_streets, sumo_home, without_comment
 
 FCD = '<?xml version="1.0"?>\n\n<!-- generated on a day\n<a/> -->\n\n<fcd-export>\n  <!-- kept -->\n</fcd-export>\n'
