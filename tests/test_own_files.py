@@ -68,12 +68,6 @@ def test_an_error_of_a_user_is_told_in_one_line_and_others_stay(tmp_path):
     assert "test_own_files.py:" in str(raised(from_inside))
 
 
-def test_a_long_message_is_cut_and_of_several_lines_the_first_is_told():
-    assert len(own_files.words(ValueError("x" * 5000))) <= 400
-    assert own_files.words(ValueError("first.\nsecond")) == "ValueError: first."
-    assert own_files.words(ValueError("these differ:\na and b")) == "ValueError: these differ: a and b"
-
-
 def test_a_file_is_imported_once_and_again_when_it_has_changed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "random.py"  # a name that Python has too
@@ -112,17 +106,6 @@ def test_a_file_that_raises_is_told_with_its_line(content, expected, tmp_path, m
 def test_an_absent_file_is_told():
     with pytest.raises(UserError, match=r"^use is 'nope\.py': there is no such file$"):
         own_files.import_file("nope.py")
-
-
-def test_the_line_of_a_file_is_told_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("\n1 / 0")
-
-    def fail():
-        with own_files.errors_in_one_line():
-            own_files.import_file("mine.py")
-
-    assert str(raised(fail)) == "mine.py:2: ZeroDivisionError: division by zero"
 
 
 def test_the_place_of_a_function_is_that_of_the_users_code():

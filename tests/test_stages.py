@@ -1,6 +1,5 @@
 """Stages of a command that take long are named, and short ones are not."""
 
-import threading
 import time
 
 import pytest
@@ -38,25 +37,6 @@ def test_the_innermost_stage_is_told_and_the_one_around_it_after_it(lines):
         while len(lines) < 2:
             time.sleep(0.01)
     assert lines == ["inner ...", "outer ..."]
-
-
-def test_as_a_decorator_it_tells_every_call(lines):
-    @stages.stage("slow")
-    def slow(until):
-        while len(lines) < until:
-            time.sleep(0.01)
-        return until
-
-    assert [slow(1), slow(2)] == [1, 2]
-    assert lines == ["slow ...", "slow ..."]
-
-
-def test_an_error_ends_a_stage_and_no_timer_is_left(lines):
-    with pytest.raises(KeyError), stages.stage("fails"):
-        raise KeyError
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread.is_alive()
-                and not thread.finished.is_set()]  # fmt: skip
-    assert lines == []
 
 
 def test_nothing_is_told_unless_a_command_asks_for_it(capfd):

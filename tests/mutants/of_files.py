@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(f"{RESULTS}/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
     Mutant(f"{RESULTS}/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
     Mutant(f"{RESULTS}/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
-    Mutant(f"{RESULTS}/model_files.py", "if checksum != _", "if None != None != _", "test_model_files.py"),
+    Mutant(f"{RESULTS}/model_files.py", "if checksum != _", "if checksum is _", "test_model_files.py"),
     Mutant("checksums.py", "if name in known and", "if False and", TEXTS),
     Mutant("checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None", TEXTS),
     # A kill between two writes, and what it leaves.

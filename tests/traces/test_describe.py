@@ -2,14 +2,12 @@
 
 import itertools
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import without_stages
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import load_trace, resampling
@@ -103,39 +101,6 @@ def test_a_single_instant_has_no_rounds(tmp_path):
 def test_numbers_out_of_range(wrong):
     with pytest.raises(UserError, match="it must be at least 0"):
         describe(load_trace(FILES / "places.csv"), **wrong)
-
-
-def run_data(*args):
-    """`python -m launch.data`, as a user runs it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "launch.data", *args]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
-    done.stderr = without_stages(done.stderr)  # a busy machine is told that the command starts
-    return done
-
-
-def test_the_launcher_prints_aligned_lines():
-    done = run_data(f"--trace={TOWN}", "--dt=3", "--radius=150")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert lines[0].split() == ["trace", str(TOWN)]
-    assert any(line.startswith("rounds      300 of 3 s; contacts at radius 150 m") for line in lines)
-    assert {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines} == {12}
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ([], "--trace=FILE is missing"),
-        (["--trace=Makefile"], "its format is not known from its beginning"),
-        ([f"--trace={TOWN}", "--radius=-3"], "radius=-3"),
-    ],
-)
-def test_the_launcher_tells_a_mistake_in_one_line(args, expected):
-    done = run_data(*args)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("error: ")
-    assert expected in done.stderr
 
 
 def test_the_town_is_what_its_script_makes():

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.traces import Contacts, Trace, contact_table, load_trace, resample, resampling, write_csv
-from mdfl_jax.traces.resampling import presence, spacing
 
 
 def trace_of(samples, waypoints=False):
@@ -150,16 +149,6 @@ def test_nobody_is_still_absent_when_gaps_are_held():
     table = resample(trace_of(FLEET), 1, num_clients=7, gaps="hold")
     assert table.present[:, :5].all()
     assert not table.present[:, 5:].any()
-
-
-def test_presence_and_spacing():
-    first, last = presence(trace_of(FLEET))
-    assert (first.tolist(), last.tolist()) == ([0, 1, 0, 3, 7], [2, 2, 8, 6, 8])
-    first, last = presence(trace_of(FLEET), 3, 5)
-    np.testing.assert_array_equal(first, [np.nan, np.nan, 3, 3, np.nan])
-    np.testing.assert_array_equal(last, [np.nan, np.nan, 5, 5, np.nan])
-    assert spacing(trace_of(FLEET)) == 1
-    assert spacing(trace_of({"a": [(0, 0, 0)]})) == 0
 
 
 def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
