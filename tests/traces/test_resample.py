@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, contact_table, load_trace, resample, resampling, write_csv
+from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample, resampling, write_csv
 
 
 def trace_of(samples, waypoints=False):
@@ -157,7 +157,7 @@ def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
     ways = {f"v{i}": [(t, *rng.uniform(0, 99, 2)) for t in range(40) if rng.random() < 0.7] for i in range(9)}
     path = tmp_path / "t.csv"
     write_csv(trace_of(ways), path)
-    trace = load_trace(path)
+    trace = load(path)
     whole = resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)
     monkeypatch.setattr(resampling, "CHUNK", 5)
     for a, b in zip(whole, resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)):
