@@ -25,7 +25,9 @@ FILES = {
         "from mdfl_jax.metrics.declare import metric\nmetric('mine', still=None)(lambda at: at.score.loss)\n"
     ),
     "models/zoo/mine.py": "from mdfl_jax.models.model import MODELS\nMODELS.register('mine')(lambda settings: None)\n",
-    "tasks/mine.py": "from mdfl_jax.tasks.task import TASKS, TaskKind\nTASKS.register('mine')(TaskKind(lambda asked: None))\n",
+    "tasks/mine.py": (
+        "from mdfl_jax.tasks.task import TASKS, TaskKind\nTASKS.register('mine')(TaskKind(lambda asked: None))\n"
+    ),
     "tasks/losses/mine.py": (
         "from mdfl_jax.tasks.losses import LOSSES, Loss\nLOSSES.register('mine')(Loss(None, None, None, ()))\n"
     ),
