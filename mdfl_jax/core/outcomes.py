@@ -1,4 +1,4 @@
-"""Statistics of the numbers of a study, which summary.json and the report share. JAX is not used."""
+"""What summary.json and the report both work out of the numbers of a study, one way for both. It does not use JAX."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

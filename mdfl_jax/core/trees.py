@@ -1,4 +1,4 @@
-"""Functions of stacked trees, whose leaves have one row for each client."""
+"""Combines one number per client with stacked trees, whose leaves have one row per client."""
 
 from typing import Any
 

@@ -10,6 +10,13 @@ from mdfl_jax.core.errors import UserError
 
 EVERY = 5  # of five samples of a group, the last one is a test sample
 DECILES = 10  # groups of a regression's samples, by which partitions of label skew divide
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+OPTIONAL_KEYS = ("x_validation", "y_validation", "client", "client_test", "stratum")
+SPLITS = ("train", "test", "validation")
+# Every model has one output per class. So a wrong label such as 10**9 would cause an allocation failure much later.
+MAX_CLASSES = 65_536
+MAX_VOCABULARY = 2**20
+SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 
 
 class Targets(Enum):
@@ -186,15 +193,6 @@ def subset(dataset: Dataset, train: np.ndarray | slice) -> Dataset:
         client=of(dataset.client),
         stratum=of(dataset.stratum),
     )
-
-
-KEYS = ("x_train", "y_train", "x_test", "y_test")
-OPTIONAL_KEYS = ("x_validation", "y_validation", "client", "client_test", "stratum")
-SPLITS = ("train", "test", "validation")
-# Every model has one output per class. So a wrong label such as 10**9 would cause an allocation failure much later.
-MAX_CLASSES = 65_536
-MAX_VOCABULARY = 2**20
-SAMPLES = "uint8 grey levels, floats, or tokens [n, T] of whole numbers from 0 with another integer dtype"
 
 
 def as_dataset(name: str, where: str, arrays: Mapping[str, np.ndarray], declared_classes: int = 0) -> Dataset:

@@ -8,6 +8,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders, as_matrix
 from mdfl_jax.core.types import ClientParams, Links
 
 STEPS = 64  # of the Krylov space; each has a block of two vectors
+LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
 
 
 def components(adjacency: jax.Array, senders: Senders) -> jax.Array:
@@ -99,9 +100,6 @@ def lambda_2_of_lists(mix: jax.Array, senders: Senders, steps: int = STEPS) -> j
     label = components(mix != 0, senders)
     apart = jnp.any(label != label[0])
     return jnp.where(apart, jnp.maximum(found, 1), found).astype(jnp.float32)
-
-
-LAMBDA_2_LIMIT = 256  # the largest N; an eigenvalue problem of this size takes some milliseconds on a CPU
 
 
 def mean_model(client_params: ClientParams) -> ClientParams:

@@ -22,6 +22,18 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
 from mdfl_jax.models.model import SampleSpec
 
+IN_TRAINING = {
+    "train": True,
+    "training": True,
+    "is_training": True,
+    "deterministic": False,
+    "use_running_average": False,
+}
+"""Names by which models distinguish training from evaluation, with their values in training."""
+KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
+"""Names of the argument of ``apply`` that is a key for random draws."""
+KEYWORD = "deterministic"  # the argument and the field of flax's layers with dropout
+
 
 class ClientModel:
     """A client model around a user's model. It has the methods ``init`` and ``apply`` of a module of flax linen.
@@ -47,16 +59,6 @@ class ClientModel:
         Raises:
           UserError: if the model cannot be evaluated.
         """
-
-
-IN_TRAINING = {
-    "train": True,
-    "training": True,
-    "is_training": True,
-    "deterministic": False,
-    "use_running_average": False,
-}
-"""Names by which models distinguish training from evaluation, with their values in training."""
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -194,10 +196,6 @@ def uses_mask(module: nn.Module) -> bool:
     return "mask" in parameters_of(type(inside).__call__)
 
 
-KEYS = ("key", "rng", "rngs", "rng_key", "prng_key", "dropout_key")
-"""Names of the argument of ``apply`` that is a key for random draws."""
-
-
 class FunctionModel(ClientModel):
     """A client model of a pair of functions, as Haiku makes them, or of one's own.
 
@@ -278,9 +276,6 @@ class FunctionModel(ClientModel):
         before = [named.pop(name) for name in self.between]
         outputs = self.adapted_from(variables["params"], *before, samples, **named)
         return (outputs, {}) if mutable else outputs
-
-
-KEYWORD = "deterministic"  # the argument and the field of flax's layers with dropout
 
 
 def depends_on_key(function: Callable[..., Any], *shapes: Any) -> bool:

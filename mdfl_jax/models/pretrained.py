@@ -37,6 +37,26 @@ PLAIN = (
 
 MOST_PICKLED = 2**26  # bytes of the pickle, which has the names and shapes; that of ResNet-50 has 30 thousand
 PICKLES = 5  # that a file of before PyTorch 1.6 begins with: a number, a version, the system, the tensors, their keys
+PREFIXES = ("module.", "_orig_mod.", "model.")
+"""Prefixes that data parallelism, torch.compile and Lightning add to all names."""
+TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
+"""The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""
+KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
+    ((2, 2, 2, 2), False): "ResNet-18",
+    ((3, 4, 6, 3), False): "ResNet-34",
+    ((3, 4, 6, 3), True): "ResNet-50",
+    ((3, 4, 23, 3), True): "ResNet-101",
+    ((3, 8, 36, 3), True): "ResNet-152",
+}
+STEM, HEAD = "conv1.weight", ("fc.weight", "fc.bias")
+LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias", "mean": "running_mean", "var": "running_var"}
+RENAMED = (
+    (r"^layer(\d+)_(\d+)\.", r"layer\1.\2."),
+    (r"conv(\d)\.conv\.", r"conv\1."),
+    (r"conv(\d)\.norm\.batch\.", r"bn\1."),
+    (r"downsample\.conv\.", "downsample.0."),
+    (r"downsample\.norm\.batch\.", "downsample.1."),
+)
 
 
 def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
@@ -143,10 +163,6 @@ def _from_torch(name: str, tensor: Any) -> np.ndarray:
         raise UserError(f"{name} is no dense tensor ({_short(error)})") from None
 
 
-PREFIXES = ("module.", "_orig_mod.", "model.")
-"""Prefixes that data parallelism, torch.compile and Lightning add to all names."""
-
-
 def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
     """Read the tensors of a weights file.
 
@@ -232,28 +248,6 @@ READERS: dict[str, Callable[[str | Path], dict[str, np.ndarray]]] = {
     ".pth": read_pytorch,
     ".pt": read_pytorch,
 }
-
-
-TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
-"""The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""
-
-KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
-    ((2, 2, 2, 2), False): "ResNet-18",
-    ((3, 4, 6, 3), False): "ResNet-34",
-    ((3, 4, 6, 3), True): "ResNet-50",
-    ((3, 4, 23, 3), True): "ResNet-101",
-    ((3, 8, 36, 3), True): "ResNet-152",
-}
-
-STEM, HEAD = "conv1.weight", ("fc.weight", "fc.bias")
-LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias", "mean": "running_mean", "var": "running_var"}
-RENAMED = (
-    (r"^layer(\d+)_(\d+)\.", r"layer\1.\2."),
-    (r"conv(\d)\.conv\.", r"conv\1."),
-    (r"conv(\d)\.norm\.batch\.", r"bn\1."),
-    (r"downsample\.conv\.", "downsample.0."),
-    (r"downsample\.norm\.batch\.", "downsample.1."),
-)
 
 
 class Report(NamedTuple):

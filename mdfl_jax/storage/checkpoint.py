@@ -189,13 +189,13 @@ class Checkpoints:
         return self.directory / "progress-before.json"
 
     def _read(self, path: Path) -> Saved | None:
-        """Return the content of a progress.json; None if it is absent or damaged."""
+        """Return what a progress.json says; None if it is absent or damaged."""
         try:
             content = json.loads(path.read_text())
-            digest = content.pop(_DIGEST)
+            digest = content.pop(_DIGEST, None)
             saved = Saved(**content)
             return saved if digest == _sealed(saved)[_DIGEST] else None
-        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
     def _file(self, name: str) -> Path:

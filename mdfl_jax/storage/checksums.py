@@ -19,6 +19,8 @@ from mdfl_jax.storage import disk
 CHECKSUMS = "checksums"  # the entry of config.json
 TEXTS = ("metrics.jsonl", "summary.json")
 """The texts of a finished study beside config.json. Of history.npz, kept models and states, each array has one."""
+Arrays = dict[str, np.ndarray]
+_DTYPES = "dtypes"  # the array of each file that names the types of the others, and has their checksums
 
 
 def checksum_of(array: np.ndarray) -> str:
@@ -47,7 +49,7 @@ def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
     """Check that the texts of a finished study are those that were written with its config.json.
 
-    Only what has a checksum is checked: older studies have none.
+    Only what has a checksum is checked: a user may remove the entry after a change of their own.
 
     Args:
       manifest: The content of config.json, as it was read.
@@ -99,10 +101,6 @@ def _text(path: Path) -> str:
 
 def _of_text(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-Arrays = dict[str, np.ndarray]
-_DTYPES = "dtypes"  # the array of each file that names the types of the others, and has their checksums
 
 
 def write_state(path: Path, arrays: Arrays) -> None:

@@ -14,6 +14,11 @@ from mdfl_jax.core.errors import UserError
 _PROC, _CGROUPS = Path("/proc/self"), Path("/sys/fs/cgroup")
 _LIMITS = {"": (".", "memory.max"), "memory": ("memory", "memory.limit_in_bytes")}
 """The folder and the file of limits in version 2 of control groups, which names no controller, and in version 1."""
+GIB = 2**30
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def host_memory() -> int:
@@ -53,13 +58,6 @@ def _files_of_limits() -> Iterator[Path]:
     for folder, group in found:
         if ".." not in Path(group).parts:
             yield from (_CGROUPS / folder / of / names[folder] for of in (Path(group), *Path(group).parents))
-
-
-GIB = 2**30
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 
 
 def check_size(size: int) -> None:

@@ -163,7 +163,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
     return header, shapes
 
 
-def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str]:
+def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
     """Return the metadata, the shape of each tensor, and the checksum."""
     try:
         with safe_open(path, framework="numpy") as file:
@@ -173,7 +173,7 @@ def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str]:
         raise UserError(f"{str(path)!r}: there is no such file") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it is not a whole safetensors file ({' '.join(str(error).split())})") from None
-    checksum = found.pop(_CHECKSUM, "")
+    checksum = found.pop(_CHECKSUM, None)
     if found.keys() != set(Header._fields):
         raise UserError(f"{str(path)!r}: it holds no models of a study")
     return Header(**found), shapes, checksum

@@ -46,6 +46,16 @@ WRITTEN = (
     PUBLISHING,
 )
 """Everything that a study may write to its workdir."""
+_TEXT, _NUMBER = (str,), (int, float)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "config": (dict,), "checksums": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
+    "points": (list,), "seeds": (list,), "metrics": (list,), "runs_per_batch": (list,),
+    "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
+    "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
+}  # fmt: skip
+_OF_A_LINE = ("point", "seed", "round")
+_OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
+"""The types of those entries of the JSON files by which everything else is found (`_check_kinds`)."""
 
 
 def check_whole(workdir: Path) -> None:
@@ -59,18 +69,6 @@ def check_whole(workdir: Path) -> None:
             f"{workdir}: a command was stopped while new results took the place of the earlier ones; repeat that "
             "command, which goes on"
         )
-
-
-_TEXT, _NUMBER = (str,), (int, float)
-_KINDS: dict[str, tuple[type, ...]] = {
-    "config": (dict,), "checksums": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
-    "points": (list,), "seeds": (list,), "metrics": (list,), "runs_per_batch": (list,),
-    "status": _TEXT, "id": _TEXT, "point": _TEXT, "accuracy_is": _TEXT, "baseline": (str, type(None)),
-    "seed": (int,), "round": (int,), "compile_seconds": _NUMBER, "run_seconds": _NUMBER,
-}  # fmt: skip
-_OF_A_LINE = ("point", "seed", "round")
-_OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
-"""The types of those entries of the JSON files by which everything else is found (`_check_kinds`)."""
 
 
 def _read_text(path: Path) -> str:

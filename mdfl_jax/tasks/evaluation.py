@@ -25,6 +25,7 @@ Summed = Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
 MANY = 512  # of more models, only a group is computed at a time, so that memory does not grow with their number
 CHUNK = 128  # test samples of a chunk for such a group: long enough for a product of matrices to be fast
 AT_ONCE = 512  # samples (models of a group x samples of a chunk) that are computed together at least
+GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
 class Evaluator(NamedTuple):
@@ -235,9 +236,6 @@ def client_of_owner(held: ClientIndex, natural_owner: jax.Array, num_owners: int
     is_most = (count > 0) & (count == most[owner])
     first = jnp.full(num_owners, num_clients).at[owner].min(jnp.where(is_most, client, num_clients))
     return jnp.where(most > 0, first, -1).astype(jnp.int32)
-
-
-GROUPS = 20  # groups of the drawn samples; the error is estimated from the scores without each group (jackknife)
 
 
 class Part(NamedTuple):

@@ -14,6 +14,9 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 
 NEVER = np.iinfo(np.int32).max
+ZERO = 1e-9  # a p below this is zero: eigenvalues of small matrices are known to about 1e-15
+BLOCK = 1_000_000  # entries of the matrices whose eigenvalues are computed together
+GONE = 1e-12  # what a round leaves of a disagreement, if it is only rounding error
 
 
 def next_links(adjacency: np.ndarray) -> np.ndarray:
@@ -129,11 +132,6 @@ def num_components(adjacency: np.ndarray) -> np.ndarray:
     for _ in range(max(clients - 1, 1).bit_length()):
         near = (near @ near > 0).astype(np.float32)
     return (near.argmax(-1) == np.arange(clients)).sum(-1)
-
-
-ZERO = 1e-9  # a p below this is zero: eigenvalues of small matrices are known to about 1e-15
-BLOCK = 1_000_000  # entries of the matrices whose eigenvalues are computed together
-GONE = 1e-12  # what a round leaves of a disagreement, if it is only rounding error
 
 
 def exact(mix: np.ndarray) -> np.ndarray:

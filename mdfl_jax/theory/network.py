@@ -32,6 +32,8 @@ from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
 MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
 BINS = 24  # lengths of windows of the curve of the union windows
+WIDTH = 118  # characters of a line; more points continue in a further block
+ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
 class Observed(NamedTuple):
@@ -213,10 +215,6 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
     with ThreadPoolExecutor(1 if large else devices.num_cores()) as pool:
         parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
     return [_joined([part[k] for part in parts]) for k in range(len(alike))]
-
-
-WIDTH = 118  # characters of a line; more points continue in a further block
-ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
 def _short(value: float, digits: int = 3) -> str:

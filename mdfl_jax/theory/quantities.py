@@ -18,6 +18,8 @@ from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.theory import mixing, pame, walks
 from mdfl_jax.theory.mixing import num_components, strong_window
 
+LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
+
 
 @dataclass(frozen=True)
 class Rounds:
@@ -88,7 +90,6 @@ class Rounds:
 
 
 Values = np.ndarray | None
-LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
 
 
 class Quantity(NamedTuple):

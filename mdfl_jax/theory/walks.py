@@ -84,39 +84,6 @@ def stationary(chain: np.ndarray) -> np.ndarray:
     return np.linalg.solve(equations[:-1], np.eye(size)[0])
 
 
-def hitting_times(chain: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Compute the mean number of steps until a chain is in a set of states: h = 1 + P h outside of it, 0 inside.
-
-    Args:
-      chain: [L, L] transition matrix P.
-      target: [L] bool, the states of the set.
-
-    Returns:
-      [L] from each state; ``inf`` everywhere outside of an empty set.
-
-    >>> hitting_times(np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([False, True])).tolist()
-    [4.0, 0.0]
-    """
-    found = np.zeros(len(chain))
-    outside = ~target
-    if not target.any():
-        return np.full(len(chain), np.inf)
-    rest = np.eye(outside.sum()) - chain[np.ix_(outside, outside)]
-    found[outside] = np.linalg.solve(rest, np.ones(len(rest)))
-    return found
-
-
-def relaxation_time(chain: np.ndarray) -> float:
-    """Compute 1 / (1 - |lambda_2|) of a chain [L, L]: the steps after which a walk forgets where it was.
-
-    >>> round(relaxation_time(np.array([[0.75, 0.25], [0.5, 0.5]])), 6)
-    1.333333
-    """
-    sizes = np.sort(np.abs(np.linalg.eigvals(chain)))
-    left = 1 - (sizes[-2] if len(sizes) > 1 else 0.0)
-    return float("inf") if left < 1e-12 else float(1 / left)
-
-
 class Walk:
     """One client that moves as a chain on the grid, and the static clients that it meets.
 

@@ -4,7 +4,7 @@ The package uses NumPy and not JAX. `mdfl_jax.mobility.trace` makes movement fro
 makes networks.
 """
 
-from mdfl_jax.traces.reading import TRACE_FORMATS, detect, load, load_trace
+from mdfl_jax.traces.reading import TRACE_FORMATS, detect, load
 from mdfl_jax.traces.resampling import GAPS, VEHICLES, contact_table, resample
 from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
 from mdfl_jax.traces.write import write_bonnmotion, write_csv

@@ -271,18 +271,6 @@ def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
     return TRACE_FORMATS[detect(path) if format == "auto" else format].read(path)
 
 
-def load_trace(path: str | Path, format: str = "auto") -> Trace:
-    """Read a file of places, as `load` does.
-
-    Raises:
-      UserError: as `load` does, and for a contact list.
-    """
-    loaded = load(path, format)
-    if not isinstance(loaded, Trace):
-        wrong(path, "it is a contact list, without places; the mobility 'contacts' takes it")
-    return loaded
-
-
 def detect(path: str | Path) -> str:
     """Find the format of a file, a name of `TRACE_FORMATS`, by the ending of its name or else by its content.
 

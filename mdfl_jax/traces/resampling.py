@@ -13,6 +13,10 @@ from mdfl_jax.traces.trace import Contacts, ContactTable, Trace, TraceTable
 
 VEHICLES = ("longest", "first", "reuse")
 CHUNK = 1 << 16  # samples processed at once, so that a large trace needs little further memory
+GAPS = ("hold", "absent")
+MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
+MOST_PLACES = 500_000_000  # of all clients in all rounds; each takes about 20 bytes while the table is made
+MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the table is made
 
 
 def presence(trace: Trace, begin: float = -np.inf, end: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
@@ -102,11 +106,6 @@ def assign(trace: Trace, num_clients: int, vehicles: str | Sequence[str], begin:
     else:
         raise UserError(unknown_name("choice of vehicles", vehicles, VEHICLES))
     return slot
-
-
-GAPS = ("hold", "absent")
-MAX_ROUNDS = 10_000_000  # so that a mistyped dt gives an error and does not exhaust the memory
-MOST_PLACES = 500_000_000  # of all clients in all rounds; each takes about 20 bytes while the table is made
 
 
 def resample(
@@ -268,9 +267,6 @@ def _mark(held: np.ndarray, node: np.ndarray, slot: np.ndarray, low: int, high: 
 
 def _time_of(trace: Trace, index: np.ndarray) -> np.ndarray:
     return trace.times[np.searchsorted(trace.offsets, index.clip(0), side="right") - 1]
-
-
-MOST_LINKS = 100_000_000  # of all rounds; each takes about 50 bytes while the table is made
 
 
 def _rounds(number: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

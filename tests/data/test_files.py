@@ -212,12 +212,6 @@ def test_python_topics_are_the_texts_of_this_python():
             assert "".join(symbols[token] for token in row) == text[64 * k : 64 * k + 64]
 
 
-def test_python_without_topics(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pydoc_data.topics", None)
-    with pytest.raises(UserError, match=r"data.name='python_topics' needs pydoc_data.topics"):
-        load("python_topics")
-
-
 def test_limits_of_sequences_are_evenly_spaced():
     whole, few = load("python_topics"), load("python_topics", limit_train=100, limit_test=7)
     place = np.arange(100) * len(whole.x_train) // 100

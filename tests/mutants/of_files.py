@@ -19,7 +19,7 @@ MUTANTS = [
     Mutant("storage/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
     Mutant("storage/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
     Mutant("storage/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
-    Mutant("storage/model_files.py", "if checksum != _", "if None != None != _",
+    Mutant("storage/model_files.py", "if checksum != _", "if checksum is _",
            "storage/test_model_files.py"),
     Mutant("storage/checksums.py", "if name in known and", "if False and", TEXTS),
     Mutant("storage/checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None",

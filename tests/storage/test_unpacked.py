@@ -93,7 +93,3 @@ def test_an_idx_file_is_read_as_far_as_its_header_says(tmp_path, name):
     path.write_bytes(pack(bytes([0, 0, 8, 255]) + bytes(8)))
     with pytest.raises(UserError, match="it begins with 00 00 08 ff"):
         idx.read_idx(path, "x")
-
-
-def test_the_memory_of_this_machine_is_known():
-    assert limits.host_memory() > 2**28

@@ -129,19 +129,6 @@ def test_p_of_the_mean_is_that_of_its_definition():
     assert QUANTITIES["p"].of(rounds, None) == 0
 
 
-def test_cells():
-    assert network.cell(np.array([np.inf, np.inf])) == "inf"
-    assert network.cell(np.full(5, 0.25)) == "0.25"
-    assert network.cell(np.array([1.0, 1.0 + 1e-15])) == "1"
-
-
-def test_a_wide_table_continues_in_blocks():
-    lines = network._blocks([f"point {k}" for k in range(12)], [["1.23 ± 0.45"] * 2] * 12, ["first", "second"])
-    assert max(map(len, lines)) <= network.WIDTH
-    assert " ".join(lines).count("point") == 12
-    assert lines.count("") == 1
-
-
 def test_networks_that_are_the_same_are_simulated_once(monkeypatch):
     made = []
     monkeypatch.setattr(network, "exact", lambda mix: made.append(len(mix)) or mixing.exact(mix))
@@ -172,11 +159,3 @@ def test_too_much_is_one_line(changes, told):
 def test_networks_that_do_not_mix_are_left_out():
     config = tiny(**{"server.pattern": "fixed", "network.num_mobile": 0, "sweep": "", "baseline": ""})
     assert network.of_config(config, points(resolve(config))) == [None]
-
-
-def test_folders_of_pictures(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"--figures=.*file: it is not a folder"):
-        pictures.check_folder(tmp_path / "file")
-    with pytest.raises(UserError, match="there is no folder"):
-        pictures.check_folder(tmp_path / "no" / "folder")

@@ -23,6 +23,11 @@ from mdfl_jax.traces.reading import (
 from mdfl_jax.traces.trace import Trace
 
 CHUNK = 1 << 18
+MOVING = ("vehicle", "person", "container")
+KNOWN = ("fcd-export", "timestep", *MOVING)
+_METRES = ("x", "y")
+TOLERANCE = 1.0  # metres by which a simplified street may differ from that of the file
+MOST_PIECES = 20_000  # of a larger network the streets are simplified further, until no more are left
 
 
 class SumoReader(abc.ABC):
@@ -91,12 +96,6 @@ class SumoReader(abc.ABC):
             if isinstance(error, UserError):
                 raise
             wrong(self.path, f"it is not XML ({error})")
-
-
-MOVING = ("vehicle", "person", "container")
-KNOWN = ("fcd-export", "timestep", *MOVING)
-
-_METRES = ("x", "y")
 
 
 class _FCDReader(SumoReader):
@@ -215,10 +214,6 @@ TRACE_FORMATS.register("sumo", doc="SUMO's FCD output, in metres.")(
 TRACE_FORMATS.register("sumo_geo", doc="SUMO's FCD output, in degrees.")(
     TraceFormat(partial(read_sumo, geographic=True))
 )
-
-
-TOLERANCE = 1.0  # metres by which a simplified street may differ from that of the file
-MOST_PIECES = 20_000  # of a larger network the streets are simplified further, until no more are left
 
 
 class _NetworkReader(SumoReader):
