@@ -5,6 +5,7 @@ Programs are compiled with few optimisations, for most run for milliseconds; tho
 same code: `make test` leaves it to `make test-long`.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -28,6 +29,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
+gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 
 MOST_MEMORY = 2 * 2**30  # bytes of a test process, beyond which its compiled programs are dropped
