@@ -85,18 +85,6 @@ def test_a_number_out_of_bounds_is_told_with_what_is_allowed(numbers, expected):
     assert line_of(numbers) == expected.removeprefix("motion.")
 
 
-def test_what_lies_on_its_bounds_is_allowed():
-    for numbers in (
-        Wander(),
-        Wander(speed=1e-30, share=0.0, steps=1),
-        Wander(share=1.0, below_one=0.999, steps=10),
-        Wander(loose=-math.inf),
-        Shape(widths=(), kernel=1),
-        Shape(kernel=LARGEST, norm="group"),
-    ):
-        numbers.validate("motion.")
-
-
 def test_bounds_of_static_numbers_are_those_of_double_precision():
     """What is traced is seen in single precision, what is not is seen as it stands."""
     assert (single(1e-40), single(1e39), single(-1e39)) == (0.0, math.inf, -math.inf)
@@ -239,14 +227,6 @@ def test_from_values_takes_its_own_and_leaves_none_and_the_rest():
     assert from_values(Wander, {"share": 0.0, "steps": 0, "straight": False}) == Wander(share=0.0, steps=0)
     assert from_values(Numbers, {"kernel": 5}) == Numbers()
     assert from_values(Outer, {"inner": Inner(3), "lr": 1.0}) == Outer(lr=1.0)
-
-
-def test_what_a_field_says_of_itself():
-    rules = {name: field.metadata for name, field in fields_of(Wander).items()}
-    assert (rules["speed"]["unit"], rules["speed"]["source"], rules["speed"]["above"]) == ("m/s", "a paper", 0)
-    assert [name for name, rule in rules.items() if rule["finite"]] == ["speed", "straight", "way"]
-    assert all(rule["traced"] for rule in rules.values())
-    assert [field.metadata["traced"] for field in fields_of(Shape).values()] == [False, False, False, True]
 
 
 def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
