@@ -83,18 +83,6 @@ def test_a_number_out_of_bounds_is_told_with_what_is_allowed(numbers, expected):
     assert line_of(numbers) == expected.removeprefix("motion.")
 
 
-def test_what_lies_on_its_bounds_is_allowed():
-    for numbers in (
-        Wander(),
-        Wander(speed=1e-30, share=0.0, steps=1),
-        Wander(share=1.0, below_one=0.999, steps=10),
-        Wander(loose=-math.inf),
-        Shape(widths=(), kernel=1),
-        Shape(kernel=LARGEST, norm="group"),
-    ):
-        numbers.validate("motion.")
-
-
 def test_bounds_of_static_numbers_are_those_of_double_precision():
     """What is traced is seen in single precision, what is not is seen as it stands."""
     assert (single(1e-40), single(1e39), single(-1e39)) == (0.0, math.inf, -math.inf)

@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant("config/presets.py", 'if scale != "paper":', 'if scale == "smoke":', "config/test_presets.py"),
     Mutant("results/mobile_static.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", GROUPS),
     Mutant("study/batch.py", "in range(evaluations, mc.", "in range(0, mc.", CHECKPOINT),
-    Mutant("core/numbers.py", "value >= bound", "value > bound", "core/test_numbers.py"),
+    Mutant("core/numbers.py", "value >= bound", "value > bound", "config/test_config.py"),
     Mutant("traces/resampling.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resampling.py", "(end - start <= max_gap)", "True", "traces"),
     Mutant("report/tables.py", 'point["id"] == point.get("baseline"', 'point["id"] != point.get("baseline"', "report"),
