@@ -8,17 +8,8 @@ import numpy as np
 
 from mdfl_jax.report.grid import is_wide
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import Axis, point_labels, show
-from mdfl_jax.report.style import (
-    DASHES,
-    MOBILITY,
-    PALETTE,
-    PLOTLY_DASHES,
-    colours_of,
-    for_plotly,
-    percent_limits,
-    spaced,
-)
+from mdfl_jax.report.settings import Axis, point_labels, show, spaced
+from mdfl_jax.report.style import DASHES, MOBILITY, PALETTE, PLOTLY_DASHES, colours_of, for_plotly, percent_limits
 
 TICKS = 8  # so many values have a tick each
 FEW = 2  # a setting of fewer than three numbers has no course

@@ -11,21 +11,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from mdfl_jax.report.read import Run
-
-
-def rounds_done(run: Run, point: int) -> int | None:
-    """Return the number of rounds that the first seed has run; None if it was not recorded.
-
-    It is smaller than the number of rounds of the study if the stop rule has ended the run.
-    """
-    found = run.history(point, "rounds_done")
-    return None if found is None or not found[0].size else int(found[0, -1])
-
-
-def rounds_counted(run: Run, point: int) -> int | None:
-    """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
-    done, at = rounds_done(run, point), run.summary.get("round")
-    return at if done is None else done if at is None else min(done, at)
+from mdfl_jax.report.recorded import rounds_counted
 
 
 def recorded_contacts(run: Run, point: int) -> np.ndarray | None:

@@ -5,8 +5,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import show
-from mdfl_jax.report.style import spaced
+from mdfl_jax.report.settings import show, spaced
 from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, worlds_of
 
 MANY = 9  # of more numbers, only the first and the last are told

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import Axis, point_labels
-from mdfl_jax.report.style import spaced
+from mdfl_jax.report.settings import Axis, point_labels, spaced
 
 MOST_PARTS = 12  # more parts of a grid are not drawn
 WIDE = 20  # numbers are on a logarithmic axis if the largest is at least so many times the smallest

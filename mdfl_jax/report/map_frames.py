@@ -11,10 +11,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 
-from mdfl_jax.report.contacts import rounds_done
 from mdfl_jax.report.panels.map import MANY, UNIT, discs, draw_ground
 from mdfl_jax.report.playback import clients_of, coloured_by, first_history
 from mdfl_jax.report.read import Run
+from mdfl_jax.report.recorded import rounds_done
 from mdfl_jax.report.style import INSIDE, looks
 from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.report.contacts import rounds_done
 from mdfl_jax.report.pack import LEVELS, MISSING, packed
 from mdfl_jax.report.read import Run
+from mdfl_jax.report.recorded import rounds_done
 from mdfl_jax.report.style import main_axis
 from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 

@@ -166,3 +166,18 @@ def of_clients(run: Run, point: int, key: str, metrics: Mapping[str, Shown]) -> 
     if mobile is not None and array.shape[2] != len(mobile):
         return None  # an axis of another meaning
     return array if np.isfinite(array).any() else None
+
+
+def rounds_done(run: Run, point: int) -> int | None:
+    """Return the number of rounds that the first seed has run; None if it was not recorded.
+
+    It is smaller than the number of rounds of the study if the stop rule has ended the run.
+    """
+    found = run.history(point, "rounds_done")
+    return None if found is None or not found[0].size else int(found[0, -1])
+
+
+def rounds_counted(run: Run, point: int) -> int | None:
+    """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
+    done, at = rounds_done(run, point), run.summary.get("round")
+    return at if done is None else done if at is None else min(done, at)

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import as_number, sweep_axes
-from mdfl_jax.report.style import looks, spaced
+from mdfl_jax.report.settings import as_number, spaced, sweep_axes
+from mdfl_jax.report.style import looks
 
 PERCENT = 100.0
 

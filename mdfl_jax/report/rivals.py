@@ -10,9 +10,9 @@ import numpy as np
 
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.recorded import Recorded, recorded
-from mdfl_jax.report.settings import Axis, point_labels
+from mdfl_jax.report.settings import Axis, point_labels, spaced
 from mdfl_jax.report.simultaneous import Differences, simultaneous
-from mdfl_jax.report.style import main_axis, spaced
+from mdfl_jax.report.style import main_axis
 
 LEAST_RIVALS, LEAST_SETTINGS = 3, 2
 END = "at the end"

@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.read import Run
-from mdfl_jax.report.settings import Axis, point_labels
+from mdfl_jax.report.settings import Axis, point_labels, spaced
 
 # The palette of Okabe and Ito without its yellow, which is too pale for a line on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B")
@@ -210,11 +210,6 @@ def first_seed(run: Run) -> str:
     """Return a phrase for captions that names the first seed, of which arrays such as places are shown."""
     firsts = sorted({run.seeds(p)[0] for p in range(len(run.points))})
     return f"seed {firsts[0]}" if len(firsts) == 1 else f"each point's first seed ({', '.join(map(str, firsts))})"
-
-
-def spaced(name: str) -> str:
-    """Return a name in its printed form, with spaces for underscores."""
-    return name.replace("_", " ")
 
 
 def for_plotly(text: str) -> str:

@@ -9,8 +9,7 @@ from mdfl_jax.core.outcomes import chosen_words, known_seeds, selected_fields
 from mdfl_jax.report.diverged import cause, seeds_in_words, values_of
 from mdfl_jax.report.leads import ACCURACY, MEASURES, OBJECTIVE, Lead, Measure, Paired, Point, every, lead
 from mdfl_jax.report.read import chosen
-from mdfl_jax.report.settings import point_labels, sweep_axes
-from mdfl_jax.report.style import spaced
+from mdfl_jax.report.settings import point_labels, spaced, sweep_axes
 from mdfl_jax.results import power
 
 FEW = 3  # so many sweep points are named one by one; of more, only their number is told

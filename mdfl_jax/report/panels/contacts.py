@@ -8,6 +8,7 @@ from matplotlib.ticker import NullFormatter
 
 from mdfl_jax.report import contacts as of
 from mdfl_jax.report.read import Run, kept
+from mdfl_jax.report.recorded import rounds_counted, rounds_done
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import end_told, first_seed, for_plotly, looks, make_panels
 
@@ -103,7 +104,7 @@ def measured(run: Run) -> Measured:
     for p in range(len(run.points)):
         links = run.history(p, "links")
         if links is not None and links[0].size:
-            seen, done = links[0, : of.rounds_counted(run, p)], of.rounds_done(run, p)
+            seen, done = links[0, : rounds_counted(run, p)], rounds_done(run, p)
             groups.setdefault(seen.tobytes(), []).append(p)
             stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
@@ -122,13 +123,13 @@ def measured(run: Run) -> Measured:
 def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
     windows = of.shortest_windows(contact)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
-    groups, degree, spells = of.components(contact), of.degrees(contact), of.spells(contact)
+    groups, degree, seen = of.components(contact), of.degrees(contact), of.spells(contact)
     found = {
         "components": of.in_blocks(groups, MOST_TIMES),
         "degree": of.in_blocks(degree, MOST_TIMES),
         "windows": (lengths, 100 * of.share_connected(windows, lengths)),
-        "gaps": _thinned(*of.at_least(spells.gaps)),
-        "durations": _thinned(*of.at_least(spells.contacts)),
+        "gaps": _thinned(*of.at_least(seen.gaps)),
+        "durations": _thinned(*of.at_least(seen.contacts)),
     }
     eigenvalue = run.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():

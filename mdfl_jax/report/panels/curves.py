@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from mdfl_jax.report.explorer import explorer
 from mdfl_jax.report.read import ROUNDS, Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels
+from mdfl_jax.report.settings import point_labels, spaced
 from mdfl_jax.report.statistics import band
-from mdfl_jax.report.style import end_told, has_intervals, looks, main_axis, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import end_told, has_intervals, looks, main_axis, make_panels, seeds_told
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points

@@ -9,16 +9,8 @@ from mdfl_jax.report.grid import Scale, left_out, parts, scales
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import (
-    accuracy_told,
-    for_plotly,
-    has_intervals,
-    ink_on,
-    looks,
-    make_panels,
-    seeds_told,
-    spaced,
-)
+from mdfl_jax.report.settings import spaced
+from mdfl_jax.report.style import accuracy_told, for_plotly, has_intervals, ink_on, looks, make_panels, seeds_told
 
 COLOURS = "viridis"
 MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible

@@ -13,8 +13,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.heterogeneity import heterogeneity
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import point_labels
-from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks, spaced
+from mdfl_jax.report.settings import point_labels, spaced
+from mdfl_jax.report.style import INSIDE, MOBILE, STATIC, STYLE, first_seed, looks
 
 # The total variation distance, as a share of its largest value, in words.
 LEVELS = ((0.1, "almost equally"), (0.35, "somewhat unequally"), (0.65, "unequally"), (np.inf, "very unequally"))

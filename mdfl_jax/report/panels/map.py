@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from mdfl_jax.report.playback import RELAYS, clients_of, coloured_by, playback, shown_points, strides, without_links
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, first_seed, looks, main_axis, make_panels, spaced
+from mdfl_jax.report.settings import spaced
+from mdfl_jax.report.style import INSIDE, MOBILE, STAYS, first_seed, looks, main_axis, make_panels
 from mdfl_jax.report.world import CIRCLE, GRID, World, circle, worlds_of
 
 PATH_ROUNDS = 40  # the longest path of a client in the figure

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.rivals import END, Matrix, differences, matrix_of, mean_of_known, measures, reference_of, tally
+from mdfl_jax.report.settings import spaced
 from mdfl_jax.report.simultaneous import Differences
-from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, make_panels, seeds_told, spaced
+from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, make_panels, seeds_told
 
 COLOURS = "RdBu"
 LEAST_RANGE = 2.0  # points; smaller differences are not in full colour

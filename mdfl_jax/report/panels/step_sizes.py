@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.along import STEP_SIZE, Line, draw_lines, limits, lines_along, plain, ticks_of, traces_of
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import Axis, sweep_axes
-from mdfl_jax.report.style import accuracy_told, make_panels, spaced
+from mdfl_jax.report.settings import Axis, spaced, sweep_axes
+from mdfl_jax.report.style import accuracy_told, make_panels
 
 STAR = "D"
 

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from mdfl_jax.report.along import Line, Spot, draw_lines, is_logarithmic, limits, of_run, plain, ticks_of, traces_of
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.settings import Axis
-from mdfl_jax.report.style import accuracy_told, make_panels, spaced
+from mdfl_jax.report.settings import Axis, spaced
+from mdfl_jax.report.style import accuracy_told, make_panels
 
 SHARE = 0.9
 BEST = "the best point"  # if all lines have this reference, the panel says no more than the one of responses
