@@ -12,9 +12,9 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import t_quantile
+from mdfl_jax.report.panels.rivals import Matrix
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.results import Results
-from mdfl_jax.report.rivals import Matrix
 
 
 def over_all(values: np.ndarray) -> dict[str, float]:

@@ -1,25 +1,211 @@
-"""Makes one `Run` of several studies, so that every panel of the report can compare them.
+"""Compares studies: makes one study of several, so that every panel of the report shows them together.
 
 A sweep point keeps its settings and has one more, its study. Results are taken at a round that all studies have
-evaluated. Differences are to a point of the first study: paired by seed where data and places agree
-(`mdfl_jax.report.pairing`), else with Welch's interval.
+evaluated. Differences are to a point of the first study. They are paired by seed where the two runs share data and
+places; all others have Welch's interval.
 """
 
+import csv
 import dataclasses
+import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.report import partial
-from mdfl_jax.report.pairing import shared
-from mdfl_jax.report.read import ROUNDS, Run, axes_of, read_workdir
-from mdfl_jax.report.references import STUDY, accuracy_gap, references
+from mdfl_jax.report import unfinished
+from mdfl_jax.report.described import describe_setting
+from mdfl_jax.report.read import ROUNDS, Run, axes_of, declared, kept, read_workdir
 from mdfl_jax.report.settings import show
+from mdfl_jax.report.statistics import difference
+from mdfl_jax.report.style import looks
+from mdfl_jax.report.tables import Cell, percent_cell
+from mdfl_jax.storage import disk
+
+WORLD = ("network.grid_size", "network.graph", "motion.width", "motion.height")  # these decide the first places
+NO_MATTER = ("data.dir",)  # a folder; what is in it has a digest
+RECORDED = {
+    "label_counts": "under the same seed the clients hold other data",
+    "position": "under the same seed the clients start elsewhere",
+}
+
+
+@kept
+def why_unpaired(a: Run, p: int, b: Run, q: int) -> str:
+    """Return why the runs of two sweep points cannot be paired by seed, in words; '' if they can.
+
+    They can be paired if they have seeds in common, if the settings and the digests of the data agree, and if under the
+    common seeds every client holds the same number of samples of each label and starts at the same place. Where places
+    are not recorded, the settings and files that decide them must agree.
+
+    Args:
+      a, p: a study and the index of its sweep point.
+      b, q: another study and the index of its sweep point.
+    """
+    common = [seed for seed in a.seeds(p) if seed in b.seeds(q)]
+    if not common:
+        return "they have no seed in common"
+    data = sorted({f"data.{name}" for run in (a, b) for name in run.config.get("data") or {}} - {*NO_MATTER})
+    unknown = not (a.has(p, "position") and b.has(q, "position"))
+    for path in ("network.num_clients", *data, *(WORLD if unknown else ())):
+        texts = [show(_used(run, at, path)) for run, at in ((a, p), (b, q))]
+        if texts[0] != texts[1]:
+            return f"{path} is {texts[0]} and {texts[1]}"
+    digests = [_inputs(run, ("data.", *(("trace.", "network.") if unknown else ()))) for run in (a, b)]
+    for name in sorted(digests[0].keys() | digests[1].keys()):
+        if digests[0].get(name) != digests[1].get(name):
+            return f"the input {name} is not the same"
+    for key, meaning in RECORDED.items():  # last, since these arrays are read from files
+        one, two = (_of_seeds(run, at, key, common) for run, at in ((a, p), (b, q)))
+        if one is not None and two is not None and not np.array_equal(one, two, equal_nan=True):
+            return meaning
+    return ""
+
+
+def pairs_of(run: Run) -> Callable[[str, str], bool]:
+    """Return a function that tells of two sweep points, by their ids, whether their runs are paired by seed.
+
+    Those of one study always are. Those of two studies are compared with each other when the function asks.
+    """
+    parts = {point["id"]: part for point, part in zip(run.points, run.parts)}
+
+    def paired(one: str, other: str) -> bool:
+        if one not in parts:
+            return True
+        (i, p), (j, q) = parts[one], parts[other]
+        return i == j or not why_unpaired(run.studies[i], p, run.studies[j], q)
+
+    return paired
+
+
+def common_seeds(a: Run, p: int, b: Run, q: int) -> int:
+    """Return the number of seeds that two sweep points have in common."""
+    return len(set(a.seeds(p)) & set(b.seeds(q)))
+
+
+def _used(run: Run, p: int, path: str) -> Any:
+    """Return the value that a sweep point uses: the member's number where the config leaves it to the member."""
+    mine = run.numbers(p)
+    return mine[path] if path in mine else run.value(p, path)
+
+
+def _inputs(run: Run, prefixes: tuple[str, ...]) -> dict[str, str]:
+    """Return the digests of the inputs whose names have one of the prefixes."""
+    found = run.config.get("inputs") or {}
+    return {name: digest for name, digest in found.items() if name.startswith(prefixes)}
+
+
+def _of_seeds(run: Run, p: int, key: str, seeds: list[int]) -> np.ndarray | None:
+    """Return a recorded array of the given seeds, of places only the first ones; None if it is not recorded."""
+    array = _recorded(run, p, key)
+    return None if array is None else array[[run.seeds(p).index(seed) for seed in seeds]]
+
+
+@kept
+def _recorded(run: Run, p: int, key: str) -> np.ndarray | None:
+    array = run.history(p, key)
+    return array[:, 0].copy() if array is not None and key == "position" else array
+
+
+def differing(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Return the settings that differ between configurations: (path, the printed value of each).
+
+    The name and the title of a study are no settings of its runs.
+
+    >>> differing({"a": {"rounds": 9, "network": {"radius": 2.0}}, "b": {"rounds": 9, "network": {"radius": 3.0}}})
+    [('network.radius', ['2', '3'])]
+    """
+    flat = [dict(_leaves(config)) for config in configs.values()]
+    paths = dict.fromkeys(path for of in flat for path in of)
+    rows = [(path, [show(of.get(path)) for of in flat]) for path in paths if path not in ("name", "title")]
+    return [(path, texts) for path, texts in rows if len(set(texts)) > 1]
+
+
+def shared_config(configs: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the part of configurations that is the same in all of them.
+
+    >>> shared([{"a": 1, "b": {"c": 2, "d": 3}}, {"a": 0, "b": {"c": 2, "d": 4}}])
+    {'b': {'c': 2}}
+    """
+    first, *others = configs
+    found: dict[str, Any] = {}
+    for key, value in first.items():
+        parts = [part for other in others if isinstance(part := other.get(key), Mapping)]
+        if isinstance(value, Mapping) and len(parts) == len(others):
+            found[key] = shared_config([value, *parts])
+        elif all(key in other and other[key] == value for other in others):
+            found[key] = value
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+STUDY = "study"  # the path of the setting that names a point's study
+
+
+def references(
+    runs: Sequence[Run],
+    points: Sequence[Mapping[str, Any]],
+    parts: Sequence[tuple[int, int]],
+    baseline: str,
+) -> list[int | None]:
+    """Return for each sweep point the index of the one that it is compared with, or None (`compare`)."""
+    first = [p for p, (i, _) in enumerate(parts) if i == 0]
+    if baseline:
+        known = {point["id"]: p for p, point in enumerate(points)}
+        known = {runs[0].points[p]["id"]: p for p in first} | known
+        if baseline not in known:
+            raise UserError(unknown_name("baseline", baseline, known))
+        return [known[baseline]] * len(points)
+    ids = {runs[0].points[p]["id"]: p for p in first}
+    usual = runs[0].summary.get("baseline")
+    own = {p: ids.get(str(runs[0].points[p].get("baseline", usual))) for p in first}
+    only = {ref for ref in own.values() if ref is not None} or set(first)
+    found: list[int | None] = []
+    for p, q in enumerate(counterparts(points, parts)):
+        if p in own:
+            found.append(own[p])
+        elif q is None:
+            found.append(next(iter(only)) if len(only) == 1 else None)
+        else:
+            found.append(q if own[q] is None else own[q])
+    return found
+
+
+def counterparts(points: Sequence[Mapping[str, Any]], parts: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Return for each sweep point the index of the first study's point with the same settings, or None."""
+
+    def settings(p: int) -> tuple[str, ...]:
+        return tuple(show(value) for path, value in points[p]["overrides"].items() if path != STUDY)
+
+    index = {settings(p): p for p, (i, _) in enumerate(parts) if i == 0}
+    return [index.get(settings(p)) for p in range(len(points))]
+
+
+def accuracy_gap(runs: Sequence[Run], part: tuple[int, int], other: tuple[int, int], at: int | None) -> dict[str, Any]:
+    """Return the accuracy of a sweep point minus that of another one: `difference`, and 'why' it is not paired.
+
+    Args:
+      runs: the studies.
+      part, other: the index of the study and of its sweep point, for both points.
+      at: the round; None: the last one of each.
+    """
+    (i, p), (j, q) = part, other
+    why = "" if i == j else why_unpaired(runs[i], p, runs[j], q)
+    curves = [runs[k].curves[runs[k].points[r]["id"]] for k, r in (part, other)]
+    values = [curve.at(int(curve.rounds[-1]) if at is None else at) for curve in curves]
+    return {**difference(values[0], values[1], paired=not why), "why": why}
+
 
 MEANING = ("judged", "data.name", "data.limit_test", "model.loss")  # settings that decide what the accuracy is
 
@@ -119,7 +305,7 @@ def _joint(
         "name": ", ".join(names),
         "title": f"{', '.join(names[:-1])} and {names[-1]} compared",
         "status": "finished" if all(run.manifest.get("status") != "running" for run in runs) else "running",
-        "config": shared([run.config for run in runs]),
+        "config": shared_config([run.config for run in runs]),
         "points": [
             {**of, "id": ids[i][of["id"]]}
             for i, run in enumerate(runs)
@@ -171,9 +357,9 @@ def _summary_at(run: Run, at: int | None) -> dict[str, Any]:
     """Return the summary of a study at an evaluated round."""
     if at is None or _end(run) == at:
         return run.summary
-    lines = partial.runs_of(run.lines, run.workdir / "metrics.jsonl")
+    lines = unfinished.runs_of(run.lines, run.workdir / "metrics.jsonl")
     said: dict[str, Any] = {key: run.summary[key] for key in ("metrics", "accuracy_is") if key in run.summary}
-    found = partial.summarize({**run.manifest, **said}, run.points, lines, at)
+    found = unfinished.summarize_at({**run.manifest, **said}, run.points, lines, at)
     for p, (entry, point) in enumerate(zip(found["points"], run.points)):
         entry["distance_moved_per_mobile_client"] = _moved(run, p, at)
         until = {seed: r for seed, r in (point.get("diverged") or {}).items() if r <= at}
@@ -224,3 +410,113 @@ def _unlike(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
             differ.append(f"{path} is {', '.join(f'{value} in {name}' for name, value in zip(names, values))}")
     said = "The studies do not measure the same accuracy, so compare them with care"
     return [f"{said}: {'; '.join(differ)}."] if differ else []
+
+
+HEADER = ("point", "baseline", "difference_mean", "difference_ci95", "paired", "pairs", "why_not_paired")
+
+
+class Same(NamedTuple):
+    """A sweep point and the first study's point with the same settings, as cells of a table."""
+
+    label: str
+    accuracy: Cell
+    other: Cell
+    difference: Cell
+    kind: str  # whether the difference is paired
+
+
+def names_in(run: Run) -> list[str]:
+    """Return the names of the compared studies, in order."""
+    return list(dict.fromkeys(str(point["overrides"][STUDY]) for point in run.points))
+
+
+def describe_comparison(run: Run) -> dict[str, Any] | None:
+    """Return what the template of the page needs of a comparison, or None if the run is one study."""
+    if not run.studies:
+        return None
+    names = names_in(run)
+    configs = {name: {"inputs": {}, **study.config} for name, study in zip(names, run.studies)}
+    return {
+        "names": names,
+        "studies": [{"name": name, "setting": describe_setting(study)} for name, study in zip(names, run.studies)],
+        "settings": differing(configs),
+        "paired": list(paired_told(run)),
+        "lacking": lacking(run.studies, names),
+        "same": same_settings(run),
+        "first": names[0],
+    }
+
+
+def paired_told(run: Run) -> Iterator[str]:
+    """Yield for each two studies whether their runs are paired by seed, and if not why, in a sentence."""
+    names, of_pairs = names_in(run), dict[tuple[int, int], list[tuple[str, int]]]()
+    ids = [point["id"] for point in run.points]
+    twins = counterparts(run.points, run.parts)
+    for p, (i, q) in enumerate(run.parts):
+        others = [twins[p], ids.index(run.points[p]["baseline"]) if run.points[p].get("baseline") else None]
+        for j, r in {run.parts[other] for other in others if other is not None}:
+            if i != j:
+                a, b = run.studies[i], run.studies[j]
+                of_pairs.setdefault((i, j), []).append((why_unpaired(a, q, b, r), common_seeds(a, q, b, r)))
+    for (i, j), found in of_pairs.items():
+        seeds, reasons = max(count for _, count in found), list(dict.fromkeys(why for why, _ in found if why))
+        one, two = names[i], names[j]
+        if not reasons:
+            agree = f"the data, their partition and the first places agree under {seeds} common seed"
+            yield f"“{one}” is paired with “{two}” by seed: {agree}{'s' if seeds > 1 else ''}."
+        elif all(why for why, _ in found):
+            welch = "The intervals of their differences are Welch's, which are wider."
+            yield f"“{one}” is not paired with “{two}”: {'; '.join(reasons)}. {welch}"
+        else:
+            unpaired = f"{sum(bool(why) for why, _ in found)} are not paired by seed ({'; '.join(reasons)})"
+            yield f"Of {len(found)} differences between “{one}” and “{two}”, {unpaired} and have Welch's intervals."
+
+
+def lacking(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Return a sentence for each study that has not recorded metrics which another one has."""
+    titles = {metric.key: metric.title for run in runs for metric in declared(run.summary)}
+    has = []
+    for run in runs:
+        last = {line["point"]: line for line in run.lines}.values()
+        has.append({key for line in last for key, value in line.items() if value is not None and key in titles})
+    every = set().union(*has)
+    return [
+        f"{name} has not recorded {', '.join(titles[key] for key in titles if key in every - of)}."
+        for name, of in zip(names, has)
+        if every - of
+    ]
+
+
+def same_settings(run: Run) -> list[Same]:
+    """Return the sweep points whose settings a point of the first study has as well, with their differences to it."""
+    labels, found = looks(run), []
+    for p, q in enumerate(counterparts(run.points, run.parts)):
+        if q is None or run.parts[p][0] == 0:
+            continue
+        gap = accuracy_gap(run.studies, run.parts[p], run.parts[q], run.summary.get("round"))
+        here, there = (percent_cell(run.points[k]["final_accuracy"]) for k in (p, q))
+        kind = f"{gap['seeds']} seeds in pairs" if gap["paired"] else "not paired"
+        found.append(Same(labels[p].label, here, there, percent_cell(gap, "+"), kind))
+    return found
+
+
+def write_differences(run: Run, folder: Path) -> Path:
+    """Write differences.csv: each sweep point's difference to its baseline, as fractions, and whether it is paired.
+
+    Args:
+      run: the studies as one.
+      folder: an existing folder.
+
+    Returns:
+      The path of the file.
+    """
+    path = folder / "differences.csv"
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    for point in run.points:
+        gap = point.get("difference_to_baseline") or {}
+        numbers = [gap.get("mean"), gap.get("ci95"), gap.get("paired"), gap.get("seeds"), gap.get("why")]
+        writer.writerow([point["id"], point.get("baseline"), *numbers])
+    disk.write_text(path, text.getvalue())
+    return path

@@ -10,10 +10,9 @@ from markupsafe import Markup
 
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import figures, pack, results_table, studies, tables
-from mdfl_jax.report.described import setting
-from mdfl_jax.report.making import making
-from mdfl_jax.report.pairing import pairs_of
+from mdfl_jax.report import compare, figures, pack, tables
+from mdfl_jax.report.compare import pairs_of
+from mdfl_jax.report.described import describe_making, describe_setting
 from mdfl_jax.report.read import Run, read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from mdfl_jax.report.style import looks
@@ -50,7 +49,7 @@ def write(run: Run) -> Path:
     path = run.workdir / "report.html"
     try:
         tables.write(run)
-        save(path, render(run, figures.write(run)))
+        save(path, render(run, figures.write_figures(run)))
     except OSError as error:
         raise UserError(f"{error.filename or run.workdir}: cannot be written: {error.strerror}") from None
     return path
@@ -77,13 +76,13 @@ def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
         styles=[Markup(path.read_text(encoding="utf-8")) for path in _styles(panels)],
         remarks=run.remarks,
         verdict=verdict(run.summary, run.config, pairs_of(run), run.manifest.get("points", ())),
-        setting="" if run.studies else setting(run),
-        compared=studies.comparison(run),
-        columns=results_table.columns(run),
-        colours=results_table.colours(run),
+        describe_setting="" if run.studies else describe_setting(run),
+        compared=compare.describe_comparison(run),
+        columns=tables.page_columns(run),
+        colours=tables.colours(run),
         note=tables.note(run.summary, run.config),
         panels=panels,
-        making=making(run),
+        describe_making=describe_making(run),
         missing=tables.MISSING,
         study=Markup(pack.dumps(_study(run))),
         scripts=[Markup(path.read_text(encoding="utf-8")) for path in _scripts(panels)],
@@ -98,7 +97,7 @@ def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
         found = {"name": name, "title": panel.title, "caption": panel.caption(run), "chart": chart}
     if chart:
         return found | {"data": Markup(pack.dumps(chart.data))}
-    png = picture.read_bytes() if picture else figures.png(run, name)
+    png = picture.read_bytes() if picture else figures.png_of(run, name)
     return found | {"picture": f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"}
 
 

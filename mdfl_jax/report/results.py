@@ -10,7 +10,7 @@ from mdfl_jax.report.read import ROUNDS, Run, make_run
 from mdfl_jax.results.results import StudyResults
 
 if TYPE_CHECKING:
-    from mdfl_jax.report.plots import Plots
+    from mdfl_jax.report.figures import Plots
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +24,7 @@ class Results(StudyResults):
     @property
     def plot(self) -> "Plots":
         """The figures of the study: ``results.plot.curves()``, ``results.plot.accuracy()``; printed, it lists them."""
-        from mdfl_jax.report.plots import Plots  # Matplotlib takes half a second to import
+        from mdfl_jax.report.figures import Plots  # Matplotlib takes half a second to import
 
         return Plots(self, self.as_run)
 

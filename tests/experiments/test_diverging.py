@@ -19,10 +19,10 @@ from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed
 from mdfl_jax.engine.rounds import _diverged
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report import diverged, tables
+from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
+from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.storage.state_file import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
@@ -276,24 +276,29 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
         "these runs are in no mean. What may be the cause: all: algorithm.lr is 0.1; a smaller step may help." in said
     )
     (point,) = page.points
-    line = diverged.warning(point, diverged.values_of(point, page.manifest["points"], page.config))
+    line = tables.divergence_warning(point, tables.values_of(point, page.manifest["points"], page.config))
     for seed, at in crossed.items():
         assert f"seed {seed} in round {at} with norm {float(point['divergence'][str(seed)]['norm']):.3g}" in line
-    assert lost.replace(", ", " and ") in diverged.seeds_in_words(point) or len(crossed) > 2
+    assert lost.replace(", ", " and ") in tables.seeds_in_words(point) or len(crossed) > 2
 
 
 def test_a_hint_names_the_steps_and_the_compressor_that_a_point_has():
     numbers = {"algorithm.lr": 30.0, "algorithm.consensus_lr": 0.4}
-    assert diverged.cause(numbers.get) == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller steps may help"
-    assert diverged.cause({}.get) == diverged.cause({"algorithm.compressor": "identity"}.get) == ""
-    assert diverged.cause({"algorithm.compressor": "qsgd"}.get).endswith(
+    assert (
+        tables.cause_of_divergence(numbers.get)
+        == "algorithm.lr is 30 and algorithm.consensus_lr is 0.4; smaller steps may help"
+    )
+    assert (
+        tables.cause_of_divergence({}.get) == tables.cause_of_divergence({"algorithm.compressor": "identity"}.get) == ""
+    )
+    assert tables.cause_of_divergence({"algorithm.compressor": "qsgd"}.get).endswith(
         "is qsgd; a compressor that loses less may help"
     )
     old = {"id": "a", "overrides": {"algorithm.lr": 2.0}, "diverged": {"3": 20}}  # of an older version
-    values = diverged.values_of(old, [{"id": "a", "numbers": {"algorithm.lr": 0.1}}], {})
-    swept = diverged.values_of(old | {"overrides": {"algorithm.compressor": "sign"}}, [], {"algorithm": {"lr": 0.5}})
-    assert diverged.cause(swept).startswith("algorithm.lr is 0.5 and algorithm.compressor is sign; ")
-    assert diverged.warning(old, values) == (
+    values = tables.values_of(old, [{"id": "a", "numbers": {"algorithm.lr": 0.1}}], {})
+    swept = tables.values_of(old | {"overrides": {"algorithm.compressor": "sign"}}, [], {"algorithm": {"lr": 0.5}})
+    assert tables.cause_of_divergence(swept).startswith("algorithm.lr is 0.5 and algorithm.compressor is sign; ")
+    assert tables.divergence_warning(old, values) == (
         "a: diverged: seed 3 in round 20 (algorithm.lr is 2; a smaller step may help)"
     )
 

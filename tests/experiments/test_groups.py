@@ -10,7 +10,7 @@ from mdfl_jax.core.outcomes import interval
 from mdfl_jax.report.panels import groups
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.results.mobile_static import group_mean
+from mdfl_jax.results.lines import group_mean
 from mdfl_jax.study import make_study, run_study
 
 STUDY = {

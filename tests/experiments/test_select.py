@@ -11,7 +11,7 @@ from mdfl_jax.data.dataset import Dataset, hold_out
 from mdfl_jax.report import tables
 from mdfl_jax.report.page import write_report
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.results.step_sizes import select
+from mdfl_jax.results.summary import select
 from mdfl_jax.study import make_study, run_study
 
 ONE = "one_way"

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from mdfl_jax.report import figures
-from mdfl_jax.report.along import of_run, traces_of
-from mdfl_jax.report.panels.step_sizes import step_lines
-from mdfl_jax.report.panels.threshold import crossings
+from mdfl_jax.report.panels.by_setting import crossings, main_lines, step_lines, traces_of
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES, in_order
 from tests.report.conftest import write_workdir
@@ -100,7 +98,7 @@ def test_a_label_is_no_template(tmp_path):
     """In a template of plotly, %{x} would be replaced by a number."""
     overrides = [{"data.name": name, "network.radius": r} for name in ('%{x}<b>"', "y") for r in RADII]
     run = study(tmp_path / "run", overrides, [0.1] * 8)
-    axis, lines = of_run(run)
+    axis, lines = main_lines(run)
     trace = traces_of(lines, axis)[0]
     assert trace["hovertemplate"] == "%{text}<extra></extra>"
     assert trace["name"] == '%{x}&lt;b&gt;"'  # plotly knows no sign for quotation marks
@@ -110,7 +108,7 @@ def test_a_label_is_no_template(tmp_path):
 def test_intervals_end_at_0_and_100_and_one_seed_has_none(tmp_path):
     run = study(tmp_path / "run", by("static", RADII), [0.004, 0.3, 0.995, 0.4])
     run.points[1]["final_accuracy"]["ci95"] = None
-    axis, lines = of_run(run)
+    axis, lines = main_lines(run)
     (trace,) = traces_of(lines, axis)
     assert trace["error_y"]["arrayminus"] == pytest.approx([0.4, 0, 1, 1])
     assert trace["error_y"]["array"] == pytest.approx([1, 0, 0.5, 1])
@@ -138,7 +136,7 @@ def test_both_are_drawn_for_papers(tmp_path):
     overrides = by("static", RADII) + by("dcm", RADII)
     accuracies = [0.2, 0.3, 0.4, 0.5, 0.4, 0.6, 0.8, 0.6]
     run = study(tmp_path / "run", overrides, accuracies, baseline="static-3.0")
-    axes = figures.draw(run, "threshold").axes[0]
+    axes = figures.draw_figure(run, "threshold").axes[0]
     assert axes.get_xlabel() == "radius"
     drawn = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 4]
     assert drawn[0] == pytest.approx([20, 30, 40, 50])

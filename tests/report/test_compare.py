@@ -9,13 +9,21 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.compare import names_of, read_studies
+from mdfl_jax.report.compare import (
+    differing,
+    names_of,
+    paired_told,
+    pairs_of,
+    read_studies,
+    same_settings,
+    shared_config,
+    why_unpaired,
+    write_differences,
+)
 from mdfl_jax.report.page import render, write
-from mdfl_jax.report.pairing import differing, pairs_of, shared, why_unpaired
 from mdfl_jax.report.panels import contacts, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import in_order
-from mdfl_jax.report.studies import paired_told, same_settings, write_differences
 from mdfl_jax.report.verdict import verdict
 from mdfl_jax.report.world import worlds_of
 from tests.report.conftest import write_workdir
@@ -303,7 +311,7 @@ def test_settings_that_differ_and_those_that_do_not():
     a = {"rounds": 9, "name": "a", "network": {"radius": 2.0, "mobility": "dcm"}, "inputs": {"x": "1"}}
     b = {"rounds": 9, "name": "b", "network": {"radius": 2.0, "mobility": "dam"}}
     assert differing({"a": a, "b": b}) == [("network.mobility", ["dcm", "dam"]), ("inputs.x", ["1", "-"])]
-    assert shared([a, b]) == {"rounds": 9, "network": {"radius": 2.0}}
+    assert shared_config([a, b]) == {"rounds": 9, "network": {"radius": 2.0}}
     assert a["inputs"] == {"x": "1"}  # unchanged
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.report import contacts as of
+from mdfl_jax.report.panels import contacts as of
 from mdfl_jax.report.panels import contacts as panel
-from mdfl_jax.report.playback import playback
+from mdfl_jax.report.panels.map import playback
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.conftest import write_workdir
@@ -49,9 +49,9 @@ def runs_of(series):
 @settings(deadline=None, max_examples=60)
 @given(contact_arrays())
 def test_groups_and_degrees_of_each_round(contact):
-    assert of.components(contact).tolist() == [groups(graph) for graph in contact]
+    assert of.count_components(contact).tolist() == [groups(graph) for graph in contact]
     expected = [np.mean([sum(row) for row in graph.tolist()]) for graph in contact]
-    np.testing.assert_allclose(of.degrees(contact), expected)
+    np.testing.assert_allclose(of.mean_degrees(contact), expected)
 
 
 @settings(deadline=None, max_examples=60)
@@ -63,7 +63,7 @@ def test_lengths_of_contacts_and_gaps(contact):
             for value, length, cut in runs_of(contact[:, i, j].tolist()):
                 if not cut:
                     lengths[value].append(length)
-    found = of.spells(contact)
+    found = of.measure_spells(contact)
     assert sorted(found.contacts.tolist()) == sorted(lengths[True])
     assert sorted(found.gaps.tolist()) == sorted(lengths[False])
     x, share = of.at_least(found.gaps)

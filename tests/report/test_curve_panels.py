@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mdfl_jax.report import style
-from mdfl_jax.report.panels import consensus, curves, final_accuracy, metrics, traffic
+from mdfl_jax.report.panels import curves, final_accuracy, traffic
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from tests.report.made_report import change
@@ -114,7 +114,7 @@ def test_consensus_is_on_a_logarithmic_axis_without_rounding_errors(make_workdir
     distance = {0: 1e-8, 10: 4.0, 20: 2.0, 30: 1.0, 40: 0.5}
     folder = change(make_workdir(seeds=2), lambda row: row | {"consensus_distance": distance[row["round"]]})
     run = read_workdir(folder)
-    axes = consensus.consensus(run).axes[0]
+    axes = curves.consensus(run).axes[0]
     assert axes.get_yscale() == "log"
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [10, 20, 30, 40])
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [4, 2, 1, 0.5])
@@ -142,7 +142,7 @@ def test_declared_curves_have_a_figure_and_a_view(make_workdir):
     declare(folder, described("own", "metres", 2.0, ["curve"]))
     run = read_workdir(folder)
     assert FIGURES["metrics"].chart(run).data["start_with"] == {"metric": "own"}
-    figure = metrics.metrics(run)
+    figure = curves.metrics(run)
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [0, 10, 20, 30, 40])
     assert "own (metres)" in FIGURES["metrics"].caption(run)
 

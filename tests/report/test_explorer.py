@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdfl_jax.report.explorer import CLIENT_NUMBERS, explorer, short, stored
-from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.recorded import recorded
+from mdfl_jax.report.panels.curves import CLIENT_NUMBERS, explorer, short, stored
+from mdfl_jax.report.read import read_workdir, recorded
 from tests.report.made_report import change
 
 
@@ -97,7 +96,9 @@ def test_single_clients_are_those_of_the_first_seed(reported):
 
 
 def test_too_many_numbers_of_clients_leave_evaluations_out_evenly(reported, monkeypatch):
-    monkeypatch.setattr("mdfl_jax.report.explorer.CLIENT_NUMBERS", 4 * 8 * 2)  # of 4 points, 8 clients, 5 evaluations
+    monkeypatch.setattr(
+        "mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 4 * 8 * 2
+    )  # of 4 points, 8 clients, 5 evaluations
     assert CLIENT_NUMBERS >= 1_000_000
     packed = explorer(read_workdir(reported))["clients"]
     assert packed["every"] == 3
@@ -107,7 +108,9 @@ def test_too_many_numbers_of_clients_leave_evaluations_out_evenly(reported, monk
 @pytest.mark.parametrize("many", [1, 4])
 def test_runs_without_numbers_at_the_kept_evaluations_are_left_out(make_workdir, monkeypatch, many):
     """The first ``many`` points have diverged after the first evaluation, which is left out."""
-    monkeypatch.setattr("mdfl_jax.report.explorer.CLIENT_NUMBERS", 2 * 4 * 8 * 2)  # of 2 metrics: 2 of 5 evaluations
+    monkeypatch.setattr(
+        "mdfl_jax.report.panels.curves.CLIENT_NUMBERS", 2 * 4 * 8 * 2
+    )  # of 2 metrics: 2 of 5 evaluations
 
     def diverged(arrays):
         loss = np.ones((3, 5, 8), np.float32)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.missing import missing_told
 from mdfl_jax.report.page import render
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.unfinished import describe_missing
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 
@@ -39,11 +39,11 @@ def test_a_shard_says_what_it_lacks(shard, tmp_path):
 def test_seeds_are_those_of_each_point_and_many_points_are_counted():
     points = [{"id": "static", "seeds": [0]}, {"id": "dam"}, {"id": "dcm"}]
     manifest = {"points": points, "seeds": [0, 1, 2], "whole": WHOLE}
-    (said,) = missing_told(manifest)
+    (said,) = describe_missing(manifest)
     assert said == "This is a part of a study: 2 of its 9 runs are missing: static (seeds 1, 2)."
-    assert missing_told(manifest | {"points": [*points[1:], {"id": "static"}]}) == ()
+    assert describe_missing(manifest | {"points": [*points[1:], {"id": "static"}]}) == ()
     many = {"points": [{"id": f"p{i}"} for i in range(9)], "seeds": [0]}
-    (said,) = missing_told({"points": [], "seeds": [0], "whole": many})
+    (said,) = describe_missing({"points": [], "seeds": [0], "whole": many})
     assert said.endswith("9 of its 9 runs are missing: p0; p1; p2; p3; p4; p5 and 3 more.")
 
 

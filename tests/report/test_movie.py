@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.map_frames import PER_ROUND, links_at
-from mdfl_jax.report.movie import save_movie
+from mdfl_jax.report.movie import PER_ROUND, links_at, save_movie
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.world import GRID, World
 from tests.report.conftest import write_workdir

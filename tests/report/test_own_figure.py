@@ -61,7 +61,7 @@ def test_an_own_panel_is_on_the_page_and_has_no_file(make_workdir, own):
     assert '<section class="panel" id="sent" data-kind="plotly"' in text
     assert '<h2 id="sent-title">Bits &lt; sent</h2>' in text
     with pytest.raises(UserError, match="figure 'sent': it is on the page only; there are accuracy, ranking, "):
-        figures.draw(run, "sent")
+        figures.draw_figure(run, "sent")
 
 
 def test_the_page_has_its_panels_in_this_order():

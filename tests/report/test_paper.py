@@ -11,7 +11,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report import paper
+from mdfl_jax.report import figures
 from mdfl_jax.report.figures import applying
 from mdfl_jax.report.read import read_workdir
 from tests.report.conftest import write_workdir
@@ -25,7 +25,7 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5.25", 5.25)])
 def test_a_picture_is_as_wide_as_it_is_asked_for(run, tmp_path, width, inches):
     path = tmp_path / "figure.png"
-    paper.save(run, "accuracy", path, paper.inches(width))
+    figures.save_figure(run, "accuracy", path, figures.width_in_inches(width))
     assert matplotlib.image.imread(path).shape[1] == round(300 * inches)
 
 
@@ -34,11 +34,11 @@ def test_another_width_is_told_in_one_line(width):
     with pytest.raises(
         UserError, match=rf"^--width={width}: it must be column \(3.5 inches\), page \(7.2\) or a number"
     ):
-        paper.inches(width)
+        figures.width_in_inches(width)
 
 
 def test_fonts_are_in_the_file_and_texts_are_small(run, tmp_path):
-    paper.save(run, "final_accuracy", tmp_path / "figure.pdf", 3.5)
+    figures.save_figure(run, "final_accuracy", tmp_path / "figure.pdf", 3.5)
     content = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in content
     streams = [
@@ -46,7 +46,11 @@ def test_fonts_are_in_the_file_and_texts_are_small(run, tmp_path):
     ]
     assert streams
     with paper_style():
-        sizes = [text.get_fontsize() for text in paper.draw(run, "accuracy", 3.5).findobj(Text) if text.get_text()]
+        sizes = [
+            text.get_fontsize()
+            for text in figures.draw_for_paper(run, "accuracy", 3.5).findobj(Text)
+            if text.get_text()
+        ]
     assert max(sizes) <= 8
 
 
@@ -66,7 +70,7 @@ def test_legends_and_labels_are_within_the_figure(tmp_path, points):
     for name in applying(run):
         with paper_style(), warnings.catch_warnings():
             warnings.simplefilter("error")  # a layout that does not fit
-            figure = paper.draw(run, name, 3.5)
+            figure = figures.draw_for_paper(run, name, 3.5)
             figure.draw_without_rendering()
             assert figure.get_figwidth() == 3.5
             whole = figure.bbox
@@ -80,7 +84,7 @@ def test_two_files_of_the_same_figure_are_the_same(run, tmp_path):
     for ending in ("png", "pdf", "svg"):
         paths = [tmp_path / f"{i}.{ending}" for i in range(2)]
         for path in paths:
-            paper.save(run, "final_accuracy", path, 3.5)
+            figures.save_figure(run, "final_accuracy", path, 3.5)
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
 

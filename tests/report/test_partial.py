@@ -7,8 +7,8 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.page import render
-from mdfl_jax.report.partial import NotYetError, common_round
 from mdfl_jax.report.read import read_workdir
+from mdfl_jax.report.unfinished import NotYetError, common_round
 from tests.report.conftest import write_workdir
 from tests.report.made_report import unfinish
 

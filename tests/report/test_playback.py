@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mdfl_jax.report import pack, playback, world
+from mdfl_jax.report import pack, world
+from mdfl_jax.report.panels import map as map_panel
 from mdfl_jax.report.panels.map import _caption, _chart
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
@@ -53,7 +54,7 @@ PLACES = arrays(np.float64, (5, 3, 2), elements=st.floats(-40, 70, width=32) | s
 @settings(deadline=None)
 def test_places_are_recovered_within_half_a_quantum(places):
     low, high = np.array([-40.0, -50.0]), np.array([70.0, 90.0])
-    again = recovered(playback.changes(playback.quantised(places, low, high)), low, high)
+    again = recovered(map.changes(map.quantised(places, low, high)), low, high)
     assert np.array_equal(np.isnan(again), np.isnan(places))
     half = (high - low) / pack.LEVELS / 2
     assert np.nanmax(np.abs(again - places) / half, initial=0) <= 1 + 1e-6
@@ -65,21 +66,21 @@ def test_links_are_recovered_exactly(hears, mutual, steady):
     hears = hears & ~np.eye(11, dtype=bool)
     hears = hears | hears.transpose(0, 2, 1) if mutual else hears
     hears = np.repeat(hears[:1], 4, axis=0) if steady else hears
-    coded = playback.coded_links(np.packbits(hears, axis=-1), 11)
+    coded = map.coded_links(np.packbits(hears, axis=-1), 11)
     assert np.array_equal(links_of(coded, 11), hears)
     assert coded["mutual"] or not mutual
 
 
 def test_links_that_stay_take_almost_no_room():
     hears = np.repeat(np.random.default_rng(0).random((1, 60, 60)) < 0.3, 400, axis=0)
-    coded = playback.coded_links(np.packbits(hears | hears.transpose(0, 2, 1), axis=-1), 60)
+    coded = map.coded_links(np.packbits(hears | hears.transpose(0, 2, 1), axis=-1), 60)
     assert coded["changes"]
     assert not coded["bits"][1:].any()
 
 
 def test_the_page_has_what_the_history_has(make_workdir: Maker) -> None:
     folder = add_records(make_workdir(clients=9), server=True, one_way=True)
-    data = playback.playback(read_workdir(folder))
+    data = map_panel.playback(read_workdir(folder))
     history = np.load(folder / "history.npz")
     assert [point["point"] for point in data["points"]] == [0, 1, 2, 3]
     for p, point in enumerate(data["points"]):
@@ -108,10 +109,10 @@ def test_few_rounds_are_left_if_a_point_is_too_long(make_workdir: Maker, monkeyp
     folder = add_records(make_workdir(rounds=200, clients=20, grid=18))
     run = read_workdir(folder)
     text = lambda tree: sum(len(part) for part in re.findall(r'"data":"([^"]*)"', pack.dumps(tree)))  # noqa: E731
-    whole = text(playback.playback(run)["points"])
-    monkeypatch.setattr(playback, "BUDGET", whole // 2)
-    data = playback.playback(run)
-    assert playback.strides(data) > 1
+    whole = text(map_panel.playback(run)["points"])
+    monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", whole // 2)
+    data = map_panel.playback(run)
+    assert map.strides(data) > 1
     evaluations = sum(text([point["values"], point["evaluated"]]) for point in data["points"])
     assert text(data["points"]) - evaluations <= whole // 2
     point = data["points"][2]
@@ -128,22 +129,22 @@ def test_of_many_points_each_value_of_the_main_axis_is_shown(make_workdir: Maker
         {"network.mobility": m, "network.radius": float(r)} for m in ("static", "dam", "dcm") for r in range(1, 11)
     ]
     run = read_workdir(make_workdir(sweep, seeds=1, rounds=10))
-    shown = playback.shown_points(run, 8)
+    shown = map.shown_points(run, 8)
     assert len(shown) == 8
     assert {run.value(p, "network.mobility") for p in shown} == {"static", "dam", "dcm"}
     best = max(range(30), key=lambda p: run.points[p]["final_accuracy"]["mean"])
     assert {0, best} <= set(shown)  # the baseline is the first one
-    assert playback.first_pair(run, shown) == [0, best]
+    assert map.first_pair(run, shown) == [0, best]
     assert "8 of 30" not in _caption(run)
-    assert f"{playback.MOST_POINTS} of 30 sweep points, among them each value of mobility" in _caption(run)
+    assert f"{map.MOST_POINTS} of 30 sweep points, among them each value of mobility" in _caption(run)
 
 
 def test_the_pair_without_accuracies_is_the_first_and_the_last(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir(seeds=1))
     for point in run.points:
         point["final_accuracy"]["mean"] = None
-    assert playback.first_pair(run, [0, 1, 2, 3]) == [0, 3]
-    assert playback.first_pair(run, [2]) == [2]
+    assert map.first_pair(run, [0, 1, 2, 3]) == [0, 3]
+    assert map.first_pair(run, [2]) == [2]
 
 
 def test_worlds(make_workdir: Maker) -> None:
@@ -178,7 +179,7 @@ def test_clients_without_places_are_on_a_circle_if_something_is_recorded(make_wo
     assert not FIGURES["map"].applies(read_workdir(folder))  # a pattern decides who meets, so places mean nothing
     run = read_workdir(add_records(folder, server=True))
     assert FIGURES["map"].applies(run)
-    (point,) = playback.playback(run)["points"]
+    (point,) = map_panel.playback(run)["points"]
     assert point["world"]["kind"] == "circle"
     assert not point["mobile"].any()
     places = recovered(point["position"], [-1, -1], [1, 1])
@@ -196,11 +197,11 @@ def test_computed_links_are_told_to_be_computed(make_workdir: Maker) -> None:
 def test_contacts_on_the_way_are_not_computed_from_some_rounds(make_workdir: Maker, monkeypatch) -> None:
     """Between two places far apart in time lies no straight way."""
     folder = make_workdir([{"network.contact": "swept"}, {"network.contact": "round"}], seeds=1)
-    assert playback.without_links(playback.playback(read_workdir(folder))) == []
-    monkeypatch.setattr(playback, "BUDGET", 2 * 300)
+    assert map_panel.without_links(map_panel.playback(read_workdir(folder))) == []
+    monkeypatch.setattr("mdfl_jax.report.panels.map.BUDGET", 2 * 300)
     data = _chart(read_workdir(folder)).data
     assert all(point["stride"] > 1 for point in data["points"])
-    assert playback.without_links(data) == [0]
+    assert map_panel.without_links(data) == [0]
     assert "Links of swept are not drawn" in data["note"]
     assert "not drawn" not in _chart(read_workdir(add_records(folder))).data["note"]
 

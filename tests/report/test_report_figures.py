@@ -40,7 +40,7 @@ def test_two_reports_have_the_same_bytes_and_leave_no_stale_figure(make_workdir:
     run = read_workdir(folder)
     contents = []
     for _ in range(2):
-        assert set(figures.write(run)) == {"accuracy", "final_accuracy", "label_counts"}
+        assert set(figures.write_figures(run)) == {"accuracy", "final_accuracy", "label_counts"}
         contents.append({path.name: path.read_bytes() for path in (folder / "figures").iterdir()})
     assert contents[0] == contents[1]
     assert "map.png" not in contents[0]

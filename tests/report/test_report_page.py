@@ -17,7 +17,7 @@ from shell import without_stages
 import mdfl_jax.report
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
-from mdfl_jax.report.making import making
+from mdfl_jax.report.described import describe_making
 from mdfl_jax.report.read import read_workdir
 
 Maker = Callable[..., Path]
@@ -111,10 +111,10 @@ def test_remarks_about_an_unfinished_study_stand_above_the_verdict(reported: Pat
 
 def test_each_of_several_studies_says_how_it_was_made(reported: Path, make_workdir: Maker) -> None:
     run, other = read_workdir(reported), read_workdir(make_workdir(seeds=2))
-    several = making(dataclasses.replace(run, studies=(run, other)))
+    several = describe_making(dataclasses.replace(run, studies=(run, other)))
     assert [study.name for study in several] == [str(run.workdir), str(other.workdir)]
     assert [{e.name: e.text for e in study.entries}["Seeds"] for study in several] == ["0 to 2", "0, 1"]
-    assert [study.name for study in making(run)] == [""]
+    assert [study.name for study in describe_making(run)] == [""]
 
 
 def truncate(path: Path) -> None:

@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from mdfl_jax.report.panels.rivals import rivals
+from mdfl_jax.report.panels.rivals import END, differences, matrix_of, measures, reference_of, rivals, tally
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
-from mdfl_jax.report.rivals import END, differences, matrix_of, measures, reference_of, tally
-from mdfl_jax.report.simultaneous import simultaneous
+from mdfl_jax.report.statistics import simultaneous
 from tests.report.made_report import change
 
 RULES, RADII = ("static", "dam", "dcm"), (1.0, 3.0)

@@ -7,7 +7,7 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.report.pairing import why_unpaired
+from mdfl_jax.report.compare import why_unpaired
 from mdfl_jax.report.read import kept, read_workdir
 from mdfl_jax.report.settings import Axis
 from mdfl_jax.report.style import PALETTE, colours_of

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mdfl_jax.report.described import setting
+from mdfl_jax.report.described import describe_setting
 from mdfl_jax.report.movie import save_movie
-from mdfl_jax.report.playback import MISSING, playback
+from mdfl_jax.report.panels.map import MISSING, playback
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.tables import note
 from tests.report.conftest import write_workdir
@@ -37,10 +37,11 @@ def workdirs(tmp_path_factory):
 
 def test_the_setting_and_the_note_tell_the_sample(workdirs):
     plain, sampled = map(read_workdir, workdirs)
-    assert "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at the first" in setting(
-        sampled
+    assert (
+        "with a test every 10 (of a sample of 4 clients and 500 test samples; of all at the first"
+        in describe_setting(sampled)
     )
-    assert "sample;" not in setting(plain)
+    assert "sample;" not in describe_setting(plain)
     assert "of a sample, which adds an error of at most 4.00 points (95 %)" in note(sampled.summary, sampled.config)
     assert "sample" not in note(plain.summary, plain.config)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from mdfl_jax.report.simultaneous import LEAST_SEEDS, simultaneous
-from mdfl_jax.report.statistics import interval
+from mdfl_jax.report.statistics import LEAST_SEEDS, interval, simultaneous
 
 
 def drawn(seeds, count, shared=0.0, seed=0):

@@ -8,9 +8,8 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
-from mdfl_jax.report.grid import MOST_PARTS, left_out, parts, scales
-from mdfl_jax.report.panels import response
-from mdfl_jax.report.panels.heat_map import COLOURS, heat_map
+from mdfl_jax.report.panels import by_setting
+from mdfl_jax.report.panels.by_setting import COLOURS, MOST_PARTS, describe_left_out, heat_map, scales, split_by
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.registry import FIGURES
 from mdfl_jax.report.style import ink_on
@@ -57,12 +56,12 @@ def test_places_of_values_on_an_axis(run_of, values, places, logarithmic):
 def test_many_parts_are_thinned_evenly_and_the_caption_says_so(run_of):
     run = run_of(sweep(network__radius=tuple(map(float, range(1, 31))), network__mobility=("dcm", "static")), seeds=1)
     radius, _ = scales(run)
-    shown = parts(run, [radius])
+    shown = split_by(run, [radius])
     assert len(shown) == MOST_PARTS
     assert (next(iter(shown)), list(shown)[-1]) == ("radius = 1", "radius = 30")
     assert shown["radius = 30"] == [58, 59]
-    assert left_out(run, [radius]) == " Shown are 12 of 30 combinations of the other settings."
-    assert left_out(run, []) == ""
+    assert describe_left_out(run, [radius]) == " Shown are 12 of 30 combinations of the other settings."
+    assert describe_left_out(run, []) == ""
 
 
 def test_a_heat_map_has_the_mean_accuracy_of_each_pair(run_of):
@@ -89,8 +88,8 @@ def test_a_heat_map_has_the_mean_accuracy_of_each_pair(run_of):
 
 def test_numbers_are_legible_on_every_colour_of_a_heat_map():
     def luminance(colour):
-        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+        split_by = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return 0.2126 * split_by[0] + 0.7152 * split_by[1] + 0.0722 * split_by[2]
 
     inks = set()
     for share in np.linspace(0, 1, 101):
@@ -114,7 +113,7 @@ def test_a_third_setting_makes_small_multiples(run_of):
     panels = FIGURES["heat_map"].chart(run).data["panels"]
     assert [panel["title"] for panel in panels] == ["dcm", "static"]
     assert len({(panel["traces"][0]["zmin"], panel["traces"][0]["zmax"]) for panel in panels}) == 1
-    shown = response.panels_of(run)
+    shown = by_setting.panels_of(run)
     assert [part.title for part in shown] == [f"lr = {v}" for v in (0.01, 0.1, 1)]
     assert {part.x.name for part in shown} == {"radius"}  # step sizes have a panel of their own
     assert "against radius:" in FIGURES["response"].caption(run)
@@ -145,7 +144,7 @@ def test_response_has_means_and_intervals_within_0_and_100(run_of):
     np.testing.assert_allclose(dcm["x"], np.array([1, 3, 10]) - 0.045)  # half a hundredth of the axis aside
     np.testing.assert_allclose(static["x"], np.array([1, 3, 10]) + 0.045)
     assert "a line for each mobility" in FIGURES["response"].caption(run)
-    bars = response.response(run).axes[0].containers
+    bars = by_setting.response(run).axes[0].containers
     assert len(bars) == 2
 
 

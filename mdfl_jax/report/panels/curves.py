@@ -1,4 +1,7 @@
-"""The panel of the curves: the test accuracy against the rounds, and on the page any recorded metric."""
+"""The panels of curves: the test accuracy, the consensus distance and further metrics against the rounds.
+
+On the page the reader explores any recorded metric against any axis: `explorer` makes the data for assets/curves.js.
+"""
 
 import textwrap
 from typing import Any, NamedTuple
@@ -9,17 +12,21 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.explorer import explorer
-from mdfl_jax.report.read import ROUNDS, Run
+from mdfl_jax.core.metric import Shown
+from mdfl_jax.core.outcomes import t_quantile
+from mdfl_jax.metrics import CURVE
+from mdfl_jax.report.pack import LEVELS, MISSING
+from mdfl_jax.report.read import ROUNDS, Quantity, Recorded, Run, axes_of, declared, of_clients, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import point_labels, spaced
 from mdfl_jax.report.statistics import band
 from mdfl_jax.report.style import end_told, has_intervals, looks, main_axis, make_panels, seeds_told
+from mdfl_jax.report.unfinished import judged_key
 
 MAX_FACETS = 12
 MANY = 12  # with more lines in a panel they are thin, without bands, and the legend names colours instead of points
 MOST_NAMES = 25  # a legend has at most so many entries
-LETTER, KEY = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
+LETTER, HANDLE = 0.066, 0.5  # the width in inches of a letter of a legend, and of a line with its distances
 
 
 def against(run: Run) -> str:
@@ -27,7 +34,7 @@ def against(run: Run) -> str:
     return "rounds" if run.x_axis == ROUNDS else run.x_title
 
 
-def _caption(run: Run) -> str:
+def _accuracy_caption(run: Run) -> str:
     labels = [look.label for look in looks(run)]
     means = [point["final_accuracy"].get("mean") for point in run.points]
     ranked = sorted((mean, label) for mean, label in zip(means, labels) if mean is not None)
@@ -42,11 +49,11 @@ def _caption(run: Run) -> str:
     return said + highest
 
 
-def _chart(run: Run) -> Chart:
+def _accuracy_chart(run: Run) -> Chart:
     return Chart("curves", explorer(run))
 
 
-@figure("accuracy", caption=_caption, place=10, title="Curves", chart=_chart)
+@figure("accuracy", caption=_accuracy_caption, place=10, title="Curves", chart=_accuracy_chart)
 def accuracy(run: Run) -> Figure:
     """Draw the test accuracy against the rounds or another x axis: the mean over the seeds and its 95 % interval."""
     facets, styles, named = _facets(run), looks(run), naming(run, _is_crowded(run))
@@ -124,7 +131,7 @@ def explain(drawn: Figure, handles: dict[str, Any], run: Run, title: str | None 
         drawn.legend(list(handles.values()), list(handles), title=title, alignment="left", loc="outside right upper")
         return
     width = drawn.get_figwidth()
-    columns = min(max(int(width / (KEY + LETTER * longest)), 1), len(handles))
+    columns = min(max(int(width / (HANDLE + LETTER * longest)), 1), len(handles))
     drawn.set_figheight(drawn.get_figheight() + 0.19 * -(-len(handles) // columns) + (0.2 if title else 0))
     lines = list(handles.values())
     drawn.legend(lines, list(handles), title=title, ncols=columns, loc="outside upper center")
@@ -198,3 +205,253 @@ def draw_mean(
         ends = (mean - half, mean + half)
         axes.fill_between(x, *(np.clip(ends, *limits) if limits else ends), color=colour, alpha=0.15, linewidth=0)
     return line
+
+
+CLIENT_NUMBERS = 4_000_000  # at most so many numbers of single clients are in a page, 8 MB before they are packed
+
+
+def explorer(run: Run) -> dict[str, Any]:
+    """Return all that the page needs to draw any recorded metric against any axis.
+
+    Returns:
+      A tree for `Chart.data`. "values" has [P, S, E] float32 by key, with NaN for what is missing; "clients" has the
+      numbers of the single clients in the first seed, by metric (`_clients`).
+    """
+    found = recorded(run)
+    extremes = _extremes(run, found)
+    target = run.config.get("target")
+    quantile = [None, None, *(t_quantile(n - 1) for n in range(2, len(found.seeds) + 1))]
+    own = axes_of(run.summary)
+    return {
+        "metrics": [_described(quantity, found, extremes) for quantity in found.quantities],
+        "start": judged_key(run.config),
+        "axis": "" if run.x_axis == ROUNDS else own[run.x_axis].key,
+        "target": None if target is None else {"key": judged_key(run.config), "value": float(target)},
+        "rounds": found.rounds,
+        "seeds": [int(seed) for seed in found.seeds],
+        "quantile": quantile,  # of Student's t, by the number of seeds
+        "points": [
+            {
+                "dash": look.plotly_dash,
+                "seeds": np.flatnonzero(known),
+                "diverged": [int(s) for s in np.flatnonzero(lost)],
+            }
+            for look, known, lost in zip(looks(run), _ran(found), found.diverged)
+        ],
+        "values": {key: short(array) for key, array in (found.values | extremes).items()},
+        "clients": _clients(run, found),
+    }
+
+
+def _described(quantity: Quantity, found: Recorded, extremes: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return what the page knows of a metric; "lowest" and "highest" are the keys of the extremes over the clients."""
+    key = quantity.key
+    ends = {}
+    for name, recorded_as in (("lowest", f"{key}_min"), ("highest", f"{key}_max")):
+        among = [of for of in (recorded_as, f"{key}:{name}") if of in found.values or of in extremes]
+        ends[name] = among[0] if among and quantity.per_client else None
+    return {
+        "key": key,
+        "title": quantity.title,
+        "scale": quantity.scale,
+        "share": quantity.share,
+        "further": quantity.of != key,
+        "axis": quantity.grows,
+        "positive": bool(np.nanmin(found.values[key]) >= 0),
+        **ends,
+    }
+
+
+def _ran(found: Recorded) -> np.ndarray:
+    """Return whether a seed of a sweep point has any number, [P, S]."""
+    return np.any([np.isfinite(array).any(axis=2) for array in found.values.values()], axis=0)
+
+
+def _extremes(run: Run, found: Recorded) -> dict[str, np.ndarray]:
+    """Return the lowest and highest client's number [P, S, E] of the metrics for which no line has them."""
+    metrics = {metric.key: metric for metric in declared(run.summary)}
+    made: dict[str, np.ndarray] = {}
+    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
+        if f"{key}_min" in found.values:
+            continue
+        for name, extreme in (("lowest", np.fmin), ("highest", np.fmax)):
+            made[f"{key}:{name}"] = np.full_like(found.values[key], np.nan)
+            for p in range(len(run.points)):
+                array = of_clients(run, p, key, metrics)
+                at = _seeds(run, found, p)
+                if array is not None and len(array) == len(at):
+                    where = np.ix_(at, _evaluations(run, found, p))
+                    made[f"{key}:{name}"][p][where] = extreme.reduce(array.astype(float), axis=2)
+    return {key: array for key, array in made.items() if np.isfinite(array).any()}
+
+
+def _seeds(run: Run, found: Recorded, point: int) -> np.ndarray:
+    """Return the indices in ``found.seeds`` of the seeds of a sweep point, in the order of history.npz."""
+    return np.searchsorted(found.seeds, run.seeds(point))
+
+
+def _evaluations(run: Run, found: Recorded, point: int) -> np.ndarray:
+    """Return the indices in ``found.rounds`` of the evaluations of a sweep point."""
+    return np.searchsorted(found.rounds, run.curves[run.points[point]["id"]].rounds)
+
+
+def _clients(run: Run, found: Recorded) -> dict[str, Any]:
+    """Return the numbers of the single clients in the first seed of each sweep point, by metric.
+
+    Each metric has "values", the stored numbers of all sweep points one after the other, [N, evaluations] of each, and
+    "points": for each sweep point None, or the number of "clients", the indices "at" of the evaluations and the rest of
+    `stored`. If there would be more than `CLIENT_NUMBERS`, evaluations are left out evenly.
+    """
+    metrics = {metric.key: metric for metric in declared(run.summary)}
+    taken: dict[str, dict[int, np.ndarray]] = {}
+    for key in (quantity.key for quantity in found.quantities if quantity.per_client):
+        arrays = {p: of_clients(run, p, key, metrics) for p in range(len(run.points))}
+        first = {p: array[0] for p, array in arrays.items() if array is not None and np.isfinite(array[0]).any()}
+        taken |= {key: first} if first else {}
+    total = sum(array.size for first in taken.values() for array in first.values())
+    every = max(-(-total // CLIENT_NUMBERS), 1)
+    packs: dict[str, Any] = {}
+    for key, first in taken.items():
+        points: list[Any] = [None] * len(run.points)
+        parts = []
+        for p, array in first.items():
+            kept = np.arange(len(array))[::-every][::-1]
+            if not np.isfinite(array[kept]).any():
+                continue  # a run that diverges may have numbers only at evaluations that are left out
+            values, how = stored(array[kept].T)
+            parts.append(values.ravel())
+            points[p] = {"clients": array.shape[1], "at": _evaluations(run, found, p)[kept], **how}
+        packs |= {key: {"values": np.concatenate(parts), "points": points}} if parts else {}
+    return {"every": every, "of": packs}
+
+
+def stored(values: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """Store numbers in two bytes each, in equal steps between the lowest and the highest of them.
+
+    The steps are those of the logarithm if all numbers are positive and the highest is over 100 times the lowest. Whole
+    numbers that differ by less than `LEVELS` are stored exactly.
+
+    Returns:
+      (uint16 numbers of the same shape, {"low": lowest, "step": step, "log": whether they are logarithms}). A number is
+      low + step * stored, or e to this power; `MISSING` stands for NaN and infinity.
+    """
+    known = values[np.isfinite(values)].astype(float)
+    low, high = float(known.min()), float(known.max())
+    logarithmic = low > 0 and high > 100 * low
+    numbers = np.where(np.isfinite(values), values, low).astype(float)
+    if logarithmic:
+        numbers, low, high = np.log(numbers), np.log(low), np.log(high)
+    whole = not logarithmic and high - low <= LEVELS and bool((known == np.round(known)).all())
+    step = 1.0 if whole else (high - low) / LEVELS or 1.0
+    levels = np.where(np.isfinite(values), np.round((numbers - low) / step), MISSING)
+    return levels.astype(np.uint16), {"low": float(low), "step": float(step), "log": logarithmic}
+
+
+def short(values: np.ndarray) -> np.ndarray:
+    """Return numbers as float32 rounded to 16 bits of mantissa, five digits, so that they pack well."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x40) & np.uint32(0xFFFFFF80)).view(np.float32)
+
+
+def _further_metrics(run: Run) -> list[Shown]:
+    """Return the metrics that are declared to be curves and that at least one sweep point has."""
+    recorded = {name for curve in run.curves.values() for name in curve.measured}
+    return [metric for metric in declared(run.summary) if CURVE in metric.where and metric.name in recorded]
+
+
+def _metrics_caption(run: Run) -> str:
+    titles = ", ".join(metric.title for metric in _further_metrics(run))
+    banded = has_intervals(run) and len(run.points) <= MANY
+    band = "; bands: 95 % Student-t intervals over the seeds" if banded else ""
+    return f"Further metrics against {against(run)} ({titles}): {seeds_told(run)}{band}."
+
+
+def _metrics_chart(run: Run) -> Chart:
+    return Chart("curves", {"from": "accuracy", "start_with": {"metric": _further_metrics(run)[0].key}})
+
+
+@figure(
+    "metrics",
+    caption=_metrics_caption,
+    applies=lambda run: bool(_further_metrics(run)),
+    place=70,
+    title="More metrics",
+    chart=_metrics_chart,
+)
+def metrics(run: Run) -> Figure:
+    """Draw further metrics along the x axis, with one panel for each metric and one line for each sweep point."""
+    shown, styles, thin = _further_metrics(run), looks(run), len(run.points) > MANY
+    named = naming(run, thin)
+    drawn, panels = make_panels(len(shown), 3, *((7.2, 3.9) if len(shown) == 1 else (3.4, 2.8)))
+    handles: dict[str, Any] = {}
+    for axes, metric in zip(panels, shown):
+        for point, look, label, dashes in zip(run.points, styles, named.labels, named.dashes):
+            curve = run.curves[point["id"]].of_results
+            if metric.name in curve.measured:
+                values, x = curve.measured[metric.name] / metric.scale, curve.along(run.x_axis) / run.x_scale
+                limits = (0.0, np.inf) if np.nanmin(values) >= 0 else None  # an interval, too, ends at 0
+                handles.setdefault(label, draw_mean(axes, x, values, look.colour, dashes, limits, thin))
+        axes.set_ylabel(metric.title)
+        axes.set_xlabel(run.x_title)
+        axes.margins(x=0.01)
+    explain(drawn, handles, run, named.title)
+    return drawn
+
+
+DISTANCE = "consensus_distance"
+EQUAL_MODELS = (
+    1e-5  # models that are equal have a distance of rounding errors, below this share of the largest distance
+)
+FEW_LABELS = 100  # an axis of less than two powers of ten has labels at 2 and 5 times a power, too
+
+
+def _consensus_applies(run: Run) -> bool:
+    """Return whether the models of the clients differ: those of an algorithm with a server may never do."""
+    return DISTANCE in recorded(run).values
+
+
+def _consensus_caption(run: Run) -> str:
+    return (
+        "Consensus distance, the root mean square distance of the clients' models from their mean, on a logarithmic"
+        f" axis: {seeds_told(run)}. Where it falls, the clients agree more and more; where it stays, groups of clients"
+        " keep models of their own."
+    )
+
+
+def _consensus_chart(run: Run) -> Chart:
+    return Chart("curves", {"from": "accuracy", "start_with": {"metric": DISTANCE, "x": "", "logy": True}})
+
+
+@figure(
+    "consensus",
+    caption=_consensus_caption,
+    applies=_consensus_applies,
+    place=60,
+    title="Consensus",
+    chart=_consensus_chart,
+)
+def consensus(run: Run) -> Figure:
+    """Draw the consensus distance against the rounds, on a logarithmic axis."""
+    found = recorded(run)
+    drawn, (axes,) = make_panels(1, 1, 7.2, 3.4)
+    thin = len(run.points) > MANY
+    named = naming(run, thin)
+    handles: dict[str, Any] = {}
+    of_points = zip(found.values[DISTANCE], found.diverged, looks(run), named.labels, named.dashes)
+    for values, diverged, look, label, dashes in of_points:
+        ran = np.isfinite(values).any(1) & (~diverged | diverged.all())
+        known = (values[ran] > EQUAL_MODELS * np.nanmax(found.values[DISTANCE])).all(0)
+        if ran.any() and known.any():
+            rounds, runs = found.rounds[known], values[ran][:, known]
+            lowest = float(runs.mean(0).min()) / 10  # a logarithmic axis has no 0
+            limits = (lowest, float("inf"))
+            handles.setdefault(label, draw_mean(axes, rounds, runs, look.colour, dashes, limits, thin))
+    axes.set_yscale("log")
+    bottom, top = axes.get_ylim()
+    axes.yaxis.set_major_formatter("{x:g}")  # not as a formula, which the style turns off
+    axes.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if top < FEW_LABELS * bottom and f"{x:e}"[0] in "25" else "")
+    axes.set_xlabel("round")
+    axes.set_ylabel("consensus distance")
+    axes.margins(x=0.01)
+    explain(drawn, handles, run, named.title, beside=True)
+    return drawn

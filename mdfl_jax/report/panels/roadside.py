@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route
-from mdfl_jax.report.playback import first_history
+from mdfl_jax.report.panels.map import UNIT, draw_ground, draw_route, first_history
 from mdfl_jax.report.read import Run, kept
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.style import first_seed, looks

@@ -8,8 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.final_accuracy import MANY, named_rows
-from mdfl_jax.report.read import Run, declared, kept
-from mdfl_jax.report.recorded import recorded
+from mdfl_jax.report.read import Run, declared, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.statistics import interval
 from mdfl_jax.report.style import MOBILE, STATIC, end_told, for_plotly, has_intervals, looks, make_panels
