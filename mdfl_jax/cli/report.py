@@ -20,7 +20,7 @@ from mdfl_jax.cli import common, words
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
-from mdfl_jax.report.read import ROUNDS, Run
+from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.unfinished import NotYetError, extension_lines
 
 PORT = 8000  # of --serve
@@ -110,7 +110,7 @@ def _check_together() -> None:
         raise UserError(f"--to=FILE is missing: the file of the figure, such as {_FIGURE.value}.pdf")
 
 
-def _read(dirs: Sequence[Path], folder: Path | None) -> Run:
+def _read(dirs: Sequence[Path], folder: Path | None) -> ReportData:
     x = ROUNDS if _X.value == "round" else _X.value or ""  # in metrics.jsonl and from Python the axis is called round
     return read_studies(dirs, folder, _BASELINE.value, x)
 
@@ -134,7 +134,7 @@ def _default_folder(dirs: Sequence[Path]) -> Path:
     return first.parent / f"compare-{'-'.join(names[:3])}{more}"
 
 
-def _write(run: Run, out: Path | None) -> Path:
+def _write(run: ReportData, out: Path | None) -> Path:
     """Write a report and return the path of its page.
 
     Args:
@@ -162,7 +162,7 @@ def _write(run: Run, out: Path | None) -> Path:
     return path
 
 
-def _save_figure(run: Run) -> int:
+def _save_figure(run: ReportData) -> int:
     """Save one figure, or print the names of all that apply."""
     if _FIGURE.value == "list":
         print("\n".join(f"{name:16} {what}" for name, what in figures.list_figures(run)))
@@ -185,7 +185,7 @@ def _save_figure(run: Run) -> int:
     return 0
 
 
-def _indices(run: Run, text: str) -> list[int]:
+def _indices(run: ReportData, text: str) -> list[int]:
     """Return the indices of the sweep points that a text names.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What summary.json and the report both work out of the numbers of a study, one way for both. It does not use JAX."""
+"""What summary.json and the report compute alike from the numbers of a study: intervals, baselines, targets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

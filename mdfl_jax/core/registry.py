@@ -15,15 +15,16 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
 T = TypeVar("T")
 
 
-def _origin() -> str:
-    """Return the file that registers a member: that of the first caller outside of files named registry.py.
+def _caller() -> tuple[str, str]:
+    """Return the module and the file that register a member: those of the first caller outside of files registry.py.
 
-    The result is "__main__" for a script or notebook.
+    Of a script or notebook both are "__main__".
     """
     frame = sys._getframe(1)
     while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
         frame = frame.f_back
-    return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
+    module = str(frame.f_globals.get("__name__"))
+    return module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
 
 class Registry(Generic[T]):
@@ -70,8 +71,9 @@ class Registry(Generic[T]):
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
-        self.discover()
-        origin = _origin()
+        module, origin = _caller()
+        if not module.startswith(f"{self._home}."):  # a member of the home may be imported before all others
+            self.discover()
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin

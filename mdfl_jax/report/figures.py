@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.panels.curves import draw_mean
-from mdfl_jax.report.read import ROUNDS, Run
+from mdfl_jax.report.read import ROUNDS, ReportData
 from mdfl_jax.report.registry import FIGURES, drawn_in_order
 from mdfl_jax.report.style import COLUMN, PAGE, PAPER, STYLE, looks, make_panels, of_width
 from mdfl_jax.results.results import StudyResults, line_keys, per_run
@@ -31,7 +31,7 @@ _SAVED: dict[str, dict[str, Any]] = {  # without the time and the program that m
 }
 
 
-def write_figures(run: Run) -> dict[str, Path]:
+def write_figures(study: ReportData) -> dict[str, Path]:
     """Write figures/NAME.png and figures/NAME.pdf for every figure that applies to the study.
 
     Files of figures that do not apply, which an earlier report may have left, are removed.
@@ -39,33 +39,33 @@ def write_figures(run: Run) -> dict[str, Path]:
     Returns:
       The paths of the PNG files by the name of the figure.
     """
-    folder = run.workdir / "figures"
+    folder = study.workdir / "figures"
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     written = {}
     with matplotlib.style.context(["default", STYLE]):  # "default": the user's matplotlibrc has no effect
-        for name, draw_figure in drawn_in_order().items():
-            png_of, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-            if not FIGURES[name].applies(run):
-                png_of.unlink(missing_ok=True)  # from an earlier report
+        for name, draw in drawn_in_order().items():
+            png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+            if not FIGURES[name].applies(study):
+                png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
             with own_files.told():
-                figure = draw_figure(run)
-            disk.write_bytes(png_of, _bytes(figure, "png"))
+                figure = draw(study)
+            disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
             disk.write_bytes(pdf, _bytes(figure, "pdf"))
-            written[name] = png_of
+            written[name] = png
     return written
 
 
-def png_of(run: Run, name: str) -> bytes:
+def png_of(study: ReportData, name: str) -> bytes:
     """Return one figure of a study as the bytes of a PNG file, without writing it.
 
     Raises:
       UserError: as `draw_figure`.
     """
     with own_files.told():
-        figure = draw_figure(run, name)
+        figure = draw_figure(study, name)
     with matplotlib.style.context(["default", STYLE]):
         return _bytes(figure, "png")
 
@@ -77,23 +77,23 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     return file.getvalue()
 
 
-def applying(run: Run) -> list[str]:
+def applying(study: ReportData) -> list[str]:
     """Return the names of the figures that apply to a study, in their order on the page."""
-    return [name for name in drawn_in_order() if FIGURES[name].applies(run)]
+    return [name for name in drawn_in_order() if FIGURES[name].applies(study)]
 
 
-def draw_figure(run: Run, name: str) -> Figure:
+def draw_figure(study: ReportData, name: str) -> Figure:
     """Draw one figure of a study, without writing it.
 
     Raises:
       UserError: if there is no such figure, or if the study has not recorded what it shows.
     """
     draw_it = FIGURES[name].draw
-    if draw_it is None or not FIGURES[name].applies(run):
+    if draw_it is None or not FIGURES[name].applies(study):
         why = "it is on the page only" if draw_it is None else "the study has not recorded what it shows"
-        raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(run))}")
+        raise UserError(f"figure {name!r}: {why}; there are {', '.join(applying(study))}")
     with matplotlib.style.context(["default", STYLE]):
-        return draw_it(run)
+        return draw_it(study)
 
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
@@ -129,12 +129,12 @@ def width_in_inches(width: str) -> float:
     return found
 
 
-def list_figures(run: Run) -> list[tuple[str, str]]:
+def list_figures(study: ReportData) -> list[tuple[str, str]]:
     """Return the names of the figures that apply to a study, each with the first line of its description."""
-    return [(name, (FIGURES[name].__doc__ or "").split("\n")[0]) for name in applying(run)]
+    return [(name, (FIGURES[name].__doc__ or "").split("\n")[0]) for name in applying(study)]
 
 
-def check_figure(run: Run, name: str, path: Path) -> None:
+def check_figure(study: ReportData, name: str, path: Path) -> None:
     """Check that a figure can be made and that its file can be written, before anything is drawn.
 
     Raises:
@@ -146,7 +146,7 @@ def check_figure(run: Run, name: str, path: Path) -> None:
             raise UserError(f"--to={path}: only the map moves; {name} is saved as {', '.join(PICTURES)}")
     elif path.suffix not in PICTURES:
         raise UserError(f"--to={path}: it must end in {', '.join(PICTURES)}, or for the map in {' or '.join(MOVIES)}")
-    known = applying(run)
+    known = applying(study)
     if name not in known:
         if name in drawn_in_order():
             why = "this study has not recorded what it shows"
@@ -157,11 +157,11 @@ def check_figure(run: Run, name: str, path: Path) -> None:
         raise UserError(f"--to={path}: {what}")
 
 
-def save_figure(run: Run, name: str, path: Path, width: float) -> None:
+def save_figure(study: ReportData, name: str, path: Path, width: float) -> None:
     """Save one figure. Two files of the same figure have the same bytes.
 
     Args:
-      run: the study.
+      study: the study.
       name: the name of the figure.
       path: the file; its ending is that of a picture.
       width: the width in inches.
@@ -169,22 +169,22 @@ def save_figure(run: Run, name: str, path: Path, width: float) -> None:
     Raises:
       UserError: as `check_figure`, or if the file cannot be written.
     """
-    check_figure(run, name, path)
+    check_figure(study, name, path)
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every embedded font
     with matplotlib.style.context(["default", PAPER]):
-        figure = draw_for_paper(run, name, width)
+        figure = draw_for_paper(study, name, width)
         try:
             figure.savefig(path, metadata=PICTURES[path.suffix])
         except OSError as error:
             raise UserError(f"--to={path}: cannot be written: {error.strerror or error}") from None
 
 
-def draw_for_paper(run: Run, name: str, width: float) -> Figure:
+def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
     """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
     panel_draw = FIGURES[name].draw
     assert panel_draw is not None
     with own_files.told(), of_width(width):
-        figure = panel_draw(run)
+        figure = panel_draw(study)
     before, height = figure.get_size_inches()
     size = float(matplotlib.rcParams["font.size"])
     for text in figure.findobj(Text):
@@ -244,11 +244,11 @@ class Plots:
     accuracy curves (`Results.report`), and returns a Matplotlib `Figure`, which has `savefig`.
     """
 
-    def __init__(self, results: StudyResults, as_run: Callable[[str], Run]):
-        self._results, self._as_run = results, as_run
+    def __init__(self, results: StudyResults, report_data: Callable[[str], ReportData]):
+        self._results, self._report_data = results, report_data
 
     def __iter__(self) -> Iterator[str]:
-        return iter(["curves", *applying(self._as_run(""))])
+        return iter(["curves", *applying(self._report_data(""))])
 
     def __dir__(self) -> list[str]:
         return list(self)
@@ -264,7 +264,7 @@ class Plots:
             raise UnknownFigureError(unknown_name("figure", name, ["curves", *drawn_in_order()]))
 
         def draw(x: str = "") -> Figure:
-            return draw_figure(self._as_run(x), name)
+            return draw_figure(self._report_data(x), name)
 
         draw.__name__, draw.__doc__ = name, FIGURES[name].__doc__
         return draw
@@ -295,9 +295,9 @@ class Plots:
         return drawn
 
     def _draw_curves(self, axes: Any, metric: str, x: str) -> None:
-        results, run = self._results, self._as_run("")
+        results, study = self._results, self._report_data("")
         key, along = self._key(metric), None if x in ("round", ROUNDS) else self._key(x)
-        for point, look in zip(run.points, looks(run)):
+        for point, look in zip(study.points, looks(study)):
             of = [seed for seed in results.seeds if str(seed) not in point.get("divergence", {})] or results.seeds
             ran = [results.seeds.index(seed) for seed in of]  # a run that has diverged is in no mean
             values = per_run(results, point["id"], key)[ran] / self._scale(key)

@@ -34,7 +34,7 @@ from mdfl_jax.report.panels.map import (
     first_pair,
     shown_points,
 )
-from mdfl_jax.report.read import Run, rounds_done
+from mdfl_jax.report.read import ReportData, rounds_done
 from mdfl_jax.report.style import INSIDE, STYLE, looks
 from mdfl_jax.report.world import CIRCLE, World, circle, worlds_of
 
@@ -47,21 +47,23 @@ LINK, CLIENT = "#3a3f45", "#1d2126"
 class _View:
     """The map of one sweep point: what stays, and the artists that change from picture to picture."""
 
-    def __init__(self, axes: Any, run: Run, p: int, world: World, metric: str | None, norm: Normalize | None) -> None:
-        path, mobile = run.array(p, "position"), run.array(p, "is_mobile")
-        self.axes, self.world, self.colour = axes, world, looks(run)[p].colour
-        self.path = circle(clients_of(run, p))[None] if path is None or world.kind == CIRCLE else path.astype(float)
+    def __init__(
+        self, axes: Any, study: ReportData, p: int, world: World, metric: str | None, norm: Normalize | None
+    ) -> None:
+        path, mobile = study.array(p, "position"), study.array(p, "is_mobile")
+        self.axes, self.world, self.colour = axes, world, looks(study)[p].colour
+        self.path = circle(clients_of(study, p))[None] if path is None or world.kind == CIRCLE else path.astype(float)
         some = np.ones(self.path.shape[1], bool) if mobile is None else mobile.astype(bool)
         self.moves = some & np.any(self.path != self.path[:1])
-        self.recorded = run.history(p, "links")
-        self.met, self.present = (first_history(run, p, name) for name in ("met_server", "present"))
-        self.stop = rounds_done(run, p)
+        self.recorded = study.history(p, "links")
+        self.met, self.present = (first_history(study, p, name) for name in ("met_server", "present"))
+        self.stop = rounds_done(study, p)
         self.total = len(self.path) - 1 if self.recorded is None else self.recorded.shape[1]
-        self.values, self.norm = first_history(run, p, metric) if metric else None, norm
-        self.rounds = run.curves[run.points[p]["id"]].rounds
+        self.values, self.norm = first_history(study, p, metric) if metric else None, norm
+        self.rounds = study.curves[study.points[p]["id"]].rounds
         draw_ground(axes, world)
         stops = self.stop is not None and self.stop < self.total
-        axes.set_title(looks(run)[p].label + (f", stopped at round {self.stop}" if stops else ""))
+        axes.set_title(looks(study)[p].label + (f", stopped at round {self.stop}" if stops else ""))
         axes.spines[:].set_visible(False)
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
         fresh: dict[str, Any] = {"animated": True}
@@ -156,11 +158,11 @@ def links_at(path: np.ndarray, recorded: np.ndarray | None, world: World, at: in
     return near[((apart + nearest * shift) ** 2).sum(-1) <= reach**2]
 
 
-def _scale(run: Run, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:
+def _scale(study: ReportData, points: Sequence[int], metric: str, rounds: int) -> Normalize | None:
     """Return the scale of the colours: from the smallest to the largest value of the rounds that are drawn."""
     found = []
     for p in points:
-        values, at = first_history(run, p, metric), run.curves[run.points[p]["id"]].rounds
+        values, at = first_history(study, p, metric), study.curves[study.points[p]["id"]].rounds
         if values is not None:
             shown = values[at <= max(rounds, at[0])]
             found.append(shown[np.isfinite(shown)])
@@ -168,19 +170,19 @@ def _scale(run: Run, points: Sequence[int], metric: str, rounds: int) -> Normali
     return Normalize(every.min(), every.max()) if every.size else None
 
 
-def draw_pictures(run: Run, points: Sequence[int], rounds: int, width: float) -> Iterator[np.ndarray]:
+def draw_pictures(study: ReportData, points: Sequence[int], rounds: int, width: float) -> Iterator[np.ndarray]:
     """Draw the pictures, each [height, width, 3] uint8. What stays is drawn once."""
-    worlds = [worlds_of(run)[p] for p in points]
+    worlds = [worlds_of(study)[p] for p in points]
     extent = worlds[0].high - worlds[0].low
     each = width / len(points)
     drawn = Figure(figsize=(width, min(2.2 * each, each * float(extent[1] / extent[0]) + 0.75)), dpi=DPI)
     canvas = FigureCanvasAgg(drawn)
-    metric = coloured_by(run, points)
-    norm = _scale(run, points, metric, rounds) if metric else None
+    metric = coloured_by(study, points)
+    norm = _scale(study, points, metric, rounds) if metric else None
     top = 1 - 0.3 / drawn.get_figheight()
     many = drawn.subplots(1, len(points), squeeze=False, gridspec_kw={"wspace": 0.06})[0]
     drawn.subplots_adjust(left=0.01, right=0.99, top=top, bottom=0.42 / drawn.get_figheight())
-    views = [_View(axes, run, p, world, metric, norm) for axes, p, world in zip(many, points, worlds)]
+    views = [_View(axes, study, p, world, metric, norm) for axes, p, world in zip(many, points, worlds)]
     line = drawn.text(0.02, 0.1 / drawn.get_figheight(), "", fontsize=10, animated=True)
     if norm:
         low = 0.14 / drawn.get_figheight()
@@ -210,7 +212,7 @@ SHADES, SCALE, TINTS = 40, 48, 12  # the colours of a GIF: greys, the scale of t
 
 
 def save_movie(
-    run: Run,
+    study: ReportData,
     path: Path,
     points: Sequence[int] | None = None,
     rounds: int | None = None,
@@ -220,7 +222,7 @@ def save_movie(
     """Write the map of one or two sweep points as a GIF or an MP4 file. Two GIFs of one study have the same bytes.
 
     Args:
-      run: the study.
+      study: the study.
       path: the file; its ending, .gif or .mp4, says the format. MP4 needs the program ffmpeg.
       points: the indices of one or two sweep points; None: the baseline and the best of the others.
       rounds: the number of rounds from the start; None: `DEFAULT_ROUNDS`, or all if they are fewer.
@@ -238,27 +240,27 @@ def save_movie(
     if path.suffix not in (".gif", ".mp4"):
         raise UserError(f"{path}: a movie ends in .gif or .mp4")
     encoder = _ffmpeg(path) if path.suffix == ".mp4" else ""
-    chosen = first_pair(run, shown_points(run) or [0]) if points is None else list(points)
-    _check(run, chosen, rounds, fps, width)
+    chosen = first_pair(study, shown_points(study) or [0]) if points is None else list(points)
+    _check(study, chosen, rounds, fps, width)
     with matplotlib.style.context(["default", STYLE, {"figure.constrained_layout.use": False}]):
-        drawn = list(draw_pictures(run, chosen, DEFAULT_ROUNDS if rounds is None else rounds, width))
+        drawn = list(draw_pictures(study, chosen, DEFAULT_ROUNDS if rounds is None else rounds, width))
     try:
         if encoder:
             _write_mp4(encoder, path, drawn, fps)
         else:
-            _write_gif(path, drawn, fps, [looks(run)[p].colour for p in chosen])
+            _write_gif(path, drawn, fps, [looks(study)[p].colour for p in chosen])
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     return path
 
 
-def _check(run: Run, points: Sequence[int], rounds: int | None, fps: int, width: float) -> None:
+def _check(study: ReportData, points: Sequence[int], rounds: int | None, fps: int, width: float) -> None:
     if len(points) not in (1, 2):
-        ids = "; ".join(run.points[p]["id"] for p in points)
+        ids = "; ".join(study.points[p]["id"] for p in points)
         raise UserError(f"--points={ids}: a movie has one or two sweep points")
     for p in points:
-        if p not in worlds_of(run):
-            raise UserError(f"point {run.points[p]['id']!r}: it has no map; neither places nor links were recorded")
+        if p not in worlds_of(study):
+            raise UserError(f"point {study.points[p]['id']!r}: it has no map; neither places nor links were recorded")
     for name, value, low, high in (("rounds", rounds, 1, 10_000), ("fps", fps, 1, 50), ("width", width, 1, 20)):
         if value is not None and not low <= value <= high:
             raise UserError(f"--{name}={value}: it must be between {low} and {high}")

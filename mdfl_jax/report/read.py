@@ -12,15 +12,14 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import GROUPS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
-from mdfl_jax.core.outcomes import seeds_of, selected_fields
+from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
 from mdfl_jax.metrics.builtin import DIVERGENCE
-from mdfl_jax.report import unfinished
-from mdfl_jax.report.settings import Axis, sweep_axes, value_of
-from mdfl_jax.report.unfinished import describe_extension, describe_missing
-from mdfl_jax.results.results import declared
+from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
+from mdfl_jax.report.unfinished import describe_extension, describe_missing, judged_key, read_unfinished
+from mdfl_jax.results.results import StudyResults, declared
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import no_streets, read_json, read_results, read_streets, require
+from mdfl_jax.storage.study_files import no_streets, read_json, read_streets, require
 from mdfl_jax.storage.workdir_names import check_whole
 
 ROUNDS = "rounds"  # the default x axis
@@ -39,7 +38,7 @@ class Curve:
 
     @property
     def of_results(self) -> "Curve":
-        """The curve of the seeds whose runs have not diverged, those of means; the whole curve if all have."""
+        """The curve of the seeds whose runs have not diverged, for means; the whole curve if all have diverged."""
         known = ~np.isnan(self.accuracy[:, -1])
         if known.all() or not known.any():
             return self
@@ -59,7 +58,7 @@ class Curve:
         if x_axis == ROUNDS:
             return self.rounds
         if x_axis not in self.measured:
-            raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *self.measured])}")
+            raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *self.measured])}")
         return self.measured[x_axis].mean(axis=0)
 
     def at(self, a_round: int) -> dict[int, float]:
@@ -112,7 +111,7 @@ Rest = ParamSpec("Rest")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ReportData:
     """The content of one workdir that the report needs, or of several that are compared (`mdfl_jax.report.compare`).
 
     A comparison has no arrays of its own: those of a sweep point are in its study.
@@ -122,7 +121,6 @@ class Run:
     manifest: dict[str, Any]  # config.json
     summary: dict[str, Any]  # summary.json
     curves: dict[str, Curve]  # point id -> curve
-    first_seed: dict[str, np.ndarray]  # "0/position" [R+1, N, 2], "0/label_counts" [N, C], "0/is_mobile" [N], ...
     x_axis: str = ROUNDS  # the x axis of the accuracy curves: "rounds" or the name of a metric
     lines: Sequence[Mapping[str, Any]] = ()  # metrics.jsonl, with the lines of all sweep points
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)  # history.npz, each read when asked for
@@ -130,9 +128,9 @@ class Run:
     remarks: tuple[str, ...] = ()  # sentences at the top of the page, such as how far an unfinished study is
     streets: np.ndarray = dataclasses.field(default_factory=no_streets)  # [K, 4] those of the map, [0, 4] for none
     all_points: Sequence[dict[str, Any]] = ()  # the sweep points of summary.json, those too that `select` left out
-    studies: tuple["Run", ...] = ()  # the studies of a comparison; none if this is one study
+    studies: tuple["ReportData", ...] = ()  # the studies of a comparison; none if this is one study
     parts: tuple[tuple[int, int], ...] = ()  # of a comparison: the study and its sweep point, for each sweep point
-    results: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)  # of `kept` functions
+    memo: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)  # of `kept` functions
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -151,6 +149,11 @@ class Run:
         return [axis for axis in sweep_axes(self.points, self.config) if axis.path not in chosen]
 
     @property
+    def labels(self) -> list[str]:
+        """The label of each sweep point in tables and legends: its values of the settings that differ."""
+        return [spaced(label) for label in point_labels(self.points, self.axes)]
+
+    @property
     def x_title(self) -> str:
         """The label of the x axis."""
         return "round" if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].title
@@ -160,7 +163,7 @@ class Run:
         """The number by which the values along the x axis are divided."""
         return 1.0 if self.x_axis == ROUNDS else axes_of(self.summary)[self.x_axis].scale
 
-    def study_of(self, point: int) -> tuple["Run", int]:
+    def study_of(self, point: int) -> tuple["ReportData", int]:
         """Return the study of a sweep point, and the index of the point there."""
         study, of_study = self.parts[point] if self.parts else (0, point)
         return (self.studies[study] if self.parts else self), of_study
@@ -195,20 +198,14 @@ class Run:
     def array(self, point: int, name: str) -> np.ndarray | None:
         """Return an array of history.npz for a sweep point and its first seed, or None if it was not recorded."""
         study, of_study = self.study_of(point)
-        return study.first_seed.get(f"{of_study}/{name}")
+        return _first_seed(study, f"{study.places[of_study]}/{name}")
 
-    def only(self, points: Sequence[int]) -> "Run":
-        """Return the same run with some of its sweep points, given by index."""
-        new = {str(p): str(i) for i, p in enumerate(points)}
+    def only(self, points: Sequence[int]) -> "ReportData":
+        """Return the same study with some of its sweep points, given by index."""
         return dataclasses.replace(
             self,
             summary={**self.summary, "points": [self.points[p] for p in points]},
             curves={self.points[p]["id"]: self.curves[self.points[p]["id"]] for p in points},
-            first_seed={
-                f"{new[p]}/{name}": array
-                for p, _, name, array in ((*key.partition("/"), array) for key, array in self.first_seed.items())
-                if p in new
-            },
             places=tuple(self.places[p] for p in points) if self.places else (),
             parts=tuple(self.parts[p] for p in points) if self.parts else (),
         )
@@ -228,17 +225,32 @@ class Run:
         return f"{study.places[of_study]}/{name}" in study.arrays
 
 
-def kept(found_in: Callable[Concatenate[Run, Rest], Result]) -> Callable[Concatenate[Run, Rest], Result]:
-    """Make a function of a study keep its results with the study, since several panels ask for the same."""
+def kept(found_in: Callable[Concatenate[ReportData, Rest], Result]) -> Callable[Concatenate[ReportData, Rest], Result]:
+    """Return a function that keeps its results with the study, since several panels ask for the same ones."""
 
     @functools.wraps(found_in)
-    def asked(run: Run, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+    def asked(study: ReportData, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         question = (found_in, args, tuple(kwargs.items()))
-        if question not in run.results:
-            run.results[question] = found_in(run, *args, **kwargs)
-        return run.results[question]
+        if question not in study.memo:
+            study.memo[question] = found_in(study, *args, **kwargs)
+        return study.memo[question]
 
     return asked
+
+
+_AXES = {"label_counts": 3, "is_mobile": 2, "position": 4}  # arrays of history.npz, of which the first seed is shown
+
+
+@kept
+def _first_seed(study: ReportData, key: str) -> np.ndarray | None:
+    """Return the first seed's part of an array of history.npz, or None if there is no such array."""
+    array, axes = study.arrays.get(key), _AXES.get(key.partition("/")[2])
+    if array is None:
+        return None
+    if not len(array) or axes not in (None, array.ndim):
+        path = study.workdir / "history.npz"
+        raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
+    return np.array(array[0])
 
 
 def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
@@ -246,16 +258,11 @@ def axes_of(summary: Mapping[str, Any]) -> dict[str, Shown]:
     return {metric.name: metric for metric in declared(summary) if AXIS in metric.where}
 
 
-__all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "kept", "make_run", "read_workdir"]
-
-_FIRST_SEED_ARRAYS = {"label_counts": 3, "is_mobile": 2, "position": 4}  # array of history.npz -> its number of axes
-
-
-def read_workdir(workdir: Path, x_axis: str = "") -> Run:
+def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     """Read config.json, summary.json, metrics.jsonl and history.npz of a workdir.
 
     Of an unfinished study config.json and metrics.jsonl are enough. Its results are those at a round that enough of its
-    runs have reached (`mdfl_jax.report.unfinished`), and the run's remarks say so.
+    runs have reached (`mdfl_jax.report.unfinished`), and the remarks say so.
 
     Args:
       workdir: the folder of a study.
@@ -273,69 +280,51 @@ def read_workdir(workdir: Path, x_axis: str = "") -> Run:
     if not (workdir / "config.json").is_file():
         raise UserError(f"{workdir}: it holds no study: there is no config.json")
     check_whole(workdir)
-    manifest, streets = read_json(workdir / "config.json", ("config", "seeds")), read_streets(workdir)
+    manifest = read_json(workdir / "config.json", ("config", "seeds"))
     if manifest.get("status") == "running":
-        state = unfinished.read_unfinished(workdir, manifest)
-        remarks = (*state.remarks, *describe_missing(manifest))
-        return make_run(workdir, manifest, state.summary, state.lines, {}, streets, x_axis, remarks)
-    summary, lines, arrays = read_results(workdir)
-    if not summary["points"]:
-        raise UserError(f"{workdir / 'summary.json'}: has no points")
-    for point in summary["points"]:
-        require(point, ("id", "overrides", "final_accuracy"), workdir / "summary.json")
-    _check_alike(workdir, manifest, summary, arrays)
-    check_texts(manifest, workdir)
-    remarks = (*describe_missing(manifest), *describe_extension(workdir))
-    return make_run(workdir, manifest, summary, lines, arrays, streets, x_axis, remarks)
+        state = read_unfinished(workdir, manifest)
+        results = StudyResults(manifest, state.summary, state.lines, {}, workdir, read_streets(workdir))
+        return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
+    results = StudyResults.open(workdir)
+    check_texts(results.manifest, workdir)
+    return make_report_data(results, x_axis, (*describe_missing(manifest), *describe_extension(workdir)))
 
 
-def _check_alike(
-    workdir: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> None:
-    """Check that config.json, summary.json and history.npz have the same sweep points and seeds."""
-    ids = [point["id"] for point in summary["points"]]
-    if [point["id"] for point in manifest.get("points", summary["points"])] != ids:
-        raise UserError(f"{workdir}: summary.json and config.json have different sweep points")
-    for p, point in enumerate(summary["points"]):
-        count, mobile = len(point.get("seeds") or seeds_of(manifest, p)), arrays.get(f"{p}/is_mobile")
-        if mobile is not None and len(mobile) != count:
-            raise UserError(f"{workdir / 'history.npz'}: {p}/is_mobile is not of the {count} seeds of config.json")
-
-
-def make_run(
-    workdir: Path,
-    manifest: dict[str, Any],
-    summary: dict[str, Any],
-    lines: Sequence[Mapping[str, Any]],
-    arrays: Mapping[str, np.ndarray],
-    streets: np.ndarray,
-    x_axis: str = "",
-    remarks: tuple[str, ...] = (),
-) -> Run:
-    """Make a `Run` of what the files of a study hold.
+def make_report_data(results: StudyResults, x_axis: str = "", remarks: tuple[str, ...] = ()) -> ReportData:
+    """Make the data of a report of what the files of a study hold.
 
     Args:
-      workdir: the folder for the report.
-      manifest, summary, lines: the content of config.json, summary.json and metrics.jsonl.
-      arrays: the content of history.npz.
-      streets: [K, 4] the streets of the map; [0, 4] for none.
+      results: the content of the files. Its workdir is the folder for the report.
       x_axis: as in `read_workdir`.
       remarks: sentences for the top of the page.
 
     Raises:
-      UserError: if a line lacks an entry, or if there is no such axis.
+      UserError: if a line lacks an entry, if an array has a wrong shape, or if there is no such axis.
     """
+    manifest, summary, workdir = results.manifest, results.summary, results.workdir or Path()
     ids = [point["id"] for point in summary["points"]]
-    judged = unfinished.judged_key(manifest["config"])
+    judged = judged_key(manifest["config"])
     x_axis = x_axis or manifest["config"].get("x_axis") or ROUNDS
     if x_axis not in (ROUNDS, *axes_of(summary)):
-        raise UserError(f"the x axis is {x_axis!r}; this run has {', '.join([ROUNDS, *axes_of(summary)])}")
+        raise UserError(f"the x axis is {x_axis!r}; this study has {', '.join([ROUNDS, *axes_of(summary)])}")
     shown = {metric.key: metric.name for metric in declared(summary) if {AXIS, CURVE} & set(metric.where)}
-    curves = make_curves(lines, workdir / "metrics.jsonl", ids, judged, shown)
+    curves = make_curves(results.lines, workdir / "metrics.jsonl", ids, judged, shown)
     points = [{"seeds": list(manifest["seeds"]), **point} for point in summary["points"]]
-    whole, first, places = {**summary, "points": points}, first_seed(arrays, workdir), tuple(range(len(ids)))
-    run = Run(workdir, manifest, whole, curves, first, x_axis, lines, arrays, places, remarks, streets, points)
-    return run.only([ids.index(point["id"]) for point in chosen(whole)["points"]])
+    whole = {**summary, "points": points}
+    study = ReportData(
+        workdir,
+        manifest,
+        whole,
+        curves,
+        x_axis,
+        results.lines,
+        results.arrays,
+        places=tuple(range(len(ids))),
+        remarks=remarks,
+        streets=results.streets,
+        all_points=points,
+    )
+    return study.only([ids.index(point["id"]) for point in chosen(whole)["points"]])
 
 
 def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -346,28 +335,6 @@ def chosen(summary: Mapping[str, Any]) -> dict[str, Any]:
     best = {entry["id"] for entry in summary.get("selected") or ()} - {None}
     points = [p for p in summary["points"] if p["id"] in best] if best else summary["points"]
     return {**summary, "points": points}
-
-
-def first_seed(arrays: Mapping[str, np.ndarray], workdir: Path) -> dict[str, np.ndarray]:
-    """Return label counts, mobile masks and positions of the first seed; the report needs no other arrays.
-
-    Args:
-      arrays: the arrays of history.npz.
-      workdir: the folder of the study, for errors.
-
-    Raises:
-      UserError: if an array has a wrong shape.
-    """
-    path, found = workdir / "history.npz", {}
-    for key in arrays:
-        axes = _FIRST_SEED_ARRAYS.get(key.rpartition("/")[2])
-        if axes is None:
-            continue
-        array = arrays[key]
-        if array.ndim != axes or not len(array):
-            raise UserError(f"{path}: {key} has shape {array.shape}; {axes} axes with a first seed are needed")
-        found[key] = np.array(array[0])
-    return found
 
 
 _NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}
@@ -428,13 +395,13 @@ class Recorded(NamedTuple):
 
 
 @kept
-def recorded(run: Run) -> Recorded:
+def recorded(study: ReportData) -> Recorded:
     """Return all numbers in metrics.jsonl of the shown sweep points.
 
     If two lines have the same sweep point, seed and round, the later one is used.
     """
-    index = {point["id"]: p for p, point in enumerate(run.points)}
-    rows = [row for row in run.lines if row["point"] in index]
+    index = {point["id"]: p for p, point in enumerate(study.points)}
+    rows = [row for row in study.lines if row["point"] in index]
     seeds, rounds = (np.array(sorted({row[of] for row in rows})) for of in ("seed", "round"))
     place = (
         np.array([index[row["point"]] for row in rows]),
@@ -451,10 +418,10 @@ def recorded(run: Run) -> Recorded:
         values[key] = array
     diverged = np.zeros((len(index), len(seeds)), bool)
     np.logical_or.at(diverged, place[:2], [row.get(DIVERGENCE[0]) is not None for row in rows])
-    metrics = {metric.key: metric for metric in declared(run.summary)}
+    metrics = {metric.key: metric for metric in declared(study.summary)}
     telling = _telling(values, rounds, metrics)
     quantities = [_quantity(key, array, metrics) for key, array in telling.items()]
-    if run.config.get("judged") == "global":
+    if study.config.get("judged") == "global":
         quantities = [of._replace(title=of.title.replace("the mean model", "the global model")) for of in quantities]
     return Recorded(rounds, seeds, telling, diverged, quantities)
 
@@ -462,7 +429,7 @@ def recorded(run: Run) -> Recorded:
 def _telling(
     values: Mapping[str, np.ndarray], rounds: np.ndarray, metrics: Mapping[str, Shown]
 ) -> dict[str, np.ndarray]:
-    """Return the numbers that say something.
+    """Return the numbers that say something to a reader.
 
     Left out are numbers that are unknown or 0 everywhere, those that are the rounds again, and those that no metric
     declares and that are the same as a declared one.
@@ -487,7 +454,7 @@ def _quantity(key: str, array: np.ndarray, metrics: Mapping[str, Shown]) -> Quan
         title, scale = metric.title, 0.01 if of in _ACCURACIES else metric.scale
         title = title.replace(f"({metric.unit})", f"({_PREFIXES.get(scale, '')}{metric.unit})")
     share = scale == 0.01 and bool(np.nanmin(array) >= 0 and np.nanmax(array) <= 1)
-    per_client = metric is not None and tuple(metric.shape or ())[:1] == (CLIENTS,)
+    per_client = metric is not None and tuple(metric.shape[:1]) == (CLIENTS,)
     if metric is not None and key != of:
         rest = key[len(of) + 1 :]
         words, same_unit = _FURTHER.get(rest, (rest.replace("_", " "), True))
@@ -506,20 +473,20 @@ def _grows(array: np.ndarray) -> bool:
     return all(run[0] == 0 and (np.diff(run) >= 0).all() for run in known) and any(run[-1] > 0 for run in known)
 
 
-def of_clients(run: Run, point: int, key: str, metrics: Mapping[str, Shown]) -> np.ndarray | None:
+def of_clients(study: ReportData, point: int, key: str, metrics: Mapping[str, Shown]) -> np.ndarray | None:
     """Return the numbers of the single clients [S, E, N] of a sweep point, or None if they were not recorded.
 
     Args:
-      run: the study.
+      study: the study.
       point: the index of the sweep point.
       key: the key of a metric.
-      metrics: the declared metrics by key. Of a metric of an older file without a shape, the array's shape decides.
+      metrics: the declared metrics by key.
     """
-    shape: tuple[Any, ...] | None = metrics[key].shape if key in metrics else ()
-    if shape is not None and (tuple(shape)[:1] != (CLIENTS,) or {CLASSES, BY_ROUND} & set(shape)):
+    shape = metrics[key].shape if key in metrics else ()
+    if tuple(shape[:1]) != (CLIENTS,) or {CLASSES, BY_ROUND} & set(shape):
         return None
-    array, mobile = run.history(point, key), run.array(point, "is_mobile")
-    evaluations = len(run.curves[run.points[point]["id"]].rounds)
+    array, mobile = study.history(point, key), study.array(point, "is_mobile")
+    evaluations = len(study.curves[study.points[point]["id"]].rounds)
     if array is None or array.ndim != 3 or array.shape[1] != evaluations:
         return None
     if mobile is not None and array.shape[2] != len(mobile):
@@ -527,16 +494,16 @@ def of_clients(run: Run, point: int, key: str, metrics: Mapping[str, Shown]) -> 
     return array if np.isfinite(array).any() else None
 
 
-def rounds_done(run: Run, point: int) -> int | None:
+def rounds_done(study: ReportData, point: int) -> int | None:
     """Return the number of rounds that the first seed has run; None if it was not recorded.
 
     It is smaller than the number of rounds of the study if the stop rule has ended the run.
     """
-    found = run.history(point, "rounds_done")
+    found = study.history(point, "rounds_done")
     return None if found is None or not found[0].size else int(found[0, -1])
 
 
-def rounds_counted(run: Run, point: int) -> int | None:
+def rounds_counted(study: ReportData, point: int) -> int | None:
     """Return the number of rounds that the statistics are of: those done, but none after the round of the results."""
-    done, at = rounds_done(run, point), run.summary.get("round")
+    done, at = rounds_done(study, point), study.summary.get("round")
     return at if done is None else done if at is None else min(done, at)

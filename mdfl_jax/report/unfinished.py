@@ -90,7 +90,7 @@ def common_round(runs: Mapping[str, Runs]) -> int:
 
 
 def _kept(runs: Runs, at: int) -> Runs:
-    """Return the runs of a sweep point that have reached a round, or else its furthest ones, until all of them end."""
+    """Return the lines of the runs that have reached a round, or else of the furthest runs, until one of them ends."""
     last = {seed: max(by_round) for seed, by_round in runs.items()}
     least = min(at, max(last.values()))
     seeds = sorted(seed for seed, end in last.items() if end >= least)
@@ -192,13 +192,13 @@ def _describe_progress(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at
     late = [str(p["id"]) for p in manifest["points"] if max(ends.get(p["id"], [-1])) < at]
     if late:
         more = f" and {len(late) - MOST} more" if len(late) > MOST else ""
-        said.append(f"Not there yet: {'; '.join(late[:MOST])}{more}.")
+        said.append(f"These points have not reached it yet: {'; '.join(late[:MOST])}{more}.")
     some = {name: sum(end >= at for end in of) for name, of in ends.items()}
     most = max(some.values())
     fewer = [f"{name} ({count})" for name, count in some.items() if 0 < count < most]
     if fewer:
         more = f" and {len(fewer) - MOST} more" if len(fewer) > MOST else ""
-        said.append(f"Fewer than {most} seeds have reached it in: {'; '.join(fewer[:MOST])}{more}.")
+        said.append(f"In these points fewer than {most} seeds have reached it: {'; '.join(fewer[:MOST])}{more}.")
     return tuple(said)
 
 
@@ -224,7 +224,7 @@ def describe_missing(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     more = f" and {len(told) - MOST_MISSING} more" if len(told) > MOST_MISSING else ""
     what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
-    said = f"This is {what}: {count} of its {total} runs are missing: {'; '.join(told[:MOST_MISSING])}{more}."
+    said = f"This is {what}. Of its {total} runs, {count} are missing: {'; '.join(told[:MOST_MISSING])}{more}."
     return (said,) if missing else ()
 
 

@@ -262,7 +262,7 @@ def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     if not words or not summary.get("selected"):
         return []
     name, lost = words.partition(" with ")[0], [entry for entry in summary["selected"] if entry.get("id") is None]
-    said = [f"Of each, the {words} is compared."]
+    said = [f"In each setting, only the {words} is compared."]
     return said + ([f"For {len(lost)}, no {name} kept the models finite."] if lost else [])
 
 

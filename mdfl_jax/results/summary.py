@@ -24,7 +24,6 @@ from mdfl_jax.core.outcomes import (
     with_seeds,
 )
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
 from mdfl_jax.metrics.diverged import diverged
 from mdfl_jax.results import lines, power
 from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
@@ -166,21 +165,6 @@ def _at_end(
     return entries
 
 
-def _diverged(records: Sequence[Record], arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """Return the entries 'diverged' and 'divergence' of a point.
-
-    An older version did not look for divergence. Where it wrote the lines, models were not finite whose loss, objective
-    or distances were not, and the evaluation alone is known.
-    """
-    if all(DIVERGENCE[0] in record.lines[-1] for record in records):
-        return diverged({record.seed: record.lines for record in records})
-    broken = ~(np.isfinite(arrays["consensus_distance"]) & np.isfinite(arrays["mean_model_loss"]))
-    if "objective" in arrays:
-        broken |= ~np.isfinite(arrays["objective"])
-    seen = {str(r.seed): int(r.rounds[np.argmax(row)]) for r, row in zip(records, broken) if row.any()}
-    return {"diverged": seen, "divergence": {seed: {"round": of, "norm": None} for seed, of in seen.items()}}
-
-
 def summarize_point(
     records: Sequence[Record], own: Sequence[Shown], target: float, judged: str = "clients"
 ) -> dict[str, Any]:
@@ -193,7 +177,7 @@ def summarize_point(
       judged: Whose accuracy is reported: "clients", or "global" for the global model.
     """
     arrays, shown = stacked(records), [*(metric.described for metric in BUILT_IN), *own]
-    lost = _diverged(records, arrays)
+    lost = diverged({record.seed: record.lines for record in records})
     valid = np.array([str(record.seed) not in lost["diverged"] for record in records])  # [S]
     over = lambda values: with_seeds(np.where(valid, values, np.nan))  # noqa: E731
     mean = lambda values: float(np.mean(values[valid], dtype=np.float64)) if valid.any() else None  # noqa: E731

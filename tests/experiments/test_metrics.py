@@ -119,7 +119,7 @@ def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
     values = run.curves["static"].measured["worst_loss"].mean(0) / 2
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
     assert "Further metrics against largest loss (largest loss)" in page
-    with pytest.raises(UserError, match="'lonely'; this run has rounds, messages, bits, worst_loss"):
+    with pytest.raises(UserError, match="'lonely'; this study has rounds, messages, bits, worst_loss"):
         read_workdir(workdir, "lonely")
 
 

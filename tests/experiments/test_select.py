@@ -112,7 +112,9 @@ def test_a_study_chooses_by_the_bits_to_its_target(tmp_path):
     assert summary["selected"][0]["bits_to_target"] > 0
     run = read_workdir(tmp_path / "run")
     assert [axis.path for axis in run.axes] == ["algorithm.name"]
-    assert "of each, the lr with the fewest bits to the target" in tables.note(summary, run.config)
+    assert "in each setting, only the lr with the fewest bits to the target is shown" in tables.note(
+        summary, run.config
+    )
 
 
 def test_stopped_runs_tell_their_rounds_and_what_they_sent(workdir):

@@ -10,9 +10,9 @@ from scipy import stats
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.compare import (
+    describe_pairing,
     differing,
     names_of,
-    paired_told,
     pairs_of,
     read_studies,
     same_settings,
@@ -112,7 +112,7 @@ def test_differences_are_paired_where_data_and_places_agree(two):
     assert found["ci95"] == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(gap))
     assert (found["paired"], found["seeds"]) == (True, 3)
     assert run.points[3]["baseline"] == "first: static"
-    assert list(paired_told(run)) == [
+    assert list(describe_pairing(run)) == [
         "“second” is paired with “first” by seed: the data, their partition and the first places agree under 3 common"
         " seeds."
     ]
@@ -160,7 +160,9 @@ def test_what_differs_prevents_pairs_and_welch_is_used(two, make, why):
     found = run.points[2]["difference_to_baseline"]
     assert (found["paired"], found["why"]) == (False, why)
     assert found["ci95"] == pytest.approx((high - low) / 2)
-    assert any(f"“second” is not paired with “first”: {why}" in said or f"({why})" in said for said in paired_told(run))
+    assert any(
+        f"“second” is not paired with “first”: {why}" in said or f"({why})" in said for said in describe_pairing(run)
+    )
     assert why.split(" ")[0] in render(run)
 
 

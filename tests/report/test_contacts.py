@@ -85,17 +85,6 @@ def test_windows_that_connect_everybody(contact):
     assert of.sure_length(windows) == next((b for b, share in zip(lengths, shares) if share == 1), None)
 
 
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 12))
-def test_means_of_blocks_keep_the_sum(values, most):
-    x, means = of.in_blocks(np.array(values, float), most)
-    assert len(x) == len(means) <= most
-    size = -(-len(values) // most)
-    sizes = [min(size, len(values) - begin) for begin in range(0, len(values), size)]
-    assert np.dot(means, sizes) == pytest.approx(sum(values))
-    assert x[0] == (1 + sizes[0]) / 2
-    assert x[-1] == len(values) - (sizes[-1] - 1) / 2
-
-
 @pytest.fixture
 def run(tmp_path):
     return read_workdir(add_records(write_workdir(tmp_path / "run"), radius=4.0, one_way=True))
@@ -168,7 +157,3 @@ def test_a_label_with_markup_is_escaped(tmp_path):
     folder = add_records(write_workdir(tmp_path / "run", [{"data.name": "<b>x</b>"}, {"data.name": "y"}]))
     (line, _) = panel._chart(read_workdir(folder)).data["views"][0]["lines"]
     assert line["name"] == "&lt;b&gt;x&lt;/b&gt;"
-
-
-def test_a_study_without_links_has_no_such_panel(tmp_path):
-    assert not FIGURES["contacts"].applies(read_workdir(write_workdir(tmp_path / "run")))

@@ -9,7 +9,7 @@ import pytest
 
 from mdfl_jax.config import default_config
 from mdfl_jax.report.described import describe_setting
-from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.study.manifest import manifest_of
 from mdfl_jax.study.study import make_study
 
@@ -20,8 +20,9 @@ def setting_of(config, path):
     """The setting of a study, finished or not, whose first seed has recorded these positions."""
     manifest = json.loads(json.dumps(manifest_of(make_study(config), {}), default=str))
     points = [{"id": p["id"], "overrides": p["overrides"], "final_accuracy": {}} for p in manifest["points"]]
-    first = {} if path is None else {f"{p}/position": path for p in range(len(points))}
-    return describe_setting(Run(Path("run"), manifest, {"points": points, "baseline": ""}, {}, first))
+    arrays = {} if path is None else {f"{p}/position": path[None] for p in range(len(points))}
+    summary, places = {"points": points, "baseline": ""}, tuple(range(len(points)))
+    return describe_setting(ReportData(Path("run"), manifest, summary, {}, arrays=arrays, places=places))
 
 
 def shipped(name):

@@ -1,6 +1,5 @@
 """report.html and the launcher: what the page says, what it escapes, and how a user's mistake is told."""
 
-import ast
 import dataclasses
 import json
 import re
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from shell import without_stages
 
-import mdfl_jax.report
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import page
 from mdfl_jax.report.described import describe_making
@@ -181,14 +179,6 @@ def test_launcher_prints_the_page_or_exits_with_2_and_one_line(make_workdir: Mak
     absent = launch(f"--workdir={tmp_path / 'nowhere'}")
     assert (absent.returncode, absent.stdout) == (2, "")
     assert absent.stderr == f"error: {tmp_path / 'nowhere'}: no such directory\n"
-
-
-def test_the_report_does_not_import_jax() -> None:
-    for path in Path(mdfl_jax.report.__path__[0]).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not any(name.split(".")[0] in ("jax", "flax") for name in names), path
 
 
 def test_a_page_that_cannot_be_written_leaves_the_earlier_one(tmp_path: Path) -> None:

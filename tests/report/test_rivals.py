@@ -115,7 +115,7 @@ def test_the_panel_counts_the_settings_in_which_a_rival_is_better(run):
     at_end = chart["measures"][0]["references"][chart["reference"]]
     better = {rule: int(((at_end["mean"] - at_end["half"]) > 0)[:, c].sum()) for c, rule in enumerate(RULES)}
     for rule in RULES[1:]:
-        assert f"{rule} better in {better[rule]}, worse in" in panel.caption(run)
+        assert f"{rule} is better in {better[rule]} and worse in" in panel.caption(run)
     axes = rivals(run).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["dam", "dcm"]
     assert len(axes.texts) == 4

@@ -143,7 +143,7 @@ def test_a_sweep_with_select_is_told_by_its_chosen_points():
     said = told(*points, config={"select": "algorithm.lr"}, selected=selected)
     assert said[0].startswith("x is best: 52.00 ±")  # the chosen one, not the best on the test set
     assert said[1:] == [
-        "Of each, the lr with the least validation loss is compared.",
+        "In each setting, only the lr with the least validation loss is compared.",
         "For 1, no lr kept the models finite.",
     ]
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from mdfl_jax.report.panels.curves import explain
 from mdfl_jax.report.panels.final_accuracy import is_known, statistics
-from mdfl_jax.report.read import Run
+from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, point_labels, show, spaced, sweep_axes
 from mdfl_jax.report.style import (
@@ -22,8 +22,9 @@ from mdfl_jax.report.style import (
     MOBILITY,
     PALETTE,
     PLOTLY_DASHES,
-    accuracy_told,
     colours_of,
+    describe_accuracy,
+    describe_seeds,
     for_plotly,
     has_intervals,
     ink_on,
@@ -31,7 +32,6 @@ from mdfl_jax.report.style import (
     main_axis,
     make_panels,
     percent_limits,
-    seeds_told,
 )
 
 MOST_PARTS = 12  # more parts of a grid are not drawn
@@ -80,13 +80,13 @@ class Scale:
         return self.numbers if self.numbers and self.is_finite else tuple(map(float, range(len(self.texts))))
 
     def label(self, index: int) -> str:
-        """Return the name of one value: a text is used as it is, and a number is written as `radius = 3`."""
+        """Return the name of one value. A text is used as it is, and a number is written as `radius = 3`."""
         return f"{self.name} = {self.texts[index]}" if self.numbers else spaced(self.texts[index])
 
 
-def scales(run: Run) -> list[Scale]:
+def scales(study: ReportData) -> list[Scale]:
     """Return the varying settings of a study with their values in order."""
-    return [_scale(axis) for axis in run.axes]
+    return [_scale(axis) for axis in study.axes]
 
 
 def _scale(axis: Axis) -> Scale:
@@ -95,7 +95,7 @@ def _scale(axis: Axis) -> Scale:
     return Scale(axis, texts, tuple(map(texts.index, axis.texts)), tuple(numbers.values()) or None)
 
 
-def split_by(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
+def split_by(study: ReportData, others: Sequence[Scale]) -> dict[str, list[int]]:
     """Group the sweep points by their values of some settings.
 
     Of more than `MOST_PARTS` groups, evenly chosen ones are returned, the first and the last among them.
@@ -104,9 +104,9 @@ def split_by(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
       The indices of the sweep points by the label of the group; one group with the label "" if there are no settings.
     """
     if not others:
-        return {"": list(range(len(run.points)))}
-    order = sorted(range(len(run.points)), key=lambda p: [scale.at[p] for scale in others])
-    labels = point_labels(run.points, [scale.axis for scale in others])
+        return {"": list(range(len(study.points)))}
+    order = sorted(range(len(study.points)), key=lambda p: [scale.at[p] for scale in others])
+    labels = point_labels(study.points, [scale.axis for scale in others])
     found: dict[str, list[int]] = {}
     for p in order:
         found.setdefault(spaced(labels[p]), []).append(p)
@@ -117,9 +117,9 @@ def split_by(run: Run, others: Sequence[Scale]) -> dict[str, list[int]]:
     return {name: found[name] for name in kept}
 
 
-def describe_left_out(run: Run, others: Sequence[Scale]) -> str:
+def describe_left_out(study: ReportData, others: Sequence[Scale]) -> str:
     """Return a sentence for a caption if `split_by` does not return all groups, else an empty text."""
-    count = len({tuple(scale.at[p] for scale in others) for p in range(len(run.points))})
+    count = len({tuple(scale.at[p] for scale in others) for p in range(len(study.points))})
     return f" Shown are {MOST_PARTS} of {count} combinations of the other settings." if count > MOST_PARTS else ""
 
 
@@ -158,7 +158,7 @@ class Line(NamedTuple):
 
 
 def numeric_axes(axes: Sequence[Axis]) -> list[Axis]:
-    """Return the settings with more than `FEW` finite numbers, those with most values first."""
+    """Return the settings with more than `FEW` finite numbers. The one with the most values is first."""
     counts = {axis.path: sum(map(math.isfinite, axis.numbers.values())) for axis in axes}
     return sorted((axis for axis in axes if counts[axis.path] > FEW), key=lambda axis: -counts[axis.path])
 
@@ -236,6 +236,50 @@ def draw_lines(axes: Any, lines: Sequence[Line]) -> dict[str, Any]:
     return handles
 
 
+def _line_layout(
+    study: ReportData,
+    axis: Axis,
+    lines: Sequence[Line],
+    logarithmic: bool,
+    levels: Sequence[float] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """Return plotly's layout of one chart of lines along a setting.
+
+    Args:
+      study: the study.
+      axis: the setting.
+      lines: the lines.
+      logarithmic: whether the axis of the setting is logarithmic.
+      levels: further accuracies in [0, 1] that are drawn.
+      **more: further entries of the layout.
+    """
+    return {
+        "height": 430,
+        "xaxis": {"title": {"text": spaced(axis.name)}} | ({"type": "log"} if logarithmic else {}) | ticks_of(lines),
+        "yaxis": {"title": {"text": f"{describe_accuracy(study)} (%)"}, "range": line_limits(lines, levels)},
+        **more,
+        "showlegend": len(lines) > 1,
+        "legend": {"orientation": "h", "y": -0.2},
+    }
+
+
+def _line_figure(
+    study: ReportData, axis: Axis, lines: Sequence[Line], logarithmic: bool, levels: Sequence[float] = ()
+) -> tuple[Figure, Any]:
+    """Draw lines along a setting, and return the figure and its Matplotlib axes. The arguments are `_line_layout`'s."""
+    drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
+    handles = draw_lines(axes, lines)
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: plain(value))
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    axes.set(xlabel=spaced(axis.name), ylabel=f"{describe_accuracy(study)} (%)", ylim=line_limits(lines, levels))
+    if len(handles) > 1:
+        drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(len(handles), 4))
+    return drawn, axes
+
+
 def plain(value: float) -> str:
     """Return a value of a setting with at most three digits, as in "2.37"."""
     return show(float(f"{value:.3g}"))
@@ -248,13 +292,13 @@ def line_limits(lines: Sequence[Line], more: Sequence[float] = ()) -> list[float
     return percent_limits([100 * end for end in [*ends, *more]])
 
 
-def main_lines(run: Run) -> tuple[Axis, list[Line]] | None:
+def main_lines(study: ReportData) -> tuple[Axis, list[Line]] | None:
     """Return the numeric setting of a study with most values and the lines along it, or None if there is none.
 
     Step sizes are left out: they have a panel of their own.
     """
-    found = [axis for axis in numeric_axes(run.axes) if not axis.path.endswith(STEP_SIZE)]
-    return (found[0], lines_along(found[0], run.axes, run.points)) if found else None
+    found = [axis for axis in numeric_axes(study.axes) if not axis.path.endswith(STEP_SIZE)]
+    return (found[0], lines_along(found[0], study.axes, study.points)) if found else None
 
 
 LEAST_VALUES = 3  # two values are no curve
@@ -268,28 +312,28 @@ class Part(NamedTuple):
     lines: list[Line]
 
 
-def _numeric_scales(run: Run) -> list[Scale]:
+def _numeric_scales(study: ReportData) -> list[Scale]:
     """Return the varying numbers with enough values, without step sizes, which have a panel of their own."""
-    found = [scale for scale in scales(run) if scale.numbers is not None and len(scale.texts) >= LEAST_VALUES]
+    found = [scale for scale in scales(study) if scale.numbers is not None and len(scale.texts) >= LEAST_VALUES]
     return [scale for scale in found if not scale.axis.path.endswith(STEP_SIZE)]
 
 
-def _lines_of(run: Run, x: Scale) -> tuple[Scale | None, list[Scale]]:
-    """Return the setting that tells the lines of a panel apart (the one of the colours, if it can), and the others."""
-    others = [scale for scale in scales(run) if scale.axis != x.axis]
-    main = main_axis(run)
+def _lines_of(study: ReportData, x: Scale) -> tuple[Scale | None, list[Scale]]:
+    """Return the setting that has a line for each value (that of the colours, if it varies), and all other settings."""
+    others = [scale for scale in scales(study) if scale.axis != x.axis]
+    main = main_axis(study)
     of = next((scale for scale in others if scale.axis == main), others[0] if others else None)
     return of, [scale for scale in others if scale is not of]
 
 
-def panels_of(run: Run) -> list[Part]:
-    """Return the panels: for each numeric setting one, or one for each combination of the settings of no line."""
+def panels_of(study: ReportData) -> list[Part]:
+    """Return the panels of each numeric setting: one for each combination of the settings that no line stands for."""
     made = []
-    for x in _numeric_scales(run):
-        of, others = _lines_of(run, x)
-        lines = lines_along(x.axis, [x.axis, *([of.axis] if of else [])], run.points)
+    for x in _numeric_scales(study):
+        of, others = _lines_of(study, x)
+        lines = lines_along(x.axis, [x.axis, *([of.axis] if of else [])], study.points)
         lines.sort(key=lambda line: of.at[line.spots[0].point] if of else 0)
-        for title, members in split_by(run, others).items():
+        for title, members in split_by(study, others).items():
             kept = [line._replace(spots=tuple(s for s in line.spots if s.point in members)) for line in lines]
             beside = [_beside(x, line, i - (len(lines) - 1) / 2) for i, line in enumerate(kept)]
             made.append(Part(title, x, [line for line in beside if line.spots]))
@@ -297,7 +341,7 @@ def panels_of(run: Run) -> list[Part]:
 
 
 def _beside(x: Scale, line: Line, aside: float) -> Line:
-    """Return a line a little beside its values, so that intervals do not overlap.
+    """Return a line that is drawn a little beside its values, so that the intervals of lines do not overlap.
 
     Args:
       x: the setting along the axis.
@@ -311,15 +355,16 @@ def _beside(x: Scale, line: Line, aside: float) -> Line:
     return line._replace(spots=tuple(spot._replace(x=place) for spot, place in zip(line.spots, moved)))
 
 
-def _response_caption(run: Run) -> str:
-    names, said = [scale.name for scale in _numeric_scales(run)], ""
-    for x in _numeric_scales(run):
-        of, others = _lines_of(run, x)
+def _response_caption(study: ReportData) -> str:
+    names, said = [scale.name for scale in _numeric_scales(study)], ""
+    for x in _numeric_scales(study):
+        of, others = _lines_of(study, x)
         lines = f" a line for each {of.name}" if of else ""
         each = f"{' and' if of else ''} a panel for each {', '.join(scale.name for scale in others)}" if others else ""
-        said += f" By {x.name}:{lines}{each}.{describe_left_out(run, others)}" if lines or each else ""
-    bars = "; bars: 95 % Student-t intervals over the seeds" if has_intervals(run) else ""
-    return f"{accuracy_told(run).capitalize()} against {', and against '.join(names)}: {seeds_told(run)}{bars}.{said}"
+        said += f" By {x.name}:{lines}{each}.{describe_left_out(study, others)}" if lines or each else ""
+    bars = "; bars: 95 % Student-t intervals over the seeds" if has_intervals(study) else ""
+    what = describe_accuracy(study).capitalize()
+    return f"{what} against {', and against '.join(names)}: {describe_seeds(study)}{bars}.{said}"
 
 
 def _span(shown: list[Part]) -> list[float]:
@@ -327,8 +372,8 @@ def _span(shown: list[Part]) -> list[float]:
     return line_limits([line for part in shown for line in part.lines])
 
 
-def _response_chart(run: Run) -> Chart:
-    shown, named, panels = panels_of(run), set[str](), []
+def _response_chart(study: ReportData) -> Chart:
+    shown, named, panels = panels_of(study), set[str](), []
     for part in shown:
         traces = []
         for line, trace in zip((line for line in part.lines if line.finite), traces_of(part.lines, part.x.axis)):
@@ -337,14 +382,14 @@ def _response_chart(run: Run) -> Chart:
             named.add(line.label)
         axis: dict[str, Any] = {"tickvals": part.x.places, "ticktext": list(map(for_plotly, part.x.texts))}
         axis |= {"type": "log"} if part.x.is_logarithmic else {}
-        yaxis = {"title": {"text": f"{accuracy_told(run)} (%)"}}
+        yaxis = {"title": {"text": f"{describe_accuracy(study)} (%)"}}
         panel = {"title": for_plotly(part.title), "x": for_plotly(part.x.name), "traces": traces}
         panels.append(panel | {"range": _span(shown), "xaxis": axis, "yaxis": yaxis})
     return Chart("multiples", {"panels": panels, "width": 340})
 
 
-def _response_applies(run: Run) -> bool:
-    return is_known(run) and bool(_numeric_scales(run))
+def _response_applies(study: ReportData) -> bool:
+    return is_known(study) and bool(_numeric_scales(study))
 
 
 @figure(
@@ -355,9 +400,9 @@ def _response_applies(run: Run) -> bool:
     title="Accuracy by setting",
     chart=_response_chart,
 )
-def response(run: Run) -> Figure:
+def response(study: ReportData) -> Figure:
     """Draw the final accuracy against each varying number, with 95 % intervals and a line for each other value."""
-    shown = panels_of(run)
+    shown = panels_of(study)
     single = len(shown) == 1
     drawn, panels = make_panels(len(shown), 3, *((7.2, 3.6) if single else (2.9, 2.4)), sharey=True)
     handles: dict[str, Any] = {}
@@ -370,8 +415,8 @@ def response(run: Run) -> Figure:
         axes.set_xlabel(part.x.name)
         axes.set_title(part.title)
     panels[0].set_ylim(*_span(shown))
-    drawn.supylabel(f"{accuracy_told(run)} (%)", fontsize=9.5)
-    explain(drawn, handles, run, beside=single)
+    drawn.supylabel(f"{describe_accuracy(study)} (%)", fontsize=9.5)
+    explain(drawn, handles, study, beside=single)
     return drawn
 
 
@@ -379,19 +424,21 @@ COLOURS = "viridis"
 MOST_TEXTS = 12  # with more columns the numbers in the cells would not be legible
 
 
-def _heat_map_axes(run: Run) -> tuple[Scale, Scale, list[Scale]] | None:
+def _heat_map_axes(study: ReportData) -> tuple[Scale, Scale, list[Scale]] | None:
     """Return the settings of the columns, of the rows, and all others; None if the sweep is no grid.
 
     The columns are of the numbers with most values, the rows of the other setting with most values.
     """
-    found = scales(run)
-    if len(found) < 2 or len({tuple(scale.at[p] for scale in found) for p in range(len(run.points))}) < len(run.points):
+    found = scales(study)
+    if len(found) < 2 or len({tuple(scale.at[p] for scale in found) for p in range(len(study.points))}) < len(
+        study.points
+    ):
         return None
     x = max(found, key=lambda scale: (scale.numbers is not None, len(scale.texts)))
     y = max((scale for scale in found if scale is not x), key=lambda scale: len(scale.texts))
     others = [scale for scale in found if scale not in (x, y)]
     cells = np.prod([len(scale.texts) for scale in found])
-    is_grid = len(x.texts) > 2 and 2 * len(run.points) >= cells
+    is_grid = len(x.texts) > 2 and 2 * len(study.points) >= cells
     return (x, y, others) if is_grid else None
 
 
@@ -403,30 +450,31 @@ def _cells(x: Scale, y: Scale, members: list[int], values: np.ndarray) -> np.nda
     return cells
 
 
-def _heat_map_caption(run: Run) -> str:
-    axes = _heat_map_axes(run)
+def _heat_map_caption(study: ReportData) -> str:
+    axes = _heat_map_axes(study)
     assert axes is not None
     x, y, others = axes
     each = ", one for each combination of the other settings" if others else ""
-    interval = "; on the page a cell tells its 95 % interval" if has_intervals(run) else ""
-    said = f"{accuracy_told(run).capitalize()} in per cent by {x.name} and {y.name}{each}: {seeds_told(run)}{interval}."
-    return said + describe_left_out(run, others)
+    interval = "; on the page, a cell under the pointer shows its 95 % interval" if has_intervals(study) else ""
+    what = describe_accuracy(study).capitalize()
+    said = f"{what} in per cent by {x.name} and {y.name}{each}: {describe_seeds(study)}{interval}."
+    return said + describe_left_out(study, others)
 
 
-def _heat_map_chart(run: Run) -> Chart:
-    axes = _heat_map_axes(run)
+def _heat_map_chart(study: ReportData) -> Chart:
+    axes = _heat_map_axes(study)
     assert axes is not None
     x, y, others = axes
-    means, _, _ = statistics(run)
-    halves = [point["final_accuracy"].get("ci95") for point in run.points]
-    names = [for_plotly(look.label) for look in looks(run)]
+    means, _, _ = statistics(study)
+    halves = [point["final_accuracy"].get("ci95") for point in study.points]
+    names = [for_plotly(look.label) for look in looks(study)]
     hover = [
         f"{name}<br>{mean:.2f}{'' if half is None else f' ± {100 * half:.2f}'} %"
         for name, mean, half in zip(names, means, halves)
     ]
     drawn: list[dict[str, Any]] = []
     written = len(x.texts) <= MOST_TEXTS
-    for title, members in split_by(run, others).items():
+    for title, members in split_by(study, others).items():
         texts = [[""] * len(x.texts) for _ in y.texts]
         for p in members:
             texts[y.at[p]][x.at[p]] = hover[p]
@@ -469,7 +517,7 @@ def _rows(scale: Scale) -> list[float]:
 
 
 def _cell_texts(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    """Return plotly's trace of the numbers in the cells, in the colours that are read well on those of the cells."""
+    """Return plotly's trace of the numbers in the cells, each in a colour that is read well on that of its cell."""
     places = np.argwhere(np.isfinite(cells))
     values = [cells[row, column] for row, column in places]
     return {
@@ -487,17 +535,17 @@ def _cell_texts(cells: np.ndarray, low: float, high: float) -> dict[str, Any]:
 @figure(
     "heat_map",
     caption=_heat_map_caption,
-    applies=lambda run: is_known(run) and _heat_map_axes(run) is not None,
+    applies=lambda study: is_known(study) and _heat_map_axes(study) is not None,
     place=16,
     title="Accuracy by two settings",
     chart=_heat_map_chart,
 )
-def heat_map(run: Run) -> Figure:
+def heat_map(study: ReportData) -> Figure:
     """Draw the final accuracy as a heat map over two varying settings, with small multiples for the others."""
-    axes = _heat_map_axes(run)
+    axes = _heat_map_axes(study)
     assert axes is not None
     x, y, others = axes
-    groups, (means, _, _) = split_by(run, others), statistics(run)
+    groups, (means, _, _) = split_by(study, others), statistics(study)
     single = len(groups) == 1
     columns = 1 if single else 2 if len(x.texts) > 6 else 3
     width = 7.2 / columns
@@ -540,13 +588,13 @@ class Crossing(NamedTuple):
     is_above: bool  # whether the line is above the threshold at its first value
 
 
-def line_reference(run: Run, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
+def line_reference(study: ReportData, line: Line, lines: Sequence[Line]) -> tuple[str, float]:
     """Return what a line is compared with, in words, and its mean accuracy in [0, 1]."""
     endless = next((spot for spot in line.spots if math.isinf(spot.x) and math.isfinite(spot.mean)), None)
     if endless:
         return "the point without a limit", endless.mean
-    baselines = {run.points[spot.point].get("baseline") for spot in line.spots} - {None}
-    means = {point["id"]: point["final_accuracy"].get("mean") for point in run.points}
+    baselines = {study.points[spot.point].get("baseline") for spot in line.spots} - {None}
+    means = {point["id"]: point["final_accuracy"].get("mean") for point in study.points}
     mean = means.get(next(iter(baselines))) if len(baselines) == 1 else None
     if mean is not None:
         return "the baseline", mean
@@ -575,28 +623,28 @@ def _between(a: Spot, b: Spot, threshold: float, logarithmic: bool) -> float:
     return a.x * (b.x / a.x) ** part if logarithmic else a.x + part * (b.x - a.x)
 
 
-def crossings(run: Run) -> list[Crossing]:
+def crossings(study: ReportData) -> list[Crossing]:
     """Return where each line of a study reaches its threshold."""
-    found = main_lines(run)
+    found = main_lines(study)
     lines = [line for line in found[1] if len(line.finite) > 1] if found else []
-    references = [line_reference(run, line, lines) for line in lines]
+    references = [line_reference(study, line, lines) for line in lines]
     return [
         crossing(line, words, SHARE * value, is_logarithmic(lines)) for line, (words, value) in zip(lines, references)
     ]
 
 
-def _threshold_applies(run: Run) -> bool:
-    return any(each.reference != BEST for each in crossings(run))
+def _threshold_applies(study: ReportData) -> bool:
+    return any(each.reference != BEST for each in crossings(study))
 
 
-def _threshold_axis(run: Run) -> Axis:
-    found = main_lines(run)
+def _threshold_axis(study: ReportData) -> Axis:
+    found = main_lines(study)
     assert found is not None
     return found[0]
 
 
-def _threshold_caption(run: Run) -> str:
-    found, name = crossings(run), spaced(_threshold_axis(run).name)
+def _threshold_caption(study: ReportData) -> str:
+    found, name = crossings(study), spaced(_threshold_axis(study).name)
     whose = " or ".join(dict.fromkeys(each.reference for each in found))
     told = [
         f"{each.line.label or 'the accuracy'}: "
@@ -605,17 +653,17 @@ def _threshold_caption(run: Run) -> str:
     ]
     more = f"; {len(found) - NAMED} more lines" if len(found) > NAMED else ""
     return (
-        f"{accuracy_told(run).capitalize()} against {name}, with 95 % intervals over the seeds. Dotted:"
+        f"{describe_accuracy(study).capitalize()} against {name}, with 95 % intervals over the seeds. Dotted:"
         f" {100 * SHARE:g} % of the accuracy of {whose}. The mean reaches it {'; '.join(told)}{more}."
         " Between two values it is interpolated."
     )
 
 
-def _threshold_chart(run: Run) -> Chart:
-    found, name = crossings(run), spaced(_threshold_axis(run).name)
+def _threshold_chart(study: ReportData) -> Chart:
+    found, axis = crossings(study), _threshold_axis(study)
     lines, levels = [each.line for each in found], {each.threshold: each for each in found}
     marks = [each for each in found if each.at is not None]
-    traces = traces_of(lines, _threshold_axis(run))
+    traces = traces_of(lines, axis)
     if marks:
         traces.append(
             {
@@ -633,14 +681,7 @@ def _threshold_chart(run: Run) -> Chart:
         | {"line": {"color": each.line.colour if len(levels) > 1 else INK, "dash": "dot", "width": 1.5}}
         for level, each in levels.items()
     ]
-    layout = {
-        "height": 430,
-        "xaxis": {"title": {"text": name}} | ({"type": "log"} if is_logarithmic(lines) else {}) | ticks_of(lines),
-        "yaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": line_limits(lines, list(levels))},
-        "shapes": shapes,
-        "showlegend": len(lines) > 1,
-        "legend": {"orientation": "h", "y": -0.2},
-    }
+    layout = _line_layout(study, axis, lines, is_logarithmic(lines), list(levels), shapes=shapes)
     return Chart("plotly", {"traces": traces, "layout": layout})
 
 
@@ -652,41 +693,27 @@ def _threshold_chart(run: Run) -> Chart:
     title="Thresholds",
     chart=_threshold_chart,
 )
-def threshold(run: Run) -> Figure:
+def threshold(study: ReportData) -> Figure:
     """Draw the final accuracy against a setting, and where it reaches 90 % of that of a reference."""
-    found, name = crossings(run), spaced(_threshold_axis(run).name)
-    lines = [each.line for each in found]
-    drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
-    handles = draw_lines(axes, lines)
-    levels = {each.threshold: each for each in found}
+    found, axis = crossings(study), _threshold_axis(study)
+    lines, levels = [each.line for each in found], {each.threshold: each for each in found}
+    drawn, axes = _line_figure(study, axis, lines, is_logarithmic(lines), list(levels))
     for level, each in levels.items():
         colour = each.line.colour if len(levels) > 1 else INK
         axes.axhline(100 * level, color=colour, linestyle=":", linewidth=1.1, zorder=1)
     for each in found:
         if each.at is not None:
             axes.plot(each.at, 100 * each.threshold, "D", color=each.line.colour, markerfacecolor="none", markersize=7)
-    if is_logarithmic(lines):
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: plain(value))
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.set(xlabel=name, ylabel=f"{accuracy_told(run)} (%)", ylim=line_limits(lines, list(levels)))
-    if len(handles) > 1:
-        drawn.legend(
-            list(handles.values()), list(handles), loc="outside upper center", ncols=max(1, min(len(handles), 4))
-        )
     return drawn
 
 
-STAR = "D"
-
-
-def step_lines(run: Run) -> tuple[Axis, list[Line]] | None:
+def step_lines(study: ReportData) -> tuple[Axis, list[Line]] | None:
     """Return the swept step size and the lines along it, or None if no step size has three values.
 
     A study with `select` shows only the best sweep points elsewhere, but here all of them.
     """
-    points = run.all_points if run.summary.get("selected") else run.points
-    axes = sweep_axes(points, run.config)
+    points = study.all_points if study.summary.get("selected") else study.points
+    axes = sweep_axes(points, study.config)
     for axis in axes:
         values = axis.numbers.values()
         if axis.path.endswith(STEP_SIZE) and len(values) > 2 and min(values) > 0:
@@ -699,29 +726,30 @@ def _best(line: Line) -> Any:
     return max(line.finite, key=lambda spot: spot.mean)
 
 
-def _step_axis_lines(run: Run) -> tuple[Axis, list[Line]]:
-    found = step_lines(run)
+def _step_axis_lines(study: ReportData) -> tuple[Axis, list[Line]]:
+    found = step_lines(study)
     assert found is not None
     return found
 
 
-def _step_sizes_caption(run: Run) -> str:
-    axis, lines = _step_axis_lines(run)
+def _step_sizes_caption(study: ReportData) -> str:
+    axis, lines = _step_axis_lines(study)
     best = [f"{line.label or 'all'}: {plain(_best(line).x)}" for line in lines[:6]]
     more = f"; {len(lines) - 6} more lines" if len(lines) > 6 else ""
     values = list(axis.numbers.values())
     ends = [line.label or "the line" for line in lines if _best(line).x in (values[0], values[-1])]
     edge = f" At an end of the values, so that others may be better: {'; '.join(ends[:6])}." if ends else ""
     lost = sum(not math.isfinite(spot.mean) for line in lines for spot in line.spots)
-    gone = f" Left out for want of a finite accuracy: {lost} of the points." if lost else ""
+    verbs = ("has", "is") if lost == 1 else ("have", "are")
+    gone = f" {lost} of the points {verbs[0]} no finite accuracy and {verbs[1]} left out." if lost else ""
     return (
-        f"{accuracy_told(run).capitalize()} against {spaced(axis.name)}, with 95 % intervals over the seeds; diamonds:"
-        f" the highest mean of a line. Highest at {'; '.join(best)}{more}.{edge}{gone}"
+        f"{describe_accuracy(study).capitalize()} against {spaced(axis.name)}, with 95 % intervals over the seeds;"
+        f" diamonds: the highest mean of a line. Highest at {'; '.join(best)}{more}.{edge}{gone}"
     )
 
 
-def _step_sizes_chart(run: Run) -> Chart:
-    axis, lines = _step_axis_lines(run)
+def _step_sizes_chart(study: ReportData) -> Chart:
+    axis, lines = _step_axis_lines(study)
     best: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
@@ -731,36 +759,23 @@ def _step_sizes_chart(run: Run) -> Chart:
         "marker": {"symbol": "diamond-open", "size": 13, "color": [line.colour for line in lines]},
         "hoverinfo": "skip",
     }
-    layout = {
-        "height": 430,
-        "xaxis": {"title": {"text": spaced(axis.name)}, "type": "log"} | ticks_of(lines),
-        "yaxis": {"title": {"text": f"{accuracy_told(run)} (%)"}, "range": line_limits(lines)},
-        "showlegend": len(lines) > 1,
-        "legend": {"orientation": "h", "y": -0.2},
-    }
+    layout = _line_layout(study, axis, lines, logarithmic=True)
     return Chart("plotly", {"traces": [*traces_of(lines, axis), best], "layout": layout})
 
 
 @figure(
     "step_sizes",
     caption=_step_sizes_caption,
-    applies=lambda run: step_lines(run) is not None,
+    applies=lambda study: step_lines(study) is not None,
     place=18,
     title="Step sizes",
     chart=_step_sizes_chart,
 )
-def step_sizes(run: Run) -> Figure:
+def step_sizes(study: ReportData) -> Figure:
     """Draw the final accuracy against the step size on a logarithmic axis, with 95 % intervals over the seeds."""
-    axis, lines = _step_axis_lines(run)
-    drawn, (axes,) = make_panels(1, 1, 7.2, 3.9)
-    handles = draw_lines(axes, lines)
+    axis, lines = _step_axis_lines(study)
+    drawn, axes = _line_figure(study, axis, lines, logarithmic=True)
     for line in lines:
-        axes.plot(_best(line).x, 100 * _best(line).mean, STAR, color=line.colour, markerfacecolor="none", markersize=8)
-    axes.set_xscale("log")
+        axes.plot(_best(line).x, 100 * _best(line).mean, "D", color=line.colour, markerfacecolor="none", markersize=8)
     axes.set_xticks(list(axis.numbers.values()), minor=False)
-    axes.xaxis.set_major_formatter(lambda value, _: plain(value))
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.set(xlabel=spaced(axis.name), ylabel=f"{accuracy_told(run)} (%)", ylim=line_limits(lines))
-    if len(handles) > 1:
-        drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(len(handles), 4))
     return drawn

@@ -12,32 +12,32 @@ from matplotlib.ticker import NullFormatter
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from mdfl_jax.report.read import Run, kept, rounds_counted, rounds_done
+from mdfl_jax.report.read import ReportData, kept, rounds_counted, rounds_done
 from mdfl_jax.report.registry import Chart, figure
-from mdfl_jax.report.style import end_told, first_seed, for_plotly, looks, make_panels
+from mdfl_jax.report.style import describe_end, describe_first_seed, for_plotly, looks, make_panels
 
 
-def recorded_contacts(run: Run, point: int) -> np.ndarray | None:
+def recorded_contacts(study: ReportData, point: int) -> np.ndarray | None:
     """Return who is in contact in each round of the first seed, from the recorded links.
 
     Args:
-      run: the study.
+      study: the study.
       point: the index of the sweep point.
 
     Returns:
       [R, N, N] bool, symmetric, with the R rounds of `rounds_counted`; None if the links were not recorded.
     """
-    links, mobile = run.history(point, "links"), run.array(point, "is_mobile")
+    links, mobile = study.history(point, "links"), study.array(point, "is_mobile")
     if links is None or mobile is None or not links[0].size:
         return None
-    hears = np.unpackbits(links[0, : rounds_counted(run, point)], axis=-1, count=len(mobile)).astype(bool)
+    hears = np.unpackbits(links[0, : rounds_counted(study, point)], axis=-1, count=len(mobile)).astype(bool)
     return hears | hears.transpose(0, 2, 1)
 
 
 def mean_degrees(contact: np.ndarray) -> np.ndarray:
     """Return the mean number of clients that a client is in contact with, for each round: [R] float.
 
-    >>> degrees(np.array([[[0, 1], [1, 0]], [[0, 0], [0, 0]]], bool)).tolist()
+    >>> mean_degrees(np.array([[[0, 1], [1, 0]], [[0, 0], [0, 0]]], bool)).tolist()
     [1.0, 0.0]
     """
     return contact.sum(axis=2).mean(axis=1)
@@ -49,7 +49,7 @@ def count_components(contact: np.ndarray) -> np.ndarray:
 
 
 class Spells(NamedTuple):
-    """The lengths in rounds of what was seen from its beginning to its end, of all pairs of clients.
+    """The lengths in rounds of the contacts and gaps of all pairs that were seen from their beginning to their end.
 
     Attributes:
       contacts: the durations of contacts.
@@ -183,7 +183,7 @@ VIEWS = (
         "connected components",
         "Connected components of a round: a model reaches only clients of its own group. A client alone is a group.",
     ),
-    View("degree", "Contacts of a client", "round", "contacts of a client", "In a round, mean over the clients."),
+    View("degree", "Contacts of a client", "round", "contacts of a client", "The mean over the clients in a round."),
     View(
         "gaps",
         "Inter-contact times",
@@ -237,13 +237,13 @@ class Measured(NamedTuple):
 
 
 @kept  # caption, chart and figure need them, and they take seconds for many clients
-def measured(run: Run) -> Measured:
+def measured(study: ReportData) -> Measured:
     """Measure the contacts of the sweep points that differ in them, at most `MOST_POINTS`."""
-    styles, groups, stopped = looks(run), dict[bytes, list[int]](), False
-    for p in range(len(run.points)):
-        links = run.history(p, "links")
+    styles, groups, stopped = looks(study), dict[bytes, list[int]](), False
+    for p in range(len(study.points)):
+        links = study.history(p, "links")
         if links is not None and links[0].size:
-            seen, done = links[0, : rounds_counted(run, p)], rounds_done(run, p)
+            seen, done = links[0, : rounds_counted(study, p)], rounds_done(study, p)
             groups.setdefault(seen.tobytes(), []).append(p)
             stopped |= done is not None and done < links.shape[1]
     chosen = list(groups.values())
@@ -251,15 +251,15 @@ def measured(run: Run) -> Measured:
         chosen = [chosen[i] for i in np.linspace(0, len(chosen) - 1, MOST_POINTS).round().astype(int)]
     found = []
     for first, *others in chosen:
-        contact = recorded_contacts(run, first)
+        contact = recorded_contacts(study, first)
         if contact is not None:
             label = "all sweep points" if len(chosen) == 1 and others else styles[first].label
             label += f" and {len(others)} more" if others and len(chosen) > 1 else ""
-            found.append(Lines(first, label, *_statistics(run, first, contact)))
+            found.append(Lines(first, label, *_statistics(study, first, contact)))
     return Measured(found, len(groups), stopped)
 
 
-def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
+def _statistics(study: ReportData, p: int, contact: np.ndarray) -> tuple[dict[str, Any], dict[str, float | None]]:
     windows = shortest_windows(contact)
     lengths = np.unique(np.geomspace(1, len(contact), 80).round().astype(int))
     groups, degree, seen = count_components(contact), mean_degrees(contact), measure_spells(contact)
@@ -270,9 +270,9 @@ def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], 
         "gaps": _thinned(*at_least(seen.gaps)),
         "durations": _thinned(*at_least(seen.contacts)),
     }
-    eigenvalue = run.history(p, "lambda_2")
+    eigenvalue = study.history(p, "lambda_2")
     if eigenvalue is not None and np.isfinite(eigenvalue[0]).any():
-        rounds = run.curves[run.points[p]["id"]].rounds
+        rounds = study.curves[study.points[p]["id"]].rounds
         known = np.isfinite(eigenvalue[0]) & (rounds <= len(contact))
         found["lambda_2"] = rounds[known], eigenvalue[0][known].astype(float)
     typical = {
@@ -284,7 +284,7 @@ def _statistics(run: Run, p: int, contact: np.ndarray) -> tuple[dict[str, Any], 
 
 
 def _views(lines: list[Lines]) -> list[View]:
-    """Return the views that say something: an eigenvalue that is always 1 does not."""
+    """Return the views that say something. That of an eigenvalue which is always 1 says nothing."""
     shown = [view for view in VIEWS if any(view.key in of_point.found for of_point in lines)]
     eigenvalues = [of_point.found["lambda_2"][1] for of_point in lines if "lambda_2" in of_point.found]
     tells = any((values < 0.999).any() for values in eigenvalues)
@@ -299,12 +299,12 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _applies(run: Run) -> bool:
-    return any(run.has(p, "links") for p in range(len(run.points)))
+def _applies(study: ReportData) -> bool:
+    return any(study.has(p, "links") for p in range(len(study.points)))
 
 
-def _caption(run: Run) -> str:
-    lines, networks, stopped = measured(run)
+def _caption(study: ReportData) -> str:
+    lines, networks, stopped = measured(study)
     told = [
         f"{of_point.label}: {of_point.typical['degree']:.1f} contacts of a client and {of_point.typical['groups']:.1f}"
         f" separate groups in a round; {_connects(of_point.typical['window'])}."
@@ -313,11 +313,11 @@ def _caption(run: Run) -> str:
     some = [f"Of the {networks} different networks, {len(lines)} are shown."] if networks > len(lines) else []
     some += ["Rounds after the stop rule has ended a run are left out."] if stopped else []
     general = (
-        f"Contacts of {first_seed(run)}: two clients are in contact in a round if at least one of them hears the other."
-        " A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's analysis"
-        " assumes that every window of some length does."
+        f"Contacts of {describe_first_seed(study)}: two clients are in contact in a round if at least one of them hears"
+        " the other. A window of rounds connects everybody if all its contacts together are a connected graph; MADFL's"
+        " analysis assumes that every window of some length does."
     )
-    until = [f"Rounds after {end_told(run)} are not counted."] if "round" in run.summary else []
+    until = [f"Rounds after {describe_end(study)} are not counted."] if "round" in study.summary else []
     return " ".join([general, *until, *some, *told])
 
 
@@ -327,9 +327,9 @@ def _connects(window: float | None) -> str:
     return f"every window of {window:.0f} round{'s' if window > 1 else ''} connects everybody"
 
 
-def _chart(run: Run) -> Chart:
+def _chart(study: ReportData) -> Chart:
     """Return the views with their lines, for assets/contacts.js."""
-    lines, styles = measured(run).lines, looks(run)
+    lines, styles = measured(study).lines, looks(study)
     views = []
     for view in _views(lines):
         shown = [
@@ -348,9 +348,9 @@ def _chart(run: Run) -> Chart:
 
 
 @figure("contacts", caption=_caption, applies=_applies, place=55, title="Contacts", chart=_chart)
-def contacts(run: Run) -> Figure:
+def contacts(study: ReportData) -> Figure:
     """Draw the statistics of the contacts of the first seed, a line for each sweep point."""
-    lines, styles = measured(run).lines, looks(run)
+    lines, styles = measured(study).lines, looks(study)
     shown = _views(lines)
     drawn, panels = make_panels(len(shown), 3, 3.1, 2.5)
     handles: dict[str, Any] = {}

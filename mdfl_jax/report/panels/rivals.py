@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdfl_jax.report.read import Recorded, Run, kept, recorded
+from mdfl_jax.report.read import Recorded, ReportData, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, point_labels, spaced
 from mdfl_jax.report.statistics import Differences, simultaneous
-from mdfl_jax.report.style import for_plotly, has_intervals, ink_on, main_axis, make_panels, seeds_told
+from mdfl_jax.report.style import describe_seeds, for_plotly, has_intervals, ink_on, main_axis, make_panels
 
 LEAST_RIVALS, LEAST_SETTINGS = 3, 2
 END = "at the end"
@@ -37,23 +37,23 @@ class Matrix(NamedTuple):
     point: np.ndarray
 
 
-def matrix_of(run: Run) -> Matrix | None:
+def matrix_of(study: ReportData) -> Matrix | None:
     """Return the matrix of a study; None if it has too few rivals or settings, or twice the same pair of them.
 
     The rivals are the values of the setting that the baseline names, else of the mobility, else of that with the most
     values, if they are enough.
     """
-    main, named = main_axis(run), run.config.get("baseline") or ""
-    words = [axis for axis in run.axes if not axis.numbers]
+    main, named = main_axis(study), study.config.get("baseline") or ""
+    words = [axis for axis in study.axes if not axis.numbers]
     words.sort(key=lambda axis: (f"{axis.path}=" not in named, axis is not main, -len(set(axis.texts))))
-    return next(filter(None, (_matrix_along(run, axis) for axis in words)), None)
+    return next(filter(None, (_matrix_along(study, axis) for axis in words)), None)
 
 
-def _matrix_along(run: Run, axis: Axis) -> Matrix | None:
-    others = [other for other in run.axes if other.path != axis.path]
+def _matrix_along(study: ReportData, axis: Axis) -> Matrix | None:
+    others = [other for other in study.axes if other.path != axis.path]
     if not others:
         return None
-    labels = [spaced(label) for label in point_labels(run.points, others)]
+    labels = [spaced(label) for label in point_labels(study.points, others)]
     rivals, settings = list(dict.fromkeys(axis.texts)), list(dict.fromkeys(labels))
     pairs = list(zip(map(settings.index, labels), map(rivals.index, axis.texts)))
     too_few = len(rivals) < LEAST_RIVALS or len(settings) < LEAST_SETTINGS
@@ -65,38 +65,38 @@ def _matrix_along(run: Run, axis: Axis) -> Matrix | None:
     return Matrix(axis, rivals, settings, point)
 
 
-def reference_of(run: Run, matrix: Matrix) -> int:
+def reference_of(study: ReportData, matrix: Matrix) -> int:
     """Return the rival that the study itself compares with: that of the baselines if they agree, else the first."""
-    ids = {point["id"]: p for p, point in enumerate(run.points)}
-    found = {matrix.axis.texts[ids[name]] for point in run.points if (name := point.get("baseline")) in ids}
+    ids = {point["id"]: p for p, point in enumerate(study.points)}
+    found = {matrix.axis.texts[ids[name]] for point in study.points if (name := point.get("baseline")) in ids}
     return matrix.rivals.index(found.pop()) if len(found) == 1 else 0
 
 
-def measures(run: Run, matrix: Matrix) -> dict[str, np.ndarray]:
-    """Return what the rivals are compared by: values [R, C, S] in per cent by the name of the measure.
+def measures(study: ReportData, matrix: Matrix) -> dict[str, np.ndarray]:
+    """Return the measures by which rivals are compared: values [R, C, S] in per cent, by the name of the measure.
 
     The accuracy after equal bits or distance is interpolated between evaluations, where the rival of the setting that
     sent or moved least in the same seed had ended. Rivals that sent or moved nothing are not compared by it.
     """
-    found = recorded(run)
-    accuracy = next((found.values[key] for key in _judged(run) if key in found.values), None)
+    found = recorded(study)
+    accuracy = next((found.values[key] for key in _judged(study) if key in found.values), None)
     if accuracy is None:
         return {}
-    last = [run.end(p) for p in range(len(run.points))]
+    last = [study.end(p) for p in range(len(study.points))]
     has_result = np.isfinite(np.stack([accuracy[p, :, at] for p, at in enumerate(last)]))  # a diverged run has none
     accuracy = np.where(has_result[..., None], accuracy, np.nan)
     end = np.stack([accuracy[p, :, at] for p, at in enumerate(last)])
     later = accuracy[..., 1:]  # the first evaluation is before any round
     named = {END: end, "mean over the evaluations": mean_of_known(later)}
-    if WORST in found.values and _judged(run)[0] == JUDGED[0]:
+    if WORST in found.values and _judged(study)[0] == JUDGED[0]:
         named["worst client at the end"] = np.stack([found.values[WORST][p, :, at] for p, at in enumerate(last)])
     named |= {words: _at_equal(matrix, found, accuracy, key) for key, words in EQUAL.items() if key in found.values}
     cells = {name: _of_cells(matrix, values) for name, values in named.items()}
     return {name: 100 * values for name, values in cells.items() if np.isfinite(values).any()}
 
 
-def _judged(run: Run) -> tuple[str, ...]:
-    return JUDGED[::-1] if run.config.get("judged") == "global" else JUDGED[:1]
+def _judged(study: ReportData) -> tuple[str, ...]:
+    return JUDGED[::-1] if study.config.get("judged") == "global" else JUDGED[:1]
 
 
 def _of_cells(matrix: Matrix, values: np.ndarray) -> np.ndarray:
@@ -149,7 +149,7 @@ def differences(values: np.ndarray, reference: int) -> Differences:
 
 
 def tally(found: Differences) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each rival [C] in how many settings it is better than the reference, worse, and compared at all.
+    """Count for each rival [C] the settings in which it is better than the reference, worse, and compared at all.
 
     Better and worse are those whose whole simultaneous interval is on one side of zero.
     """
@@ -165,9 +165,9 @@ MOST_ROWS = 60  # of the figure for files
 
 
 @kept
-def _found(run: Run) -> tuple[Matrix, dict[str, np.ndarray]] | None:
-    matrix = matrix_of(run)
-    values = measures(run, matrix) if matrix else {}
+def _found(study: ReportData) -> tuple[Matrix, dict[str, np.ndarray]] | None:
+    matrix = matrix_of(study)
+    values = measures(study, matrix) if matrix else {}
     return (matrix, values) if matrix and values else None
 
 
@@ -175,31 +175,31 @@ def _told(matrix: Matrix, found: Differences) -> str:
     """Return in how many settings each rival is better than the reference, the best first."""
     better, worse, of = tally(found)
     order = sorted((c for c in range(len(of)) if of[c]), key=lambda c: (-(better[c] - worse[c]), -better[c]))
-    said = [f"{spaced(matrix.rivals[c])} better in {better[c]}, worse in {worse[c]} of {of[c]}" for c in order]
+    said = [f"{spaced(matrix.rivals[c])} is better in {better[c]} and worse in {worse[c]} of {of[c]}" for c in order]
     return "; ".join(said)
 
 
-def _first(run: Run) -> tuple[Matrix, int, Differences]:
+def _first(study: ReportData) -> tuple[Matrix, int, Differences]:
     """Return the matrix, the study's own reference, and the differences to it in the first measure."""
-    shown = _found(run)
+    shown = _found(study)
     assert shown is not None
     matrix, values = shown
-    reference = reference_of(run, matrix)
+    reference = reference_of(study, matrix)
     return matrix, reference, differences(values[next(iter(values))], reference)
 
 
-def _caption(run: Run) -> str:
-    matrix, reference, first = _first(run)
+def _caption(study: ReportData) -> str:
+    matrix, reference, first = _first(study)
     return (
         f"Difference to {spaced(matrix.rivals[reference])} in points of accuracy {END}, paired by seed:"
-        f" {seeds_told(run)}."
+        f" {describe_seeds(study)}."
         " All 95 % intervals of the matrix hold together; a bold number's interval is on one side of zero."
         f" {_told(matrix, first)}."
     )
 
 
-def _chart(run: Run) -> Chart:
-    shown = _found(run)
+def _chart(study: ReportData) -> Chart:
+    shown = _found(study)
     assert shown is not None
     matrix, values = shown
     of_measures: list[dict[str, Any]] = []
@@ -216,7 +216,7 @@ def _chart(run: Run) -> Chart:
             "rivals": [for_plotly(spaced(name)) for name in matrix.rivals],
             "settings": [for_plotly(name) for name in matrix.settings],
             "points": matrix.point,
-            "reference": reference_of(run, matrix),
+            "reference": reference_of(study, matrix),
             "measures": of_measures,
             "leastRange": LEAST_RANGE,
             "inColour": IN_COLOUR,
@@ -227,14 +227,14 @@ def _chart(run: Run) -> Chart:
 @figure(
     "rivals",
     caption=_caption,
-    applies=lambda run: has_intervals(run) and _found(run) is not None,
+    applies=lambda study: has_intervals(study) and _found(study) is not None,
     place=11,
     title="Rivals, setting by setting",
     chart=_chart,
 )
-def rivals(run: Run) -> Figure:
+def rivals(study: ReportData) -> Figure:
     """Draw the paired differences to the baseline as a matrix of settings by rivals."""
-    matrix, reference, found = _first(run)
+    matrix, reference, found = _first(study)
     columns = [c for c in range(len(matrix.rivals)) if c != reference]
     mean, half = found.mean[:MOST_ROWS, columns], found.half[:MOST_ROWS, columns]
     drawn, (axes,) = make_panels(1, 1, 7.2, min(1.4 + 0.24 * len(mean), 9.5))
