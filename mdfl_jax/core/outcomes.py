@@ -17,13 +17,13 @@ SELECT_BY = {
 """What `select` chooses by, and its words for "of each, the step size with ...". The names are keys of summary.json."""
 
 
-def enumerated(words: Sequence[str]) -> str:
-    """Return words as a sentence lists them.
+def enumerated(words: Sequence[str], last: str = "and") -> str:
+    """Return words as a sentence lists them, with "and" or another word before the last one.
 
     >>> enumerated(["a"]), enumerated(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def seeds_of(manifest: Mapping[str, Any], point: int) -> list[int]:

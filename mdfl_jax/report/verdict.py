@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdfl_jax.core.outcomes import chosen_words, known_seeds, selected_fields
+from mdfl_jax.core.outcomes import chosen_words, enumerated, known_seeds, selected_fields
 from mdfl_jax.report import statistics
 from mdfl_jax.report.read import chosen
 from mdfl_jax.report.settings import point_labels, spaced, sweep_axes
@@ -32,16 +32,16 @@ class Measure(NamedTuple):
         found = (point.get(self.key) or {}).get("mean")
         return float(found) if isinstance(found, int | float) else math.nan
 
-    def told(self, mean: float, half: float | None, unit: str) -> str:
+    def format(self, mean: float, half: float | None, unit: str) -> str:
         """Return a mean with the half-width of its interval, if there is one, as text."""
         digits = ".2f" if self.scale != 1 else ".4g"
         parts = [mean] if half is None else [mean, half]
         return " ± ".join(format(self.scale * part, digits) for part in parts) + unit
 
-    def told_of(self, point: Point) -> str:
+    def format_point(self, point: Point) -> str:
         """Return the mean of a sweep point with its interval as text, and with its seeds if some have no result."""
         found = point.get(self.key) or {}
-        return self.told(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
+        return self.format(self.mean(point), found.get("ci95"), self.unit) + on_seeds(found)
 
 
 ACCURACY = Measure("final_accuracy", "final test accuracy", 1, 100.0, " %", " points")
@@ -148,7 +148,7 @@ def verdict(
         leads = [(point, find_lead(ranked[0], point, measure, paired)) for point in ranked[1:]]
         said = [_best(ranked[0], leads, measure, names), *_contrary(leads, measure, names)]
     said += _select(summary, config)
-    if len(ranked) > MANY and measure.told_of(ranked[0]).count("±"):
+    if len(ranked) > MANY and measure.format_point(ranked[0]).count("±"):
         said.append("Each interval is of one comparison by itself, not adjusted for the number of points.")
     if measure.key == ACCURACY.key:
         said += [f"{power.told(summary['power'])}."] if summary.get("power") else []
@@ -166,7 +166,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     clear = all(of.certain for _, of in leads)
     claim = "is best" if clear else f"has the {'highest' if measure.sign > 0 else 'lowest'} mean"
     return (
-        f"{title} {claim}: {measure.told_of(best)} {measure.words},"
+        f"{title} {claim}: {measure.format_point(best)} {measure.words},"
         f" {_gap(gap, measure)} {names[against['id']]}, {role}{over};"
         f" {_tell(best, leads, measure, names)}."
     )
@@ -175,7 +175,7 @@ def _best(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
 def _gap(gap: Lead, measure: Measure) -> str:
     """Return a lead as text: how many points above, or below."""
     side = "above" if (gap.mean >= 0) == (measure.sign > 0) else "below"
-    return f"{measure.told(abs(gap.mean), gap.half, measure.of_gap)} {side}"
+    return f"{measure.format(abs(gap.mean), gap.half, measure.of_gap)} {side}"
 
 
 def _counted(gap: Lead) -> str:
@@ -204,7 +204,7 @@ def _tell(best: Point, leads: Leads, measure: Measure, names: Mapping[str, str])
     if len(unclear) > FEW:
         many = "any" if len(unclear) == len(leads) else str(len(unclear))
         return f"{these} cannot tell it from {many} of the other {len(leads)} points ({kind}95 % intervals include 0)"
-    whom = _listed([names[point["id"]] for point in unclear], "or")
+    whom = enumerated([names[point["id"]] for point in unclear], "or")
     intervals = "intervals include 0" if len(unclear) > 1 else "interval includes 0"
     return f"{these} cannot tell it from {whom} ({kind}95 % {intervals})"
 
@@ -214,8 +214,8 @@ def _contrary(leads: Leads, measure: Measure, names: Mapping[str, str]) -> list[
     against = [(point, of) for point, of in leads if of.contrary]
     if not against:
         return []
-    whom = [f"{names[point['id']]} (by {measure.told(-of.mean, of.half, measure.of_gap)})" for point, of in against]
-    who = _listed(whom, "and") if len(whom) <= FEW else f"{len(whom)} points"
+    whom = [f"{names[point['id']]} (by {measure.format(-of.mean, of.half, measure.of_gap)})" for point, of in against]
+    who = enumerated(whom) if len(whom) <= FEW else f"{len(whom)} points"
     verb = "is" if len(whom) == 1 else "are"
     return [f"The means are over different seeds: over the common ones, {who} {verb} better."]
 
@@ -225,7 +225,7 @@ def _only(point: Point, measure: Measure, names: Mapping[str, str], count: int) 
     seeds = known_seeds(point[measure.key])
     over = "one seed, hence no interval" if seeds == 1 else f"mean over {seeds} seeds with its 95 % interval"
     whose = f"Only {names[point['id']]} has a finite result: its" if count > 1 else "The"
-    return f"{whose} {measure.words} is {measure.told_of(point)} ({over})."
+    return f"{whose} {measure.words} is {measure.format_point(point)} ({over})."
 
 
 def _target(points: Sequence[Point], target: float | None, names: Mapping[str, str]) -> list[str]:
@@ -242,7 +242,7 @@ def _target(points: Sequence[Point], target: float | None, names: Mapping[str, s
     first = [names[name] for name, at in reached.items() if at == soonest]
     if len(first) == len(points):
         return [f"All reach {aim} in round {soonest}."]
-    who = _listed(first, "and") if len(first) <= FEW else f"{len(first)} of them"
+    who = enumerated(first) if len(first) <= FEW else f"{len(first)} of them"
     many = "All" if len(reached) == len(points) else f"{len(reached)} of {len(points)}"
     return [f"{many} reach{'es' if len(reached) == 1 else ''} {aim}, first {who} in round {soonest}."]
 
@@ -253,7 +253,7 @@ def _objective(points: Sequence[Point], names: Mapping[str, str]) -> list[str]:
     if len(known) < 2:
         return []
     least = min(known, key=OBJECTIVE.mean)
-    return [f"The objective is lowest for {names[least['id']]}: {OBJECTIVE.told_of(least)}."]
+    return [f"The objective is lowest for {names[least['id']]}: {OBJECTIVE.format_point(least)}."]
 
 
 def _select(summary: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
@@ -275,16 +275,10 @@ def _diverged(points: Sequence[Point], names: Mapping[str, str], why: Callable[[
         return [f"Models diverged under some seed in {len(lost)} of {len(points)} points; these runs are in no mean."]
     told = [f"{names[point['id']]} ({seeds_in_words(point)})" for point in lost]
     causes = [f"{names[point['id']]}: {cause_told}" for point in lost if (cause_told := why(point))]
-    said = [f"Models diverged in {_listed(told, 'and')}; these runs are in no mean."]
+    said = [f"Models diverged in {enumerated(told)}; these runs are in no mean."]
     return said + ([f"What may be the cause: {'; '.join(causes)}."] if causes else [])
 
 
 def _quoted(name: str) -> str:
     """Return a name in quotation marks if it has a comma, so that it stays one name within a sentence."""
     return f"“{name}”" if "," in name else name
-
-
-def _listed(names: Sequence[str], word: str) -> str:
-    """Return names as a list in words: "a, b and c"."""
-    *first, last = names
-    return f"{', '.join(first)} {word} {last}" if first else last
