@@ -80,7 +80,7 @@ def test_page_tells_the_verdict_the_setting_the_captions_and_the_making(reported
 def test_every_text_of_the_run_is_escaped(make_workdir: Maker) -> None:
     mark = "</script><img src=x>"
     folder = make_workdir([{"data.name": mark}, {"data.name": "$a_1$"}], positions=False, rounds=10)
-    edit(folder / "config.json", command=mark, commit=mark, devices=[mark], status=mark, name=mark, title=mark)
+    edit(folder / "config.json", command=mark, commit=mark, devices=[mark], name=mark, title=mark)
     edit(folder / "config.json", versions={mark: mark}, config={"target": None, mark: 1})
     text = page.render(read_workdir(folder))
     tags = Tags(text)
@@ -93,7 +93,7 @@ def test_a_bare_configuration_still_makes_a_page(make_workdir: Maker) -> None:
     folder = make_workdir([{}], seeds=1, positions=False, rounds=10)
     edit(folder / "config.json", config={})
     manifest = json.loads((folder / "config.json").read_text())
-    kept = {key: manifest[key] for key in ("schema", "name", "config", "seeds")}
+    kept = {key: manifest[key] for key in ("schema", "name", "config", "seeds", "points", "status")}
     (folder / "config.json").write_text(json.dumps(kept))
     text = without_scripts(page.render(read_workdir(folder)))
     assert "<title>synthetic</title>" in text
@@ -152,7 +152,7 @@ def test_metrics_without_a_point_and_odd_arrays_are_refused(make_workdir: Maker)
     folder = make_workdir(rounds=10)
     np.savez(folder / "history.npz", **{"0/position": np.zeros((2, 3))})
     with pytest.raises(UserError, match=r"history\.npz: 0/position has shape \(2, 3\)"):
-        read_workdir(folder)
+        page.render(read_workdir(folder))
 
 
 def test_the_later_line_of_a_resumed_run_counts(make_workdir: Maker) -> None:
