@@ -135,7 +135,7 @@ def _run(study: "Study", shard: "Shard | None") -> int:
 
 def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     """Run the study into a workdir that no other process writes."""
-    from mdfl_jax.report import diverged, tables
+    from mdfl_jax.report import tables
     from mdfl_jax.study.manifest import wanted
     from mdfl_jax.study.plan import plan
     from mdfl_jax.study.resume import run_or_resume
@@ -152,7 +152,10 @@ def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
     there = wanted(study)["points"] if lost else []
     for point in lost:
-        print(f"warning: {diverged.warning(point, diverged.values_of(point, there, study.config))}", file=sys.stderr)
+        print(
+            f"warning: {tables.divergence_warning(point, tables.values_of(point, there, study.config))}",
+            file=sys.stderr,
+        )
     if _REPORT.value:
         common.write_report(workdir)
     if shard:

@@ -37,8 +37,7 @@ def main() -> int:
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
     from mdfl_jax.config.use import with_files
-    from mdfl_jax.report import theory as pictures
-    from mdfl_jax.theory import fedmobile, network
+    from mdfl_jax.theory import fedmobile, network, pictures
 
     if _JSON.value and not Path(_JSON.value).absolute().parent.is_dir():
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")

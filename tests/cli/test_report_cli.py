@@ -45,7 +45,7 @@ MISTAKES = [
     (["."], ".: it holds no study: there is no config.json"),
     (["old"], "old/config.json: schema is 0; this version reads schema 1"),
     (["run", "run/../run"], "this study is given twice"),
-    (["run", "--x=bytes"], "the x axis is 'bytes'; this run has rounds,"),
+    (["run", "--x=bytes"], "the x axis is 'bytes'; this study has rounds,"),
     (["run", "--baseline=dcm"], "--baseline=dcm: only a comparison of several studies takes it"),
     (["run", "half", "--baseline=dmc"], "unknown baseline 'dmc' (did you mean 'dcm'?)"),
     (["run", "--out=half"], "--out=half: it holds a study; choose another folder"),

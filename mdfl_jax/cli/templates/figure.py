@@ -12,7 +12,7 @@ from mdfl_jax.report.registry import figure
 
 
 @figure("my_name", caption=lambda run: "Megabits that a client of each point has sent until the end.")
-def my_name(run):  # a mdfl_jax.report.read.Run
+def my_name(run):  # a mdfl_jax.report.read.ReportData
     drawn = Figure(figsize=(7, 3))
     sent = [point["bits_sent_per_client"] / 1e6 for point in run.points]
     drawn.subplots().barh([point["id"] for point in run.points], sent)

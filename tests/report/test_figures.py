@@ -1,22 +1,30 @@
-"""The figures: what is drawn, in which colour, and that the files are real and repeatable."""
+"""The figures as files, and one of them for a paper."""
 
 import dataclasses
+import re
+import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.report import figures, style
-from mdfl_jax.report.panels import curves, final_accuracy
-from mdfl_jax.report.panels import label_counts as clients
+from mdfl_jax.report.figures import applying
+from mdfl_jax.report.panels import curves
 from mdfl_jax.report.panels import map as world
-from mdfl_jax.report.read import Run, read_workdir
+from mdfl_jax.report.read import ReportData, read_workdir
 from mdfl_jax.report.registry import FIGURES
+from tests.report.conftest import write_workdir
 
 Maker = Callable[..., Path]
 NAMES = ("accuracy", "final_accuracy", "label_counts", "map")
@@ -40,7 +48,7 @@ def test_two_reports_have_the_same_bytes_and_leave_no_stale_figure(make_workdir:
     run = read_workdir(folder)
     contents = []
     for _ in range(2):
-        assert set(figures.write(run)) == {"accuracy", "final_accuracy", "label_counts"}
+        assert set(figures.write_figures(run)) == {"accuracy", "final_accuracy", "label_counts"}
         contents.append({path.name: path.read_bytes() for path in (folder / "figures").iterdir()})
     assert contents[0] == contents[1]
     assert "map.png" not in contents[0]
@@ -73,30 +81,19 @@ def test_a_crossed_sweep_has_a_panel_for_each_other_value(make_workdir: Maker) -
     assert [a.get_title() for a in axes] == ["num mobile = 2", "num mobile = 4"]
 
 
-def test_twelve_algorithms_are_told_apart(make_workdir: Maker) -> None:
-    run = read_workdir(make_workdir([{"algorithm.name": f"a{i}"} for i in range(12)], seeds=2, rounds=10))
-    assert len({(look.colour, str(look.dashes)) for look in style.looks(run)}) == 12
-
-
-def test_one_seed_has_no_band_and_no_error_bar(make_workdir: Maker) -> None:
-    run = read_workdir(make_workdir(seeds=1))
-    assert not curves.accuracy(run).axes[0].collections
-    assert len(final_accuracy.final_accuracy(run).axes[0].collections) >= 4  # the dots
-
-
 def test_captions_tell_the_seeds_of_the_points_not_those_of_the_study(make_workdir: Maker) -> None:
     run = read_workdir(make_workdir(seeds=3))
-    assert (style.first_seed(run), style.has_intervals(run)) == ("seed 0", True)
+    assert (style.describe_first_seed(run), style.has_intervals(run)) == ("seed 0", True)
     own = run.curves["dcm"]
     run.curves["dcm"] = dataclasses.replace(own, accuracy=own.accuracy[1:], seeds=own.seeds[1:])
-    assert style.first_seed(run) == "each point's first seed (0, 1)"
+    assert style.describe_first_seed(run) == "each point's first seed (0, 1)"
     for name, curve in run.curves.items():
         run.curves[name] = dataclasses.replace(curve, accuracy=curve.accuracy[:1], seeds=(2,))
-    assert (style.first_seed(run), style.has_intervals(run)) == ("seed 2", False)
+    assert (style.describe_first_seed(run), style.has_intervals(run)) == ("seed 2", False)
     assert "interval over" not in FIGURES["accuracy"].caption(run)
 
 
-def drawn(run: Run, kind: type) -> list[int]:
+def drawn(run: ReportData, kind: type) -> list[int]:
     """How many elements of a kind of collection each panel of the map has."""
     figure = world.world_map(run)
     found = [[c for c in axes.collections if isinstance(c, kind)] for axes in figure.axes]
@@ -143,7 +140,80 @@ def test_no_position_recorded_is_no_map(make_workdir: Maker) -> None:
     assert not FIGURES["map"].applies(run)
 
 
-def test_label_counts_of_a_hundred_clients(make_workdir: Maker) -> None:
-    figure = clients.label_counts(read_workdir(make_workdir([{}], clients=100)))
-    assert not figure.axes[1].texts  # no number would be readable
-    assert len(figure.axes) == 3  # the colour bar tells instead
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return read_workdir(write_workdir(tmp_path_factory.mktemp("paper") / "run"))
+
+
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("page", 7.2), ("5.25", 5.25)])
+def test_a_picture_is_as_wide_as_it_is_asked_for(run, tmp_path, width, inches):
+    path = tmp_path / "figure.png"
+    figures.save_figure(run, "accuracy", path, figures.width_in_inches(width))
+    assert matplotlib.image.imread(path).shape[1] == round(300 * inches)
+
+
+@pytest.mark.parametrize("width", ["", "wide", "0", "nan", "inf", "-3", "41"])
+def test_another_width_is_told_in_one_line(width):
+    with pytest.raises(
+        UserError, match=rf"^--width={width}: it must be column \(3.5 inches\), page \(7.2\) or a number"
+    ):
+        figures.width_in_inches(width)
+
+
+def test_fonts_are_in_the_file_and_texts_are_small(run, tmp_path):
+    figures.save_figure(run, "final_accuracy", tmp_path / "figure.pdf", 3.5)
+    content = (tmp_path / "figure.pdf").read_bytes()
+    assert b"/FontFile2" in content
+    streams = [
+        zlib.decompress(part) for part in re.findall(rb"FlateDecode[^>]*>>\s*stream\n(.*?)\nendstream", content, re.S)
+    ]
+    assert streams
+    with paper_style():
+        sizes = [
+            text.get_fontsize()
+            for text in figures.draw_for_paper(run, "accuracy", 3.5).findobj(Text)
+            if text.get_text()
+        ]
+    assert max(sizes) <= 8
+
+
+def paper_style():
+    import matplotlib.style
+
+    from mdfl_jax.report.style import PAPER
+
+    return matplotlib.style.context(["default", PAPER])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("points", [1, 16, 200])
+def test_legends_and_labels_are_within_the_figure(tmp_path, points):
+    overrides = [{"network.radius": 1.0 + p % 20, "data.alpha": (5 + p // 20) / 100} for p in range(points)]
+    run = read_workdir(write_workdir(tmp_path / "run", overrides, seeds=2, rounds=20, positions=False))
+    for name in applying(run):
+        with paper_style(), warnings.catch_warnings():
+            warnings.simplefilter("error")  # a layout that does not fit
+            figure = figures.draw_for_paper(run, name, 3.5)
+            figure.draw_without_rendering()
+            assert figure.get_figwidth() == 3.5
+            whole = figure.bbox
+            for legend in figure.findobj(Legend):
+                box = legend.get_window_extent()
+                assert box.x0 >= -1, name
+                assert box.x1 <= whole.x1 + 1, name
+
+
+def test_two_files_of_the_same_figure_are_the_same(run, tmp_path):
+    for ending in ("png", "pdf", "svg"):
+        paths = [tmp_path / f"{i}.{ending}" for i in range(2)]
+        for path in paths:
+            figures.save_figure(run, "final_accuracy", path, 3.5)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_some_points_of_a_run(run):
+    some = run.only([3, 1])
+    assert [point["id"] for point in some.points] == ["dcm", "random_movement"]
+    assert list(some.curves) == ["dcm", "random_movement"]
+    assert np.array_equal(some.array(0, "position"), run.array(3, "position"))
+    assert np.array_equal(some.history(1, "accuracy"), run.history(1, "accuracy"))

@@ -1,10 +1,12 @@
-"""The results of a study that is not finished, from config.json and metrics.jsonl: what there is, and how far it is.
+"""What the report says of a study that is not whole: one that still runs, a shard or a part, and one that is extended.
 
-All statistics are taken at one round, so that the sweep points can be compared: the latest round that at least half of
-the sweep points that have begun have reached under some seed. They are over the seeds that have reached this round. A
-sweep point that has not reached it has no result yet, but it has a curve.
+All statistics of a study that still runs are taken at one round, so that the sweep points can be compared: the latest
+round that at least half of the sweep points that have begun have reached under some seed. The statistics are over the
+seeds that have reached this round. A sweep point that has not reached it has no result yet, but it has a curve.
 """
 
+import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from mdfl_jax.core.outcomes import Line, Runs, at_first, baselines, by_run, numb
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import diverged
 from mdfl_jax.report.statistics import difference, with_seeds
-from mdfl_jax.storage.study_files import read_lines, require
+from mdfl_jax.storage.study_files import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS, read_lines, require
 
 MOST = 6  # so many sweep points are named in a sentence
 
@@ -26,7 +28,7 @@ class NotYetError(UserError):
     """A study has only begun, and nothing can be shown of it yet."""
 
 
-class State(NamedTuple):
+class Unfinished(NamedTuple):
     """What an unfinished study has."""
 
     summary: dict[str, Any]  # in the form of summary.json, with the sweep points that have begun
@@ -39,7 +41,7 @@ def judged_key(config: Mapping[str, Any]) -> str:
     return "mean_model_accuracy" if config.get("judged") == "global" else "accuracy"
 
 
-def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
+def read_unfinished(workdir: Path, manifest: Mapping[str, Any]) -> Unfinished:
     """Read what an unfinished study has written. Its last line may be incomplete.
 
     Args:
@@ -60,9 +62,9 @@ def read(workdir: Path, manifest: Mapping[str, Any]) -> State:
     runs = {point["id"]: found[point["id"]] for point in begun}
     at = common_round(runs)
     kept = {name: _kept(of, at) for name, of in runs.items()}
-    summary = summarize(manifest, begun, kept, at)
+    summary = summarize_at(manifest, begun, kept, at)
     shown = [line for of in kept.values() for by_round in of.values() for line in by_round.values()]
-    return State(summary, shown, _remarks(manifest, runs, at))
+    return Unfinished(summary, shown, _describe_progress(manifest, runs, at))
 
 
 def runs_of(lines: Sequence[Line], path: Path) -> dict[str, Runs]:
@@ -87,7 +89,7 @@ def common_round(runs: Mapping[str, Runs]) -> int:
 
 
 def _kept(runs: Runs, at: int) -> Runs:
-    """Return the runs of a sweep point that have reached a round, or else its furthest ones, until all of them end."""
+    """Return the lines of the runs that have reached a round, or else of the furthest runs, until one of them ends."""
     last = {seed: max(by_round) for seed, by_round in runs.items()}
     least = min(at, max(last.values()))
     seeds = sorted(seed for seed, end in last.items() if end >= least)
@@ -95,7 +97,7 @@ def _kept(runs: Runs, at: int) -> Runs:
     return {seed: {r: runs[seed][r] for r in sorted(runs[seed]) if r <= until} for seed in seeds}
 
 
-def summarize(
+def summarize_at(
     manifest: Mapping[str, Any], points: Sequence[Mapping[str, Any]], runs: Mapping[str, Runs], at: int
 ) -> dict[str, Any]:
     """Return results in the form of summary.json, at one round, from lines of metrics.jsonl.
@@ -123,7 +125,7 @@ def summarize(
     for point, other in zip(points, others):
         lines = reached[point["id"]]
         entry = {"id": point["id"], "overrides": point["overrides"], "seeds": list(lines)}
-        entry |= _point(lines, judged, config.get("target"), shown) | {"baseline": other}
+        entry |= _summarize_point(lines, judged, config.get("target"), shown) | {"baseline": other}
         lead = None
         if other:
             one, two = ({seed: number(of[-1][judged]) for seed, of in reached[p].items()} for p in (point["id"], other))
@@ -135,7 +137,7 @@ def summarize(
     return head | {"points": entries} | said
 
 
-def _point(
+def _summarize_point(
     by_seed: Mapping[int, Sequence[Line]], judged: str, target: float | None, shown: Sequence[Shown]
 ) -> dict[str, Any]:
     """Return the results of a sweep point, from the lines of each seed until the round of the results."""
@@ -175,7 +177,7 @@ def _at_first(runs: Sequence[Sequence[Line]], accuracy: np.ndarray, target: floa
     return None if found is None or np.isnan(found) else int(found) if key == "round" else found
 
 
-def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
+def _describe_progress(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> tuple[str, ...]:
     """Return how far the study is: its runs, the round of its results, and the points that have not reached it."""
     total = manifest["config"].get("rounds")
     planned = sum(len(seeds_of(manifest, p)) for p in range(len(manifest["points"])))
@@ -189,11 +191,57 @@ def _remarks(manifest: Mapping[str, Any], runs: Mapping[str, Runs], at: int) -> 
     late = [str(p["id"]) for p in manifest["points"] if max(ends.get(p["id"], [-1])) < at]
     if late:
         more = f" and {len(late) - MOST} more" if len(late) > MOST else ""
-        said.append(f"Not there yet: {'; '.join(late[:MOST])}{more}.")
+        said.append(f"These points have not reached it yet: {'; '.join(late[:MOST])}{more}.")
     some = {name: sum(end >= at for end in of) for name, of in ends.items()}
     most = max(some.values())
     fewer = [f"{name} ({count})" for name, count in some.items() if 0 < count < most]
     if fewer:
         more = f" and {len(fewer) - MOST} more" if len(fewer) > MOST else ""
-        said.append(f"Fewer than {most} seeds have reached it in: {'; '.join(fewer[:MOST])}{more}.")
+        said.append(f"In these points fewer than {most} seeds have reached it: {'; '.join(fewer[:MOST])}{more}.")
     return tuple(said)
+
+
+MOST_MISSING = 6  # so many sweep points are named in a sentence
+
+
+def describe_missing(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence for the top of the page about the runs that are missing; none for a whole study.
+
+    Args:
+      manifest: the content of config.json. Its entry ``whole`` has the sweep points and seeds of the whole study.
+    """
+    whole = manifest.get("whole")
+    if not whole:
+        return ()
+    here = {point["id"]: seeds_of(manifest, p) for p, point in enumerate(manifest["points"])}
+    seeds = {str(of["id"]): [s for s in whole["seeds"] if s not in here.get(of["id"], ())] for of in whole["points"]}
+    missing = {name: found for name, found in seeds.items() if found}
+    count, total = sum(map(len, missing.values())), len(whole["points"]) * len(whole["seeds"])
+    told = [
+        f"{name} (seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))})" if name in here else name
+        for name, found in missing.items()
+    ]
+    more = f" and {len(told) - MOST_MISSING} more" if len(told) > MOST_MISSING else ""
+    what = f"shard {manifest['shard']} of a study" if manifest.get("shard") else "a part of a study"
+    said = f"This is {what}. Of its {total} runs, {count} are missing: {'; '.join(told[:MOST_MISSING])}{more}."
+    return (said,) if missing else ()
+
+
+def extension_lines(workdir: Path) -> list[Path]:
+    """Return the paths of the metrics.jsonl of the parts by which a study is extended; they need not exist."""
+    return [workdir / EXTENSION / part / "metrics.jsonl" for part in (FURTHER_ROUNDS, FURTHER_RUNS)]
+
+
+def describe_extension(workdir: Path) -> tuple[str, ...]:
+    """Return a sentence for the top of the page of a study that is being extended; none for any other study."""
+    if not (workdir / EXTENSION).is_dir():
+        return ()
+    newest = ""
+    for path in extension_lines(workdir):
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):  # absent, or half a line at the end
+            line = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+            newest = (
+                f" The newest evaluation is that of {line['point']}, seed {line['seed']}, at round {line['round']}."
+            )
+    said = "This study is being extended, or a command that extends it was stopped. Its further runs are shown when all"
+    return (f"{said} have ended.{newest}",)

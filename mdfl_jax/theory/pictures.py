@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
 
 
 def save(points: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the picture of `draw` to a folder as theory.png, theory.pdf and theory.svg, and returns their paths.
+    """Write the picture of `draw` to a folder as theory.png, theory.pdf and theory.svg, and return their paths.
 
     Raises:
       UserError: if a file cannot be written.
