@@ -124,7 +124,7 @@ def _run(study: "Study", shard: "Shard | None") -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
     from mdfl_jax.storage import disk
     from mdfl_jax.study.alone import alone
-    from mdfl_jax.study.resume import check, to_stderr
+    from mdfl_jax.study.run import check, to_stderr
 
     workdir = _workdir(study, shard)
     check(study, workdir, _OVERWRITE.value, _EXTEND.value)
@@ -137,7 +137,7 @@ def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     from mdfl_jax.report import diverged, tables
     from mdfl_jax.study import plan
     from mdfl_jax.study.manifest import wanted
-    from mdfl_jax.study.resume import run_or_resume
+    from mdfl_jax.study.run import run_or_resume
 
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study), flush=True)

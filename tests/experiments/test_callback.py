@@ -18,8 +18,7 @@ from mdfl_jax import Interrupted, UserError
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.callback import Callback
-from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.events import Callback, Evaluated
 
 pytestmark = pytest.mark.long  # studies of several seconds
 

@@ -17,10 +17,9 @@ from mdfl_jax.storage.state_file import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
-from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.events import Evaluated, MetricsFile
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.runner import Runner
-from mdfl_jax.study.sinks import MetricsFile
 
 # Two batches of three runs, three evaluations each. Lines are written four times a batch: before the first round, and
 # after each evaluation.

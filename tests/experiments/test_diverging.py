@@ -27,7 +27,7 @@ from mdfl_jax.report.verdict import verdict
 from mdfl_jax.storage.state_file import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import Program, batches_of, steps
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}

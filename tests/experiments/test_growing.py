@@ -9,7 +9,7 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import Interrupted, make_study
 from mdfl_jax.study import whole as wholes
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 # A group has one program, of which each device has several runs of a batch: a loop of one run would be unrolled.
 STUDY = {
@@ -139,7 +139,7 @@ def test_an_unfinished_study_is_finished_first(tiny, finished, tmp_path):
 @pytest.mark.long
 def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
     arrays, told = (less / "history.npz").read_bytes(), []
-    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.run.run_study", None)
     changed = {"title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
     summary, was_finished = go(tiny(**LESS | changed), less, extend=False, log=told.append)
     assert was_finished
@@ -154,7 +154,7 @@ def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeyp
 @pytest.mark.long
 def test_points_in_another_order_are_put_in_order_without_a_run(tiny, finished, tmp_path, monkeypatch):
     shutil.copytree(finished / "more", tmp_path / "run")
-    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.run.run_study", None)
     go(tiny(**MORE | {"sweep": "network.mobility=dcm,static"}), tmp_path / "run", extend=False)
     with np.load(tmp_path / "run" / "history.npz") as found, np.load(finished / "more" / "history.npz") as expected:
         np.testing.assert_array_equal(found["0/loss"], expected["1/loss"])

@@ -20,7 +20,7 @@ from mdfl_jax.study.extend import extend
 from mdfl_jax.study.identity import compare
 from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.merge import merge
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 FEW = {"sweep": "", "seeds": 2, "rounds": 2, "algorithm.batch_size": 4, "algorithm.momentum": 0.9}
 SWEEP = {"sweep": "network.mobility=static,dcm", "baseline": "network.mobility=static"}

@@ -13,7 +13,7 @@ from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.identity import GROWS, compare, point_digests, state_names
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 
 @pytest.mark.parametrize(("size", "is_same"), [(0, True), (None, True), (2, False)])

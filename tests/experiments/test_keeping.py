@@ -19,10 +19,9 @@ from mdfl_jax.storage.model_files import read_header
 from mdfl_jax.study import Interrupted, make_study, plan, run_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
-from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.events import Evaluated, MetricsFile
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.sinks import MetricsFile
 from mdfl_jax.study.study import Run
 
 # Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that

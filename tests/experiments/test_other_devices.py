@@ -55,7 +55,7 @@ from pathlib import Path
 from tiny import tiny_config
 from mdfl_jax.study import make_study
 from mdfl_jax.study.alone import alone
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 from mdfl_jax.study.runner import Runner
 saves = []
 write = Runner._write

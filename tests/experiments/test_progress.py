@@ -18,8 +18,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.study import make_study, progress
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.events import Compiling, Ended, Evaluated
-from mdfl_jax.study.progress import Progress
-from mdfl_jax.study.tally import Tally
+from mdfl_jax.study.progress import Progress, Tally
 
 SHOWN = tuple(m for m in BUILT_IN if m.name in ("accuracy", "mean_model_accuracy", "mean_model_loss", "objective"))
 ROUNDS, EVERY = 4, 2
@@ -126,7 +125,7 @@ def test_few_points_are_all_shown_and_of_many_the_best_and_the_baseline(study, t
     by_point = {batch.runs[0].point: 100 * mean for batch, mean in zip(batches, means)}
     expected = ", ".join(f"{study.points[p].id} {by_point[p]:.1f}" for p in sorted(by_point))
     assert tally.values() == f"accuracy (%): {expected}"
-    monkeypatch.setattr("mdfl_jax.study.tally.FEW", 3)
+    monkeypatch.setattr("mdfl_jax.study.progress.FEW", 3)
     best, base = max(by_point, key=by_point.get), next(p for p in study.baselines if p is not None)
     assert tally.values() == (
         f"accuracy (%): best {study.points[best].id} {by_point[best]:.1f}; "
