@@ -30,11 +30,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "EvaluationInfo": "study.callback",
+    "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "report.results",
     "Schedule": "core.parts",
-    "run": "study.api",
+    "run": "study.run",
     "simulate": "engine.simulation",
 }
 

@@ -122,41 +122,35 @@ def _workdir(study: "Study", shard: "Shard | None" = None) -> Path:
 
 def _run(study: "Study", shard: "Shard | None") -> int:
     """Run the study, continue it, or read what is finished, and print its results. Return the exit status."""
-    from mdfl_jax.storage import disk
-    from mdfl_jax.study.alone import alone
-    from mdfl_jax.study.run import check, to_stderr
+    from mdfl_jax.report import diverged, tables
+    from mdfl_jax.study.manifest import wanted
+    from mdfl_jax.study.plan import plan
+    from mdfl_jax.study.run import RunOptions, reserved, run_or_resume
 
     workdir = _workdir(study, shard)
-    check(study, workdir, _OVERWRITE.value, _EXTEND.value)
-    with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
-        return _run_alone(study, shard, workdir)
-
-
-def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
-    """Run the study into a workdir that no other process writes."""
-    from mdfl_jax.report import diverged, tables
-    from mdfl_jax.study import plan
-    from mdfl_jax.study.manifest import wanted
-    from mdfl_jax.study.run import run_or_resume
 
     def begins(study: "Study", resume: bool) -> None:
         print(plan(study), flush=True)
         if resume:
             print(f"going on with the unfinished run in {workdir} (--overwrite starts anew)", flush=True)
 
-    summary, was_finished = run_or_resume(study, workdir, _OVERWRITE.value, begins=begins, extend=_EXTEND.value)
-    if was_finished:
-        print(f"{workdir} holds this study, finished; --overwrite runs it again")
-    print(tables.text(summary, study.config))
-    lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
-    there = wanted(study)["points"] if lost else []
-    for point in lost:
-        print(f"warning: {diverged.warning(point, diverged.values_of(point, there, study.config))}", file=sys.stderr)
-    if _REPORT.value:
-        common.write_report(workdir)
-    if shard:
-        whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
-        print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
+    options = RunOptions(_OVERWRITE.value, _EXTEND.value, begins=begins)
+    with reserved(study, workdir, options):
+        summary, was_finished = run_or_resume(study, workdir, options)
+        if was_finished:
+            print(f"{workdir} holds this study, finished; --overwrite runs it again")
+        print(tables.text(summary, study.config))
+        lost = [] if was_finished else [point for point in summary["points"] if point["diverged"]]
+        there = wanted(study)["points"] if lost else []
+        for point in lost:
+            print(
+                f"warning: {diverged.warning(point, diverged.values_of(point, there, study.config))}", file=sys.stderr
+            )
+        if _REPORT.value:
+            common.write_report(workdir)
+        if shard:
+            whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
+            print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
     return 0
 
 

@@ -1,10 +1,8 @@
-"""The events of a running study. Sinks take them to write files or to show progress: see `sinks.py`.
+"""The events of a running study, and the sinks that take them: metrics.jsonl, kept models, notes, the user's function.
 
-Makes the lines of metrics.jsonl from an event of a running study.
-
-The sinks for the events of a study that write files, metrics.jsonl and kept models, and notes for the user.
-
-The user's callback: a function on the host that sees every evaluation of a running study, and that may stop it."""
+`Runner` emits the events. A sink is a context manager around the whole study. Other sinks are `progress.Progress`,
+`states.StateFiles` and the loggers.
+"""
 
 import hashlib
 import time
@@ -17,7 +15,6 @@ import numpy as np
 
 from mdfl_jax.config.save import parse_save
 from mdfl_jax.core.parts import RunFacts
-from mdfl_jax.engine.simulation import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.storage.disk import Appended

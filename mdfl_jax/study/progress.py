@@ -1,9 +1,8 @@
-"""Counts how far a running study is: rounds done, rounds per second, time left, the latest accuracy of each point.
+"""How far a running study is: counted by `Tally`, and shown by `Progress`.
 
-Shows how far a running study is: a bar in a terminal or a notebook, else plain lines.
-
-Nothing of it is in the compiled programs. The displays are refreshed at each evaluation, and once a second by a thread
-of their own, so that a compilation of minutes is seen to be under way.
+The display is a bar in a terminal or a notebook, else plain lines. Nothing of it is in the compiled programs. It is
+refreshed at each evaluation, and once a second by a thread of its own, so that a compilation of minutes is seen to be
+under way.
 """
 
 import math

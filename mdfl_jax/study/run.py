@@ -1,25 +1,29 @@
-"""Runs a study into its workdir (config.json, metrics.jsonl, history.npz, summary.json).
+"""Run a study in a workdir: from Python (`run`), or a checked study (`run_or_resume`), from its beginning or further.
 
-Runs a study into a workdir, which may already hold a finished or unfinished run of it, or less of the same study.
-
-Runs studies from Python: ``run`` does the same as the command `launch.sweep`, and returns `mdfl_jax.Results`."""
+`run` makes the study of a configuration and reserves the workdir. `run_or_resume` looks what the workdir holds, and
+runs, continues, extends or only reads the study there. `run_study` runs all batches and writes the results.
+"""
 
 import contextlib
+import dataclasses
 import gc
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.config_files import Config, as_config
 from mdfl_jax.config.field import flat
+from mdfl_jax.config.resolve import default_config
+from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.core.outcomes import seeds_of
+from mdfl_jax.data import sources
 from mdfl_jax.report.results import Results
 from mdfl_jax.results.records import Record, Stored, from_devices, in_order, lines_of_runs, read
 from mdfl_jax.results.write import rewrite, write_results
@@ -33,6 +37,7 @@ from mdfl_jax.storage.study_files import read_json, read_lines
 from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED, PUBLISHING, STREETS
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.alone import alone
 from mdfl_jax.study.batch import BatchResult
 from mdfl_jax.study.events import Callback, MetricsFile, ModelFiles, Notes, OnEvaluation, Sink
 from mdfl_jax.study.extend import extend as extend_study
@@ -47,254 +52,45 @@ from mdfl_jax.study.signals import handled
 from mdfl_jax.study.states import StateFiles
 from mdfl_jax.study.study import Run, Study, make_study, set_precision
 from mdfl_jax.study.whole import Source, publish
-from mdfl_jax.study.workdir import Held
-
-if TYPE_CHECKING:
-    from mdfl_jax.study.events import OnEvaluation
-    from mdfl_jax.study.study import Study
-
-
-__all__ = ["Interrupted", "run_study"]
-
-
-def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchResult]]) -> list[list[Record]]:
-    """Make the records of each sweep point in the files, with the seeds in order. The lines are those of the sink."""
-    lines = lines_of_runs(read_lines(workdir / "metrics.jsonl"))
-    found: dict[int, dict[int, Record]] = {point: {} for point in places(study)}
-    for runs, result in batches:
-        for i, (point, seed) in enumerate(runs):
-            metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
-            compiling, seconds = 0.0 if i else result.compile_seconds, result.run_seconds / len(runs)
-            of_run = lines[study.points[point].id, seed]
-            found[point][seed] = from_devices(seed, metrics, facts, of_run, compiling, seconds)
-    return [[of_point[seed] for seed in sorted(of_point)] for of_point in found.values()]
-
-
-def run_study(
-    study: Study,
-    workdir: Path,
-    resume: bool = False,
-    log: Callable[[str], None] = print,
-    progress: bool = True,
-    on_evaluation: OnEvaluation | None = None,
-    more_follows: bool = False,
-    loggers_in: Path | None = None,
-) -> dict[str, Any]:
-    """Run a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
-
-    Args:
-      study: The study, from `make_study`.
-      workdir: The directory for its files, checked by `workdir.look`.
-      resume: Whether to continue the unfinished run that the workdir holds.
-      log: A function that takes lines for the user.
-      progress: Whether to show a progress bar in a terminal or in a notebook.
-      on_evaluation: A function that is called with an `EvaluationInfo` at each evaluation. If it returns
-        True, the study is stopped.
-      more_follows: Whether this is a part of a study that another part follows. A stop at the last evaluation of this
-        part then stops the study.
-      loggers_in: The workdir in which loggers write, if it is another one: a part of a study that is extended continues
-        the loggers of the whole.
-
-    Returns:
-      The content of summary.json.
-
-    Raises:
-      Interrupted: On SIGINT, SIGTERM or SIGHUP, or if ``on_evaluation`` has returned True. The state is saved.
-      Exception: Whatever ``on_evaluation`` raises, unchanged. The state is saved.
-      UserError: If the workdir cannot be written, or if the memory is not enough for one run.
-    """
-    set_precision(study.experiment)
-    while True:
-        try:
-            return _run(study, workdir, resume, log, progress, on_evaluation, more_follows, loggers_in)
-        except OutOfMemoryError as error:
-            study, resume = halved(study, error, workdir, log), True
-        gc.collect()  # what the error held is on the devices no more
-
-
-def _run(
-    study: Study,
-    workdir: Path,
-    resume: bool,
-    log: Callable[[str], None],
-    progress: bool,
-    on_evaluation: OnEvaluation | None,
-    more_follows: bool,
-    loggers_in: Path | None,
-) -> dict[str, Any]:
-    """Run a study, or continues it, with batches of the sizes that it has. The arguments are those of `run_study`."""
-    workdirs.prepare(workdir, resume)
-    manifest = manifest_of(study, provenance())
-    checkpoints = Checkpoints(workdir / CHECKPOINTS, log)
-    sinks: list[Sink] = [MetricsFile(study, workdir / "metrics.jsonl"), ModelFiles(study, workdir)]
-    sinks.append(StateFiles(study, workdir))
-    sinks += [*loggers_of(study, loggers_in or workdir, log), Progress(study, log, progress), Notes(study, log)]
-    runner = Runner(study, checkpoints, sinks)
-    if on_evaluation:
-        sinks.append(Callback(study, on_evaluation, runner.stop))
-    with disk.until(lambda: runner.stopping):
-        finished = runner.read_back()
-        write_json(workdir / "config.json", manifest)
-        if study.streets is not None:
-            write_arrays(workdir / STREETS, {"streets": study.streets})
-        with handled(runner.stop, log), contextlib.ExitStack() as stack:
-            for sink in sinks:
-                stack.enter_context(sink)
-            batches = runner.run(finished)
-        records = _records(study, workdir, batches)
-        stored = Stored(manifest, records, in_order(own_metrics(study), records), accuracy_is(study))
-        summary = write_results(workdir, stored, with_lines=False)
-        checkpoints.remove()
-    if more_follows and runner.stopping:
-        raise Interrupted
-    return summary
-
+from mdfl_jax.study.workdir import WorkdirContent
 
 LEFT = (CHECKPOINTS, HALVED + PART)  # in the folder of a finished study if a command was killed while it removed them
 
 
-def to_stderr(line: str) -> None:
-    """Print a line for the user on stderr."""
+def print_to_stderr(line: str) -> None:
+    """Print a line for the user on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
-def _nothing(study: Study, resume: bool) -> None:
-    """Do nothing when a study begins."""
+def ignore(*_: Any) -> None:
+    """Ignore a line for the user, or the beginning of a study."""
 
 
-def check(study: Study, workdir: Path, overwrite: bool, extend: bool) -> None:
-    """Check what a workdir holds before it is reserved, so that nothing is written to one that is refused.
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """How a study is run: everything that its results do not depend on.
 
-    Raises:
-      UserError: As `run_or_resume`.
+    Attributes:
+      overwrite: whether to replace the content of the workdir, whatever it is.
+      extend: whether a study in the workdir that has only some of the wanted runs or rounds is extended to this one.
+      progress: whether to show a bar in a terminal or in a notebook, or lines elsewhere.
+      log: a function that takes lines for the user.
+      on_evaluation: a function that is called with an `EvaluationInfo` at each evaluation. If it returns True, the
+        study is stopped.
+      begins: a function of (study, whether it continues), called before anything is compiled.
+      more_follows: whether the study is a part of one that is extended, and another part follows. A stop at the last
+        evaluation of this part then stops the whole.
+      loggers_in: the workdir in which loggers write, if it is another one: a part continues the loggers of the whole.
     """
-    if not (workdir / PUBLISHING).exists():  # the files there are those of a study
-        workdirs.look(workdir, wanted(study), overwrite, extend)
 
-
-def run_or_resume(
-    study: Study,
-    workdir: Path,
-    overwrite: bool = False,
-    log: Callable[[str], None] = to_stderr,
-    begins: Callable[[Study, bool], None] = _nothing,
-    progress: bool = True,
-    on_evaluation: OnEvaluation | None = None,
-    extend: bool = False,
-    more_follows: bool = False,
-    loggers_in: Path | None = None,
-) -> tuple[dict[str, Any], bool]:
-    """Run a study, continue it if it is unfinished, extend it, or reads its summary if it is finished.
-
-    Args:
-      study: The study, from `make_study`.
-      workdir: The directory for its results.
-      overwrite: Whether to replace the content of the workdir, whatever it is.
-      log: A function that takes lines for the user.
-      begins: A function of (study, whether it continues), called before anything is compiled. Batches that would not
-        fit the memory are made smaller afterwards, with a line for the user.
-      progress, on_evaluation, more_follows, loggers_in: As in `run_study`.
-      extend: Whether a study in the workdir that has only some of the wanted runs or rounds is extended to this one.
-
-    Returns:
-      (the summary, whether the study was finished before).
-
-    Raises:
-      UserError: If the workdir holds something else, or cannot be written.
-    """
-    if not overwrite:
-        publish(workdir)  # a command was killed while its files took the place of the earlier ones
-        adopt(workdir)
-    content = wanted(study)
-    held = workdirs.look(workdir, content, overwrite, extend)
-    _remove_left(workdir, held)
-
-    def run_part(part: Study, folder: Path, more_follows: bool) -> None:
-        run_or_resume(part, folder, False, log, _nothing, progress, on_evaluation, False, more_follows, workdir)
-
-    if held.grows:
-        if not held.is_finished:
-            log(f"{workdir} holds an unfinished study; it is finished first, and then extended")
-            run_part(_study_there(held), workdir, True)
-            held = workdirs.look(workdir, content, overwrite, extend)
-        assert held.compared is not None
-        if held.compared.others:
-            log(f"{workdir}: {in_words(held.compared.others)}; the results are written with what is here")
-        begins(study, False)
-        return extend_study(memory.fit(study, log), workdir, held.compared, log, run_part), False
-    if held.is_finished:
-        return _as_wanted(study, content, workdir, held, log), True
-    if held.goes_on:
-        _check_order(content, workdir, held)
-        sizes = workdirs.batch_sizes(workdir)
-        study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
-    begins(study, held.goes_on)
-    if not held.goes_on:
-        study = memory.fit(study, log)
-    return run_study(study, workdir, held.goes_on, log, progress, on_evaluation, more_follows, loggers_in), False
-
-
-def _remove_left(workdir: Path, held: Held) -> None:
-    for name in LEFT if held.is_finished else ():
-        shutil.rmtree(workdir / name, ignore_errors=True)
-
-
-def _is_in_order(content: Mapping[str, Any], held: Held) -> bool:
-    """Tell whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
-    there = (held.manifest or {}).get("points") or []
-    return [point["id"] for point in there] == [point["id"] for point in content["points"]]
-
-
-def _check_order(content: Mapping[str, Any], workdir: Path, held: Held) -> None:
-    """Refuse to continue an unfinished study whose sweep points have other names or another order."""
-    if held.compared is not None and not _is_in_order(content, held):
-        raise UserError(
-            f"--workdir={workdir}: the study there is not finished, and {in_words(held.compared.grown)}; finish it as "
-            "it is there, choose another, or add --overwrite"
-        )
-
-
-def _as_wanted(
-    study: Study, content: Mapping[str, Any], workdir: Path, held: Held, log: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the summary of a finished study, after writing it anew if fields differ on which no run depends.
-
-    Args:
-      study: The wanted study.
-      content: What config.json says of it (`wanted`).
-      workdir, held: The folder and what it holds.
-      log: A function that takes lines for the user.
-    """
-    assert held.compared is not None
-    changed = [*held.compared.others, *held.compared.grown]
-    in_order = _is_in_order(content, held)
-    manifest = held.manifest or {}
-    stopped = CHECKSUMS in manifest and "summary.json" not in known_checksums(manifest)  # by `rewrite`
-    if not changed and in_order and not stopped:
-        summary = read_json(workdir / "summary.json", ("points", "baseline"))
-        check_texts(manifest, workdir)
-        return summary
-    why = in_words(changed) or ("a command was stopped while it wrote them" if stopped else "in another order")
-    log(f"{workdir}: {why}; the results are written anew, and nothing is run")
-    source = Source(workdir, read(workdir))
-    if not in_order:
-        return put_together(study, workdir, [source])
-    names = {"name": study.experiment.name, "title": study.experiment.title, "command": started()}
-    return rewrite(workdir, source.stored, plain({**content, **names}))
-
-
-def _study_there(held: Held) -> Study:
-    """Make the study of which a workdir holds an unfinished run, from its config.json."""
-    from mdfl_jax.config.config_files import as_config
-
-    assert held.manifest is not None
-    fields = flat({name: value for name, value in held.manifest["config"].items() if name not in DIGESTS})
-    study = make_study(as_config({path: typed(path, value) for path, value in fields.items()}))
-    if "whole" not in held.manifest:
-        return study
-    index = {point.id: p for p, point in enumerate(study.points)}
-    entries = enumerate(held.manifest["points"])
-    return study.part([Run(index[point["id"]], seed) for p, point in entries for seed in seeds_of(held.manifest, p)])
+    overwrite: bool = False
+    extend: bool = False
+    progress: bool = True
+    log: Callable[[str], None] = print_to_stderr
+    on_evaluation: OnEvaluation | None = None
+    begins: Callable[[Study, bool], None] = ignore
+    more_follows: bool = False
+    loggers_in: Path | None = None
 
 
 def run(
@@ -302,7 +98,7 @@ def run(
     workdir: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = True,
-    on_evaluation: "OnEvaluation | None" = None,
+    on_evaluation: OnEvaluation | None = None,
     data: Mapping[str, Any] | None = None,
     extend: bool = False,
 ) -> Results:
@@ -339,61 +135,38 @@ def run(
     """
     if on_evaluation is not None and not callable(on_evaluation):
         raise UserError(f"on_evaluation is {on_evaluation!r}; it must be a function of an mdfl_jax.EvaluationInfo")
-    from mdfl_jax.core import devices
-
     devices.use_all_cores()
-    study = _made(as_config(config), data)
-    if workdir is not None:
-        check_path("workdir", workdir)
-        left = f"the same call, without overwrite, goes on where {workdir} was left"
-        return _run_in(Path(workdir), left, progress, study, overwrite, on_evaluation, extend)
-    _check_writes_nothing(study)
-    left = "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
-    with tempfile.TemporaryDirectory() as folder:
-        return _run_in(Path(folder), left, progress, study, overwrite, on_evaluation, extend).without_workdir()
+    log = print_to_stderr if progress else ignore
+    options = RunOptions(overwrite, extend, progress, log, on_evaluation)
+    study = _make_study_of(as_config(config), data)
+    with contextlib.ExitStack() as stack:
+        if workdir is not None:
+            check_path("workdir", workdir)
+            left = f"the same call, without overwrite, goes on where {workdir} was left"
+        else:
+            _check_writes_nothing(study)
+            left = "nothing is saved; with a workdir, mdfl_jax.run(config, workdir) could go on from here"
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if workdir is None else workdir)
+        try:
+            with reserved(study, folder, options):
+                run_or_resume(study, folder, options)
+        except Interrupted:
+            raise Interrupted(f"the study was stopped; {left}") from None
+        results = Results.load(folder)
+        return results.without_workdir() if workdir is None else results
 
 
-def _run_in(
-    workdir: Path,
-    left: str,
-    progress: bool,
-    study: "Study",
-    overwrite: bool,
-    on_evaluation: "OnEvaluation | None",
-    extend: bool,
-) -> Results:
-    """Run a study into a folder. ``left`` says in words what a stopped study has left; the others are as in `run`."""
-    from mdfl_jax.storage import disk
-    from mdfl_jax.study import Interrupted
-    from mdfl_jax.study.alone import alone
-    from mdfl_jax.study.run import check, run_or_resume, to_stderr
-
-    log = to_stderr if progress else _no_log
-    check(study, workdir, overwrite, extend)
-    try:
-        with disk.on_full_disk(study.experiment.engine.on_full_disk, to_stderr), alone(workdir, to_stderr):
-            run_or_resume(study, workdir, overwrite, log, _no_plan, progress, on_evaluation, extend)
-    except Interrupted:
-        raise Interrupted(f"the study was stopped; {left}") from None
-    return Results.load(workdir)
-
-
-def _check_writes_nothing(study: "Study") -> None:
+def _check_writes_nothing(study: Study) -> None:
     """Refuse settings that ask for files in a workdir."""
     for field, what in (("save", "kept models"), ("loggers", "the lines of loggers")):
         if value := getattr(study.experiment, field):
             raise UserError(f"{field} is {value!r}; {what} are files in a workdir, and none is given")
 
 
-def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
+def _make_study_of(config: ConfigDict, data: Mapping[str, Any] | None) -> Study:
     """Make the study of a configuration, with arrays as its data source if they are given."""
-    from mdfl_jax.study import make_study
-
     if data is None:
         return make_study(config)
-    from mdfl_jax.config.resolve import default_config
-    from mdfl_jax.data import sources
-
     if config.data.name != default_config().data.name:
         raise UserError(f"data is given and data.name is {config.data.name!r}; allowed: one of them")
     with sources.given(data) as name:
@@ -402,9 +175,205 @@ def _made(config: ConfigDict, data: Mapping[str, Any] | None) -> "Study":
         return make_study(complete)
 
 
-def _no_plan(study: "Study", resume: bool) -> None:
-    """Show no plan before a study begins."""
+@contextlib.contextmanager
+def reserved(study: Study, workdir: Path, options: RunOptions = RunOptions()) -> Iterator[None]:
+    """Reserve a workdir for this process, after a check, so that nothing is written to one that is refused.
+
+    Raises:
+      UserError: As `run_or_resume`, or if another process writes to the workdir.
+    """
+    if not (workdir / PUBLISHING).exists():  # the files there are those of a study
+        workdirs.inspect_workdir(workdir, wanted(study), options.overwrite, options.extend)
+    on_full = study.experiment.engine.on_full_disk
+    with disk.on_full_disk(on_full, print_to_stderr), alone(workdir, print_to_stderr):
+        yield
 
 
-def _no_log(line: str) -> None:
-    """Drop a line for the user."""
+def run_or_resume(
+    study: Study, workdir: Path, options: RunOptions = RunOptions(), **changes: Any
+) -> tuple[dict[str, Any], bool]:
+    """Run a study, continue it if it is unfinished, extend it, or read its summary if it is finished.
+
+    Args:
+      study: The study, from `make_study`.
+      workdir: The directory for its results.
+      options: How it is run. Batches that would not fit the memory are made smaller after ``begins`` was called, with
+        a line for the user.
+      changes: Fields of `RunOptions` that differ from ``options``.
+
+    Returns:
+      (the summary, whether the study was finished before).
+
+    Raises:
+      UserError: If the workdir holds something else, or cannot be written.
+    """
+    options = dataclasses.replace(options, **changes)
+    overwrite, log = options.overwrite, options.log
+    if not overwrite:
+        publish(workdir)  # a command was killed while its files took the place of the earlier ones
+        adopt(workdir)
+    content = wanted(study)
+    held = workdirs.inspect_workdir(workdir, content, overwrite, options.extend)
+    for name in LEFT if held.is_finished else ():
+        shutil.rmtree(workdir / name, ignore_errors=True)
+    part_options = dataclasses.replace(options, overwrite=False, extend=False, begins=ignore, loggers_in=workdir)
+
+    def run_part(part: Study, folder: Path, more_follows: bool) -> None:
+        run_or_resume(part, folder, part_options, more_follows=more_follows)
+
+    if held.grows:
+        if not held.is_finished:
+            log(f"{workdir} holds an unfinished study; it is finished first, and then extended")
+            run_part(_study_there(held), workdir, True)
+            held = workdirs.inspect_workdir(workdir, content, overwrite, options.extend)
+        assert held.compared is not None
+        if held.compared.others:
+            log(f"{workdir}: {in_words(held.compared.others)}; the results are written with what is here")
+        options.begins(study, False)
+        return extend_study(memory.fit(study, log), workdir, held.compared, log, run_part), False
+    if held.is_finished:
+        return _as_wanted(study, content, workdir, held, log), True
+    if held.goes_on:
+        _check_order(content, workdir, held)
+        sizes = workdirs.batch_sizes(workdir)
+        study = study._replace(groups=[g._replace(runs_per_batch=n) for g, n in zip(study.groups, sizes)])
+    options.begins(study, held.goes_on)
+    if not held.goes_on:
+        study = memory.fit(study, log)
+    return run_study(study, workdir, held.goes_on, options), False
+
+
+def _is_in_order(content: Mapping[str, Any], held: WorkdirContent) -> bool:
+    """Tell whether the sweep points have the same names and the same order in a workdir as in the wanted study."""
+    there = (held.manifest or {}).get("points") or []
+    return [point["id"] for point in there] == [point["id"] for point in content["points"]]
+
+
+def _check_order(content: Mapping[str, Any], workdir: Path, held: WorkdirContent) -> None:
+    """Refuse to continue an unfinished study whose sweep points have other names or another order."""
+    if held.compared is not None and not _is_in_order(content, held):
+        raise UserError(
+            f"--workdir={workdir}: the study there is not finished, and {in_words(held.compared.grown)}; finish it as "
+            "it is there, choose another, or add --overwrite"
+        )
+
+
+def _as_wanted(
+    study: Study, content: Mapping[str, Any], workdir: Path, held: WorkdirContent, log: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the summary of a finished study, after writing it anew if fields differ on which no run depends.
+
+    Args:
+      study: The wanted study.
+      content: What config.json says of it (`wanted`).
+      workdir, held: The folder and what it holds.
+      log: A function that takes lines for the user.
+    """
+    assert held.compared is not None
+    changed = [*held.compared.others, *held.compared.grown]
+    in_order = _is_in_order(content, held)
+    manifest = held.manifest or {}
+    stopped = CHECKSUMS in manifest and "summary.json" not in known_checksums(manifest)  # by `rewrite`
+    if not changed and in_order and not stopped:
+        summary = read_json(workdir / "summary.json", ("points", "baseline"))
+        check_texts(manifest, workdir)
+        return summary
+    why = in_words(changed) or ("a command was stopped while it wrote them" if stopped else "in another order")
+    log(f"{workdir}: {why}; the results are written anew, and nothing is run")
+    source = Source(workdir, read(workdir))
+    if not in_order:
+        return put_together(study, workdir, [source])
+    names = {"name": study.experiment.name, "title": study.experiment.title, "command": started()}
+    return rewrite(workdir, source.stored, plain({**content, **names}))
+
+
+def _study_there(held: WorkdirContent) -> Study:
+    """Make the study of which a workdir holds an unfinished run, from its config.json."""
+    assert held.manifest is not None
+    fields = flat({name: value for name, value in held.manifest["config"].items() if name not in DIGESTS})
+    study = make_study(as_config({path: typed(path, value) for path, value in fields.items()}))
+    if "whole" not in held.manifest:
+        return study
+    index = {point.id: p for p, point in enumerate(study.points)}
+    entries = enumerate(held.manifest["points"])
+    return study.part([Run(index[point["id"]], seed) for p, point in entries for seed in seeds_of(held.manifest, p)])
+
+
+def run_study(
+    study: Study, workdir: Path, resume: bool = False, options: RunOptions = RunOptions(), **changes: Any
+) -> dict[str, Any]:
+    """Run a study into a workdir: config.json, metrics.jsonl, history.npz, summary.json.
+
+    If the memory is not enough for a batch, the study goes on with batches of half as many runs.
+
+    Args:
+      study: The study, from `make_study`.
+      workdir: The directory for its files, checked by `workdir.inspect_workdir`.
+      resume: Whether to continue the unfinished run that the workdir holds.
+      options: How it is run; ``overwrite``, ``extend`` and ``begins`` have no effect here.
+      changes: Fields of `RunOptions` that differ from ``options``.
+
+    Returns:
+      The content of summary.json.
+
+    Raises:
+      Interrupted: On SIGINT, SIGTERM or SIGHUP, or if ``on_evaluation`` has returned True. The state is saved.
+      Exception: Whatever ``on_evaluation`` raises, unchanged. The state is saved.
+      UserError: If the workdir cannot be written, or if the memory is not enough for one run.
+    """
+    options = dataclasses.replace(options, **changes)
+    set_precision(study.experiment)
+    while True:
+        try:
+            return _run_batches(study, workdir, resume, options)
+        except OutOfMemoryError as error:
+            study, resume = halved(study, error, workdir, options.log), True
+        gc.collect()  # what the error held is on the devices no more
+
+
+def _run_batches(study: Study, workdir: Path, resume: bool, options: RunOptions) -> dict[str, Any]:
+    """Run a study, or continue it, with batches of the sizes that it has. The arguments are those of `run_study`."""
+    log = options.log
+    workdirs.prepare(workdir, resume)
+    manifest = manifest_of(study, provenance())
+    checkpoints = Checkpoints(workdir / CHECKPOINTS, log)
+    sinks: list[Sink] = [
+        MetricsFile(study, workdir / "metrics.jsonl"),
+        ModelFiles(study, workdir),
+        StateFiles(study, workdir),
+        *loggers_of(study, options.loggers_in or workdir, log),
+        Progress(study, log, options.progress),
+        Notes(study, log),
+    ]
+    runner = Runner(study, checkpoints, sinks)
+    if options.on_evaluation:
+        sinks.append(Callback(study, options.on_evaluation, runner.stop))
+    with disk.until(lambda: runner.stopping):
+        finished = runner.read_back()
+        write_json(workdir / "config.json", manifest)
+        if study.streets is not None:
+            write_arrays(workdir / STREETS, {"streets": study.streets})
+        with handled(runner.stop, log), contextlib.ExitStack() as stack:
+            for sink in sinks:
+                stack.enter_context(sink)
+            batches = runner.run(finished)
+        records = _records(study, workdir, batches)
+        stored = Stored(manifest, records, in_order(own_metrics(study), records), accuracy_is(study))
+        summary = write_results(workdir, stored, with_lines=False)
+        checkpoints.remove()
+    if options.more_follows and runner.stopping:
+        raise Interrupted
+    return summary
+
+
+def _records(study: Study, workdir: Path, batches: list[tuple[list[Run], BatchResult]]) -> list[list[Record]]:
+    """Make the records of each sweep point in the files, with the seeds in order. The lines are those of the sink."""
+    lines = lines_of_runs(read_lines(workdir / "metrics.jsonl"))
+    found: dict[int, dict[int, Record]] = {point: {} for point in places(study)}
+    for runs, result in batches:
+        for i, (point, seed) in enumerate(runs):
+            metrics, facts = jax.tree.map(lambda leaf, i=i: leaf[i], (result.metrics, result.facts))
+            compiling, seconds = 0.0 if i else result.compile_seconds, result.run_seconds / len(runs)
+            of_run = lines[study.points[point].id, seed]
+            found[point][seed] = from_devices(seed, metrics, facts, of_run, compiling, seconds)
+    return [[of_point[seed] for seed in sorted(of_point)] for of_point in found.values()]

@@ -17,7 +17,7 @@ from mdfl_jax.storage.workdir_names import LOCK
 from mdfl_jax.study import alone as module
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.alone import alone
-from mdfl_jax.study.workdir import Held
+from mdfl_jax.study.workdir import WorkdirContent
 
 ME = f"process {os.getpid()} of {platform.node()}"
 
@@ -56,7 +56,7 @@ def test_a_workdir_is_reserved_until_the_end_and_no_other_one_is(tmp_path):
 
 def test_folders_that_were_made_are_removed_unless_something_is_in_them(tmp_path):
     with alone(tmp_path / "a" / "b" / "run"):
-        assert workdirs.look(tmp_path / "a" / "b" / "run", {}) == Held()  # it counts as free
+        assert workdirs.inspect_workdir(tmp_path / "a" / "b" / "run", {}) == WorkdirContent()  # it counts as free
         (tmp_path / "a" / "file").touch()
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "file"]
 
@@ -67,7 +67,7 @@ def test_a_process_that_was_killed_has_given_it_back_at_once(tmp_path):
     killed = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True)
     assert killed.stdout == "there\n"
     assert (tmp_path / "run" / LOCK).exists()
-    assert workdirs.look(tmp_path / "run", {}) == Held()
+    assert workdirs.inspect_workdir(tmp_path / "run", {}) == WorkdirContent()
     (tmp_path / "run").rename(tmp_path / "moved")
     begin = time.monotonic()
     with alone(tmp_path / "moved", pytest.fail):

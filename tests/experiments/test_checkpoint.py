@@ -64,7 +64,9 @@ def watch(monkeypatch, at=0, do=None):
 def go(config, folder):
     """What launch.sweep does."""
     study = make_study(config)
-    return run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
+    return run_study(
+        study, folder, workdirs.inspect_workdir(folder, wanted(study), False).goes_on, log=lambda line: None
+    )
 
 
 def without_seconds(summary):

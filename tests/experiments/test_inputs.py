@@ -37,13 +37,13 @@ def test_other_samples_under_the_same_name_are_noticed(tiny, tmp_path):
     study = make_study(config)
     assert list(study.inputs) == ["data.name=mine"]
     started(study, tmp_path / "run")
-    assert workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=False).goes_on
     own_data(tmp_path, seed=1)
     with pytest.raises(
         UserError, match=r"data\.name=mine has changed since the study there has begun; choose another,"
     ):
-        workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=False)
-    assert not workdirs.look(tmp_path / "run", wanted(make_study(config)), overwrite=True).goes_on
+        workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=False)
+    assert not workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(config)), overwrite=True).goes_on
 
 
 def test_every_field_that_names_a_file_is_noticed(tiny, tmp_path):
@@ -92,16 +92,18 @@ def test_older_files_without_digests_or_new_fields_are_those_of_the_defaults(tin
     held = study.config
     del held["inputs"], held["save"], held["model"]["pretrained_clients"]
     write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
-    assert workdirs.look(tmp_path / "run", wanted(study), overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", wanted(study), overwrite=False).goes_on
     held |= {"own_files": {"src/rule.py": "0123456789abcdef"}}  # with folders, as before; and code of a notebook
     write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
     now = {"config": study.config | {"own_files": {"rule.py": "0123456789abcdef", "__main__": None}}}
-    assert workdirs.look(tmp_path / "run", now, overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", now, overwrite=False).goes_on
     with pytest.raises(UserError, match=r"own_files\.rule\.py is '0123456789abcdef' there and 'f' here"):
-        workdirs.look(tmp_path / "run", {"config": now["config"] | {"own_files": {"rule.py": "f"}}}, overwrite=False)
+        workdirs.inspect_workdir(
+            tmp_path / "run", {"config": now["config"] | {"own_files": {"rule.py": "f"}}}, overwrite=False
+        )
     started(study, tmp_path / "other")
     with pytest.raises(UserError, match=r"it holds another study \(tiny\): save is '' there and 'final' here"):
-        workdirs.look(tmp_path / "other", wanted(make_study(tiny(save="final"))), overwrite=False)
+        workdirs.inspect_workdir(tmp_path / "other", wanted(make_study(tiny(save="final"))), overwrite=False)
 
 
 def test_own_files_are_the_same_from_another_folder(tmp_path, monkeypatch):
@@ -144,7 +146,7 @@ def test_a_study_with_a_used_file_goes_on_from_another_folder(tiny, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     study = make_study(tiny(use="here/two.py"))
     assert study.config["own_files"] == {"two.py": own_files.digest_of("here/two.py")}
-    assert workdirs.look(tmp_path / "run", wanted(study), overwrite=False).goes_on
+    assert workdirs.inspect_workdir(tmp_path / "run", wanted(study), overwrite=False).goes_on
     (tmp_path / "here" / "three.py").write_text("")
     with pytest.raises(UserError, match=r"use is 'two\.py' there and 'three\.py' here"):
-        workdirs.look(tmp_path / "run", wanted(make_study(tiny(use="here/three.py"))), overwrite=False)
+        workdirs.inspect_workdir(tmp_path / "run", wanted(make_study(tiny(use="here/three.py"))), overwrite=False)

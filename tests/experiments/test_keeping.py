@@ -40,7 +40,7 @@ STUDY = {
 def go(config, folder):
     """What launch.sweep does, and the results."""
     study = make_study(config)
-    run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
+    run_study(study, folder, workdirs.inspect_workdir(folder, wanted(study), False).goes_on, log=lambda line: None)
     return Results.load(folder)
 
 
