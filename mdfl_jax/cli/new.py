@@ -17,7 +17,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 
 _KIND = flags.DEFINE_string("kind", "", "Family of the member, as the first word.")
 _NAME = flags.DEFINE_string("name", "", "Its name, as the second word; the file is called NAME.py.")
-WORDS = {"kind": str, "name": str}
+WORDS, DOES = ("kind", "name"), ""
 
 TEMPLATES = Path(__file__).parent / "templates"
 STANDS_FOR_NAME = "my_name"  # in the templates; a class has the name MyName
@@ -110,7 +110,3 @@ def main() -> int:
     print(f"  mdfl sweep ./{own}" if installed else f"  python -m launch.sweep --config={own}")
     print(f"  python -m pytest {test}")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

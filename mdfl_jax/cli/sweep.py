@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
-from ml_collections import config_flags
 
-from mdfl_jax.cli import ahead, common, shards
-from mdfl_jax.config import config_files
+from mdfl_jax.cli import ahead, common
 from mdfl_jax.core.errors import check_path
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mdfl_jax.core.devices import Wanted
     from mdfl_jax.study.shards import Shard
     from mdfl_jax.study.study import Study
 
-WORDS = {"config": config_files.find}
-_CONFIG = common.config_flag()
-_USE = common.use_flag()
-flags.declare_key_flag("config")  # --help then lists the config flag; the next two lines list those of other modules
-flags.adopt_module_key_flags(shards)
-flags.adopt_module_key_flags(ahead)
+WORDS, DOES = ("config",), ""
+common.study_flags()
+flags.adopt_module_key_flags(ahead)  # --help then lists them
 _WORKDIR = flags.DEFINE_string("workdir", "", "Where results go; runs/<name of the study> where left out.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace whatever the workdir holds of an earlier study.")
 _EXTEND = flags.DEFINE_bool("extend", False, "Add what the workdir's study lacks: seeds, sweep points or rounds.")
+_SHARD = flags.DEFINE_string(
+    "shard", None, "K/N, such as 3/16: run only this part of the study, for launch.merge; auto: as the cluster says."
+)
 _CACHE = flags.DEFINE_string("cache", common.default_cache(), "Folder of compiled programs; '' keeps none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Compile, say what the study takes, and write nothing.")
 _REPORT = flags.DEFINE_bool("report", True, "Make tables, figures and report.html at the end.")
@@ -45,27 +45,21 @@ def main() -> int:
     Returns exit status 130 if the user stopped the study. With --target, status 1 means that a program does not compile
     or does not fit.
     """
-    from mdfl_jax.config.use import with_files
     from mdfl_jax.core.errors import UserError
     from mdfl_jax.study import Interrupted, make_study, plan
     from mdfl_jax.study.ahead import memory
-    from mdfl_jax.study.shards import part_of
+    from mdfl_jax.study.shards import parse, part_of
 
-    if _CONFIG.value is None:
-        raise UserError(
-            "--config=FILE is missing, for example --config=configs/digits.py; or name a shipped study as the first "
-            f"word: {', '.join(config_files.names())}"
-        )
-    with_files(_CONFIG.value, _USE.value)
-    _check_not_swept()
-    wanted, shard = _wanted(), shards.wanted()
+    config = common.read_config()
+    _check_not_swept(config)
+    wanted, shard = _wanted(), None if _SHARD.value is None else parse(_SHARD.value)
     # A child uses no cache: a program that was compiled for an absent device can be stored, but not loaded again.
     common.setup_jax("" if ahead.is_child() else _CACHE.value, only_cpu=wanted is not None)
     if wanted and shard:
         raise UserError(f"--shard={shard} is given; --target={ahead.TARGET.value} is for a whole study, not for one")
     if wanted and wanted.kind != "cpu":
-        return ahead.child(wanted) if ahead.is_child() else ahead.main(wanted)
-    study = make_study(_CONFIG.value)
+        return ahead.child(wanted, config) if ahead.is_child() else ahead.main(wanted)
+    study = make_study(config)
     if shard:
         study = part_of(study, shard)
         if not study.to_do():
@@ -84,14 +78,14 @@ def main() -> int:
         return 130
 
 
-def _check_not_swept() -> None:
+def _check_not_swept(config: "ConfigDict") -> None:
     """Refuse a value for a field that the sweep varies, which would have no effect."""
     from mdfl_jax.config.points import parse_axes
     from mdfl_jax.core.errors import UserError
 
-    sweep = _CONFIG.value.get("sweep", "")  # a config may be a dictionary without this field
+    sweep = config.get("sweep", "")
     swept = {path for paths in parse_axes(sweep) for path in paths}
-    for path in config_flags.get_override_values(flags.FLAGS["config"]):
+    for path in common.fields_given():
         if path in swept:
             raise UserError(
                 f"--config.{path} is given, and the sweep varies this field; change the sweep, which is "
@@ -152,7 +146,3 @@ def _run(study: "Study", shard: "Shard | None") -> int:
             whole, merge = workdir.parent, "mdfl merge" if sys.argv[0].startswith("mdfl ") else "python -m launch.merge"
             print(f"shard {shard} is there; with the others: {merge} {whole / shard.all_folders} --workdir={whole}")
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.config import costs
 from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of
-from mdfl_jax.config.resolve import all_fields, check_key, check_together, check_value, replace, replace_all
+from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace, replace_all
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.vary import varies_all
 from mdfl_jax.core.errors import UserError
@@ -66,23 +66,11 @@ def _check_axis(path: str) -> dataclasses.Field:
 
 
 def _parse_value(path: str, text: str) -> Any:
-    kind = _check_axis(path).type
-    try:
-        if kind is bool:
-            value: Any = {"true": True, "false": False}[text.lower()]
-        elif kind is int or kind is float:
-            value = kind(text)
-        elif kind is str:
-            value = text
-        else:
-            value = tuple(int(item) for item in text.split("x"))
-    except (ValueError, KeyError):
-        names: dict[Any, str] = {int: "whole numbers", float: "numbers", bool: "true or false"}
-        wanted = names.get(kind, "widths such as 16x32")
-        raise UserError(f"{path} takes {wanted}, not {text!r}") from None
+    _check_axis(path)
+    value = parse_text(path, text)
     if isinstance(value, float) and math.isnan(value):
-        raise UserError(f"{path} takes numbers, not {text!r}")
-    return check_value(path, value)
+        raise UserError(f"{path} is {text!r}; it must be a number")
+    return value
 
 
 Axes = dict[tuple[str, ...], list[tuple[Any, ...]]]
