@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from ml_collections import ConfigDict
 
-from mdfl_jax.config.field import flat
 from mdfl_jax.config.resolve import check_value, completed, default_config, import_used, parse_text
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.errors import UserError, unknown_name
 
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdfl_jax.config import costs
+from mdfl_jax.config.checks import of_program
 from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace, replace_all
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.vary import varies_all
+from mdfl_jax.config.texts import varies_all
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import baselines, selected_fields
 from mdfl_jax.core.rng import SOURCES
@@ -216,7 +216,7 @@ def static_key(experiment: Experiment) -> Experiment:
     # If the network is not thinned, the program leaves out the thinning.
     if is_partial(experiment):
         key = replace(key, "algorithm.participation", 0.5)
-    key = replace_all(key, costs.of_program(experiment))
+    key = replace_all(key, of_program(experiment))
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.save import parse_save
-from mdfl_jax.config.vary import words_of
+from mdfl_jax.config.texts import parse_save, words_of
 from mdfl_jax.core.diverging import Divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric

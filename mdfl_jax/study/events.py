@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 import jax
 import numpy as np
 
-from mdfl_jax.config.save import parse_save
+from mdfl_jax.config.texts import parse_save
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.families import FAMILIES
-from mdfl_jax.config.field import flat
 from mdfl_jax.config.resolve import all_fields, default_config, files_of
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core.numbers import fields_of as numbers_of
 from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.storage.files import dumps, plain

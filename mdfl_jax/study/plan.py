@@ -9,7 +9,7 @@ import numpy as np
 from mdfl_jax.config import families
 from mdfl_jax.config.checks import notes
 from mdfl_jax.config.families import has_momentum
-from mdfl_jax.config.save import parse_save
+from mdfl_jax.config.texts import parse_save
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import size
 from mdfl_jax.data.dataset import Targets

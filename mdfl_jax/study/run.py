@@ -18,8 +18,8 @@ import jax
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.config_files import Config, as_config
-from mdfl_jax.config.field import flat
 from mdfl_jax.config.resolve import default_config
+from mdfl_jax.config.sections import flat
 from mdfl_jax.core import devices
 from mdfl_jax.core.errors import UserError, check_path
 from mdfl_jax.core.outcomes import seeds_of

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 import mdfl_jax
 from mdfl_jax import Results
-from mdfl_jax.config.save import Save, parse_save
+from mdfl_jax.config.texts import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt

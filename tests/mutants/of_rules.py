@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("rng.py", "jax.random.fold_in(stream(key, name), round_index)", "stream(key, name)", "test_simulation.py"),
     Mutant("rng.py", 'return "batch" if name in OF_BATCHES else name', "return name", "experiments/test_vary.py"),
     Mutant("rng.py", "key[STREAMS.index(name)] if", "key[0] if", "experiments/test_vary.py"),
-    Mutant("config/vary.py", "(name in names) != but)", "name in names)", "experiments/test_vary.py"),
+    Mutant("config/texts.py", "(name in names) != but)", "name in names)", "experiments/test_vary.py"),
     Mutant("config/points.py", "if not varies_all(experiment):", "if False:", "experiments/test_vary.py"),
     Mutant("stopping.py", "stop_state.rounds + 1, moved &", "stop_state.rounds + 1, True &", "test_regression.py"),
     Mutant("rounds.py", "carry.messages + stats.messages", "stats.messages", "test_simulation.py"),

@@ -8,7 +8,7 @@ import jax
 
 from mdfl_jax.config.checks import wants_lists
 from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.vary import keys_of
+from mdfl_jax.config.texts import keys_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Hparams

@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import OptimizerFactory, Schedule, Settings, adam, sgd
-from mdfl_jax.config.costs import has_deadline, is_counted, is_filtered
+from mdfl_jax.config.checks import has_deadline, is_counted, is_filtered
 from mdfl_jax.config.families import algorithm_numbers, has_momentum, is_partial, task_numbers
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
