@@ -8,18 +8,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from absl import app, flags
-from ml_collections import ConfigDict
 
 from mdfl_jax.cli import streams
-from mdfl_jax.config import config_files
 from mdfl_jax.config.presets import SCALES
-from mdfl_jax.config.resolve import add_used_files, files_of
 from mdfl_jax.core import own_files, stages
 from mdfl_jax.core.errors import SHRINK, UserError, check_path, out_of_memory
 from mdfl_jax.storage import disk
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
 
 LONGEST = 300  # characters of a word in an error line; of a longer one the beginning and the end are shown
 
@@ -53,25 +53,35 @@ def use_flag() -> flags.FlagHolder:
     return flags.DEFINE_multi_string("use", [], "Python file that registers members of your own.")
 
 
+def value_of(flag: str) -> Any:
+    """Return the value of a flag that a command may have defined here."""
+    return flags.FLAGS[flag].value
+
+
 def fields_given() -> dict[str, str]:
     """Return the fields of --config.KEY=VALUE with their values as texts."""
-    return {key: value for key, _, value in (text.partition("=") for text in flags.FLAGS["set"].value)}
+    return {key: value for key, _, value in (text.partition("=") for text in value_of("set"))}
 
 
 def import_own_files() -> None:
     """Import the files of --use and of --config.use, which register members."""
+    from mdfl_jax.config.resolve import files_of
+
     of_fields = fields_given().get("use", "") if "set" in flags.FLAGS else ""
-    for path in (*flags.FLAGS["use"].value, *files_of(of_fields)):
+    for path in (*value_of("use"), *files_of(of_fields)):
         own_files.import_file(path)
 
 
-def read_config() -> ConfigDict:
+def read_config() -> "ConfigDict":
     """Return the configuration of --config=FILE with the fields of --config.KEY=VALUE.
 
     Raises:
       UserError: if no file is given, if a file raises an error, or for an unknown key or a wrong value.
     """
-    given, scale = flags.FLAGS["config"].value, flags.FLAGS["scale"].value
+    from mdfl_jax.config import config_files  # imports JAX, which not every command needs
+    from mdfl_jax.config.resolve import add_used_files
+
+    given, scale = value_of("config"), value_of("scale")
     if given is None:
         raise UserError(
             (f"--scale={scale} is for --config=FILE, which is not given here; " if scale else "")
@@ -91,7 +101,7 @@ def read_config() -> ConfigDict:
             raise UserError(f"{own_files.place(error) or path}: {own_files.words(error)}") from error
         for key, value in fields_given().items():
             config_files.set_field(config, key, value)
-        add_used_files(config, flags.FLAGS["use"].value)
+        add_used_files(config, value_of("use"))
         return config
 
 

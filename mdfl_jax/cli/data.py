@@ -28,7 +28,7 @@ WORDS, DOES = ("trace",), "reading the data"
 
 def main() -> int:
     """Print one line for each fact about a trace, or the data that the clients of a study will hold."""
-    if flags.FLAGS["config"].value is not None:
+    if common.value_of("config") is not None:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
         return _show_clients()

@@ -125,12 +125,15 @@ def text_of(value: Any) -> str:
 
 
 def name_of(overrides: dict[str, Any]) -> str:
-    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers."""
+    """Name a point: 'dcm' for the value of a field that takes names, 'alpha=0.1' for one that takes numbers.
+
+    The only point of a study without a sweep is called 'base', since it has the base configuration.
+    """
     parts = [
         text_of(value) if isinstance(value, str) and value else f"{path.split('.')[-1]}={text_of(value)}"
         for path, value in overrides.items()
     ]
-    return ", ".join(parts) or "all"
+    return ", ".join(parts) or "base"
 
 
 def points(experiment: Experiment) -> list[Point]:

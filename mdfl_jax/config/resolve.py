@@ -107,12 +107,13 @@ def parse_text(path: str, text: str) -> Any:
     Raises:
       UserError: If the text is no value of the field's type, or if the value is not allowed.
     """
-    kind, value = check_key(path).type, None
+    kind: Any = check_key(path).type
+    value: Any
     try:
         if kind is bool:
             value = {"true": True, "false": False}[text.lower()]
         elif kind in (int, float, str):
-            value = kind(text)  # type: ignore[operator]
+            value = kind(text)
         else:
             value = tuple(int(item) for item in re.split("[x,]", text.strip("() ").removesuffix(",")))
     except (ValueError, KeyError):

@@ -81,9 +81,11 @@ def _records(study: Study) -> list[str]:
     for found, count in runs.items():
         what, size = ", ".join(found.names), found.size / 2**20
         if found.kept:
-            lines.append(f"  of every round {what}: {size:,.2f} MiB a run, {count * size:,.1f} MiB in all")
+            lines.append(
+                f"  recorded in every round, for the map: {what}; {size:,.2f} MiB a run, {count * size:,.1f} MiB in all"
+            )
         elif found.why:
-            lines.append(f"  of every round only the places are recorded: {what} {found.why}")
+            lines.append(f"  recorded in every round, for the map: only the places; {what} {found.why}")
     return lines
 
 

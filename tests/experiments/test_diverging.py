@@ -273,7 +273,7 @@ def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded
     said = " ".join(verdict(page.summary, page.config, manifest_points=page.manifest["points"]))
     assert f"({kept} of {SEEDS} seeds)" in said
     assert (
-        "these runs are in no mean. What may be the cause: all: algorithm.lr is 0.1; a smaller step may help." in said
+        "these runs are in no mean. What may be the cause: base: algorithm.lr is 0.1; a smaller step may help." in said
     )
     (point,) = page.points
     line = diverged.warning(point, diverged.values_of(point, page.manifest["points"], page.config))

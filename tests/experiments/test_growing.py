@@ -194,7 +194,7 @@ def test_what_cannot_grow_is_told_by_its_fields(tiny, less, changes, extend, tol
 def test_rounds_are_refused_where_the_first_ones_depend_on_them(tiny, tmp_path):
     few = {"seeds": 2, "rounds": 2, "algorithm.lr_schedule": "cosine"}
     go(tiny(**few), tmp_path / "run")
-    with pytest.raises(UserError, match="rounds cannot be added, since the first ones of point 'all' depend on the"):
+    with pytest.raises(UserError, match="rounds cannot be added, since the first ones of point 'base' depend on the"):
         go(tiny(**few | {"rounds": 4}), tmp_path / "run")
     go(tiny(**few | {"seeds": 3}), tmp_path / "run")  # seeds can be added
     assert not (tmp_path / "run" / "extension").exists()
@@ -205,5 +205,5 @@ def test_rounds_are_refused_without_the_last_states(tiny, tmp_path):
     few = {"seeds": 2, "rounds": 2, "engine.states_mib": 0}
     go(tiny(**few), tmp_path / "run")
     assert not (tmp_path / "run" / "states").exists()
-    with pytest.raises(UserError, match=r"the last state of point 'all', seed 0, was not kept \(engine\.states_mib\)"):
+    with pytest.raises(UserError, match=r"the last state of point 'base', seed 0, was not kept \(engine\.states_mib\)"):
         go(tiny(**few | {"rounds": 4}), tmp_path / "run")

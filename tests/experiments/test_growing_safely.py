@@ -64,7 +64,9 @@ def test_states_of_an_earlier_round_are_neither_kept_nor_continued(finished, tmp
     assert not (folder / "states").exists()
     shutil.copytree(finished / "states", folder / "states")
     before = files(folder)
-    with pytest.raises(UserError, match="rounds is 4 there and 6 here, and the last state of point 'all', seed 0, was"):
+    with pytest.raises(
+        UserError, match="rounds is 4 there and 6 here, and the last state of point 'base', seed 0, was"
+    ):
         go(folder, rounds=6)
     assert files(folder) == before
 

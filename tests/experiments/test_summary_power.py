@@ -72,6 +72,6 @@ def test_the_terminal_and_the_verdict_have_the_line(tmp_path):
     made(tmp_path / "run", baseline="network.mobility=static", **SWEEP)
     run = read_workdir(tmp_path / "run")
     line = power.told(run.summary["power"])
-    assert line.startswith("5 seeds tell ")
+    assert line.startswith("5 seeds find ")
     assert tables.text(run.summary, run.config).splitlines()[-1] == line
     assert f"{line}." in verdict(run.summary, run.config)

@@ -47,7 +47,7 @@ def test_names_tell_values_apart(tiny):
     _, found = swept(tiny, "network.radius=1,inf,1.0000001; model.widths=4x8")
     assert [p.id.split(", ")[0] for p in found] == ["radius=1", "radius=inf", "radius=1.0000001"]
     assert found[0].id.endswith("widths=4x8")
-    assert swept(tiny, "")[1][0].id == "all"
+    assert swept(tiny, "")[1][0].id == "base"
 
 
 @pytest.mark.parametrize(
