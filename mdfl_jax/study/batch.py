@@ -18,7 +18,7 @@ from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.storage.state_file import Arrays
 from mdfl_jax.study.compiled import Compiler, Programs
 from mdfl_jax.study.keeping import Keeper, Kept
-from mdfl_jax.study.prepare.links import check_lists
+from mdfl_jax.study.prepare.simulation import check_lists
 from mdfl_jax.study.study import Group, Run, Study
 
 _SECONDS = "wall/seconds"  # the saved seconds [2] of compiling and of running; no metric's name has a slash

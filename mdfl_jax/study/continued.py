@@ -21,8 +21,7 @@ from mdfl_jax.storage.workdir_names import CHECKPOINTS
 from mdfl_jax.study import states
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.manifest import manifest_of
-from mdfl_jax.study.prepare.links import with_links
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
 from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.study import Group, Study
 

@@ -30,10 +30,8 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.models import MODELS
 from mdfl_jax.study.prepare.inputs import digests
-from mdfl_jax.study.prepare.links import with_links
-from mdfl_jax.study.prepare.pretrained import Pretrained, PretrainedFiles
-from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
-from mdfl_jax.study.prepare.start import Start, start_of
+from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
+from mdfl_jax.study.prepare.start import Pretrained, PretrainedFiles, Start, start_of
 from mdfl_jax.study.prepare.task import check_owners, load_dataset, sample_of
 from mdfl_jax.study.prepare.traces import TraceFiles
 from mdfl_jax.study.sizes import evenly, part_size
