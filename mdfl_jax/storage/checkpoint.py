@@ -187,12 +187,12 @@ class Checkpoints:
         return self.directory / "progress-before.json"
 
     def _read(self, path: Path) -> Saved | None:
-        """Return what a progress.json says; None if it is absent or damaged. An older version wrote no digest."""
+        """Return what a progress.json says; None if it is absent or damaged."""
         try:
             content = json.loads(path.read_text())
             digest = content.pop(_DIGEST, None)
             saved = Saved(**content)
-            return saved if digest in (None, _sealed(saved)[_DIGEST]) else None
+            return saved if digest == _sealed(saved)[_DIGEST] else None
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 

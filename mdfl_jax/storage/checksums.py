@@ -41,7 +41,7 @@ def with_checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def check_texts(manifest: Mapping[str, Any], folder: Path) -> None:
     """Check that the texts of a finished study are those that were written with its config.json.
 
-    Only what has a checksum is checked: older studies have none.
+    Only what has a checksum is checked: a user may remove the entry after a change of their own.
 
     Args:
       manifest: The content of config.json, as it was read.

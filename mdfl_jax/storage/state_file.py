@@ -31,7 +31,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
 
 def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
-    """Read the arrays of a file that `write_state` has written. Those of an older version have no checksums.
+    """Read the arrays of a file that `write_state` has written.
 
     Args:
       path: The file.
@@ -51,9 +51,9 @@ def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Ar
         raise UserError(f"{path}: {broken}") from error
 
 
-def _checked(array: np.ndarray, about: str | list[str]) -> np.ndarray:
-    dtype, checksum = (about, None) if isinstance(about, str) else about
+def _checked(array: np.ndarray, about: list[str]) -> np.ndarray:
+    dtype, checksum = about
     found = array.view(jnp.dtype(dtype))
-    if checksum is not None and checksum != checksum_of(found):
+    if checksum != checksum_of(found):
         raise ValueError("the checksum of an array is wrong")
     return found

@@ -61,7 +61,7 @@ def _check(study: Study, workdir: Path, names: Sequence[str], rounds: int) -> No
 
     Args:
       study, workdir, rounds: As in `prepare`.
-      names: The names of the states' files, as `states.names_there` returns them.
+      names: The names of the states' files, as `states.names` returns them.
 
     Raises:
       UserError: If a last state is not there, or if anything depends on the number of rounds in all, so that the first
@@ -97,7 +97,7 @@ def prepare(study: Study, workdir: Path, folder: Path, rounds: int) -> None:
       UserError: If a last state is not there, cannot be read or does not fit the program, or if anything depends on the
         number of rounds in all.
     """
-    names = states.names_there(study, workdir)
+    names = states.names(study)
     _check(study, workdir, names, rounds)
     making = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(making, ignore_errors=True)

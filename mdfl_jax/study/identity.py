@@ -22,7 +22,7 @@ GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""
 DIGESTS = ("own_files", "inputs")  # entries of the configuration in config.json that are no fields
 NAMED_BY = frozenset({"data.dir", "trace.made_by"})
-"""The fields on which no run depends, and that are in the names of last states: earlier versions counted them."""
+"""The fields on which no run depends, and that are in the names of last states all the same."""
 MOST_NAMED = 6  # the differences that one line for the user names
 
 
@@ -67,7 +67,7 @@ def typed(path: str, value: Any) -> Any:
 def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a configuration by path.
 
-    A field that an older version did not know has its default. The user's files are named without folders, since their
+    A field that is not there has its default. The user's files are named without folders, since their
     digests are compared.
     """
     return plain(flat(default_config().to_dict())) | _written(config)
@@ -124,7 +124,7 @@ def state_names(manifest: Mapping[str, Any]) -> list[str]:
 def _with_defaults(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields with the defaults of numbers that are not there.
 
-    They are numbers of members that are not in use, and those that an older version of a member did not have.
+    They are numbers of members that are not in use.
     """
     found = dict(fields)
     for registry, section, member in FAMILIES:
@@ -213,14 +213,10 @@ def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tup
 def _files(there: Mapping[str, Any], here: Mapping[str, Any], grows: bool) -> str:
     """Say in words which of the files that runs depend on has changed.
 
-    An older version wrote no digests of inputs, so the data directory has to be the same. Code without a file, of a
-    notebook, has no digest and is left out.
+    Code without a file, of a notebook, has no digest and is left out.
     """
     now, then = here.get("inputs") or {}, there.get("inputs") or {}
-    folders = [flat(of).get("data.dir", "") for of in (there, here)]
-    if "inputs" not in there and folders[0] != folders[1]:
-        return str(Field("data.dir", *folders))
-    for name in now if "inputs" in there else ():
+    for name in now:
         if now[name] != then.get(name) and not (grows and name not in then):
             return f"{name} has changed since the study there has begun"
     ours, theirs = ({Path(k).name: v for k, v in (of.get("own_files") or {}).items() if v} for of in (here, there))

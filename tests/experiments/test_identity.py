@@ -1,10 +1,8 @@
-"""Whether a study is the one that is there: which fields tell, and where an older version made it."""
+"""Whether a study is the one that is there: which fields tell."""
 
 import copy
-import json
 
 import pytest
-from made_study import without_checksums
 
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core.errors import UserError
@@ -13,48 +11,6 @@ from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.identity import GROWS, compare, point_digests, state_names
 from mdfl_jax.study.manifest import wanted
-from mdfl_jax.study.run import run_or_resume
-
-
-@pytest.mark.parametrize(("size", "is_same"), [(0, True), (None, True), (2, False)])
-def test_a_number_that_a_member_has_gained_had_its_default_before(tiny, size, is_same):
-    """An older version knew no `samples_per_client` of this partition, so it dealt out all samples."""
-    partition = {"data.partition": "dirichlet_per_client"}
-    there = copy.deepcopy(plain(wanted(make_study(tiny(**partition)))))
-    assert there["points"][0]["numbers"].pop("data.samples_per_client") == 0
-    here = tiny(**partition)
-    here.data.samples_per_client = size
-    assert compare(there, plain(wanted(make_study(here)))).is_same == is_same
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [{"rounds": 4}, {"seeds": 2}])
-def test_a_study_of_a_version_that_knew_fewer_fields_grows(tiny, tmp_path, more):
-    """Its last states are named after the fields that it knew; afterwards they have the names of this version."""
-    folder, less = tmp_path / "run", {"seeds": 1, "rounds": 2, "eval_every": 2}
-
-    def go(folder, **changes):
-        run_or_resume(make_study(tiny(**less | changes)), folder, log=lambda line: None, progress=False, extend=True)
-
-    def states():
-        names = state_names(json.loads((folder / "config.json").read_text()))
-        return sorted(path.name for path in (folder / "states").iterdir()), names[0]
-
-    go(folder)
-    (now,), name = states()
-    without_checksums(folder)
-    manifest = json.loads((folder / "config.json").read_text())
-    del manifest["config"]["vary"]
-    (older,) = state_names(manifest)
-    assert now == f"{name}-0.npz" != f"{older}-0.npz"
-    (folder / "config.json").write_text(json.dumps(manifest))
-    (folder / "states" / now).rename(folder / "states" / f"{older}-0.npz")
-    go(folder, **more)
-    found, name = states()
-    assert found == [f"{name}-{seed}.npz" for seed in range(more.get("seeds", 1))]
-    go(tmp_path / "at_once", **more)
-    assert (folder / "history.npz").read_bytes() == (tmp_path / "at_once" / "history.npz").read_bytes()
-
 
 NO_NUMBER = {
     *("name", "title", "baseline", "target", "loggers", "select", "select_by", "x_axis", "data.dir", "trace.made_by"),

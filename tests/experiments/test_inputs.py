@@ -86,13 +86,10 @@ def test_the_digest_of_a_data_set_is_that_of_its_samples(tiny):
         assert of_dataset(other) != of_dataset(dataset)
 
 
-def test_older_files_without_digests_or_new_fields_are_those_of_the_defaults(tiny, tmp_path):
+def test_own_files_are_told_by_their_names_and_digests(tiny, tmp_path):
     study = make_study(tiny())
     started(study, tmp_path / "run")
     held = study.config
-    del held["inputs"], held["save"], held["model"]["pretrained_clients"]
-    write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
-    assert workdirs.inspect_workdir(tmp_path / "run", wanted(study), overwrite=False).goes_on
     held |= {"own_files": {"src/rule.py": "0123456789abcdef"}}  # with folders, as before; and code of a notebook
     write_json(tmp_path / "run" / "config.json", {"name": "tiny", "status": "running", "config": held})
     now = {"config": study.config | {"own_files": {"rule.py": "0123456789abcdef", "__main__": None}}}

@@ -1,14 +1,11 @@
-"""The runner with a checkpoint as several processes of an older version left it, and what it does at a stop."""
-
-import json
-import shutil
+"""The runner: the order of its events, and what it does at a stop."""
 
 import numpy as np
 import pytest
 from tiny import tiny_config
 
 from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.study import Interrupted, make_study
+from mdfl_jax.study import make_study
 from mdfl_jax.study.events import Compiling, Ended, Evaluated
 from mdfl_jax.study.runner import Runner
 
@@ -60,22 +57,6 @@ def test_events_come_in_the_order_of_the_study(whole):
     kinds = [(type(event), event.batch.number) for event in whole[2].events]
     of_batch = [[(Evaluated, number)] * 4 + [(Ended, number)] for number in (0, 1)]
     assert kinds == [(Compiling, 0), *of_batch[0], *of_batch[1]]
-
-
-@pytest.mark.long
-def test_a_checkpoint_with_a_later_batch_finished_and_an_earlier_one_under_way_goes_on(study, whole, tmp_path):
-    """Several processes of an older version finished batches in any order. The events come in that of the batches."""
-    with pytest.raises(Interrupted):
-        run(study, tmp_path, at=3, do=lambda runner: runner.stop())  # batch 0 after its first evaluation
-    shutil.copy(whole[0] / "batch-001.npz", tmp_path)
-    states = json.loads((tmp_path / "progress.json").read_text())["states"]
-    assert states == {"batch-000-at-00001": 1}
-    (tmp_path / "progress.json").write_text(json.dumps({"finished": ["batch-001"], "states": states}))
-    results, log = run(study, tmp_path)
-    assert_same(results, whole[1])
-    assert [e.batch.number for e in log.events if isinstance(e, Ended)] == [0, 1]  # the order of metrics.jsonl
-    assert [e.earlier for e in log.events if isinstance(e, Evaluated)] == [2, 0, 0, 4]
-    assert Checkpoints(tmp_path).progress().finished == ["batch-001", "batch-000"]
 
 
 @pytest.mark.long
