@@ -43,9 +43,9 @@ def plan(study: Study) -> str:
     compared = sum(b is not None for b in study.baselines)
     if experiment.baseline and not compared:
         lines.append(f"  no differences: no point has the baseline's {experiment.baseline}")
-    told = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
-    told |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
-    lines += [f"  note: {line}" for line in told]
+    noted = dict.fromkeys(line for p in study.points for line in (*notes(p.experiment), *families.notes(p.experiment)))
+    noted |= dict.fromkeys((*_targets(study), *_beyond_the_data(study), *_absent(study), *study.pretrained))
+    lines += [f"  note: {line}" for line in noted]
     shared = sorted({size(group.simulation.mesh) for group in study.groups} - {1})
     sharing = f", of which {' or '.join(map(str, shared))} share a run" if shared else ""
     lines.append(f"  on {len(found)} {found[0].device_kind} device{'s' if len(found) > 1 else ''}{sharing}")
@@ -55,8 +55,8 @@ def plan(study: Study) -> str:
 def _sampled(study: Study) -> list[str]:
     """Return a line about the sample that is evaluated between the first and the last evaluation; none without one."""
     counts = {"clients": study.experiment.eval_clients, "test samples": study.experiment.eval_samples}
-    told = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return [f"  between the first and the last evaluation a sample of {told} is evaluated"] if told else []
+    sample = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return [f"  between the first and the last evaluation a sample of {sample} is evaluated"] if sample else []
 
 
 def _models_kept(study: Study) -> list[str]:
