@@ -90,8 +90,8 @@ def read_config() -> "ConfigDict":
         )
     path = config_files.find(given)
     with stages.stage(f"reading {path}"):
-        import_own_files()
         try:
+            import_own_files()
             config = config_files.read_file(f"{path}{'' if ':' in path else ':'},scale={scale}" if scale else path)
         except (UserError, KeyboardInterrupt):
             raise

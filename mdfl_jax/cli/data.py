@@ -32,6 +32,8 @@ def main() -> int:
         if _TRACE.value:
             raise UserError(f"--trace={_TRACE.value} and --config are both given; one of them says what is described")
         return _show_clients()
+    if fields := common.fields_given():
+        raise UserError(f"--config.{next(iter(fields))} needs --config=FILE, the study whose field it is")
     if _PICTURE.value:
         raise UserError(f"--picture={_PICTURE.value} needs --config=FILE, the study whose data it shows")
     if not _TRACE.value:
