@@ -98,7 +98,7 @@ def point_digests(manifest: Mapping[str, Any], with_numbers: bool = True) -> lis
     Args:
       manifest: The content of config.json.
       with_numbers: Whether the numbers of members are compared as they are in effect, so that a default and the same
-        value in the configuration are one. Older versions did not write them.
+        value in the configuration are one.
     """
     base, found = fields_of(manifest["config"]), []
     for point in manifest.get("points") or [{}]:
@@ -178,14 +178,13 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
       here: The content of config.json of the wanted study.
     """
     manifests = (there, here)
-    numbers = all("numbers" in point for manifest in manifests for point in manifest.get("points") or [{}])
     fields = [fields_of(manifest["config"]) for manifest in manifests]
     paths = dict.fromkeys([*fields[0], *fields[1]])
     differ = [Field(path, fields[0].get(path), fields[1].get(path)) for path in paths]
     differ = [field for field in differ if field.there != field.here]
     grown = [field for field in differ if field.path in GROWS]
     others = [field for field in differ if field.path in not_in_runs()]
-    had, wanted = (list(_runs(manifest, numbers)) for manifest in manifests)
+    had, wanted = (list(_runs(manifest)) for manifest in manifests)
     there_keys, wanted_keys = {key for key, _ in had}, {key for key, _ in wanted}
     missing = [run for key, run in wanted if key not in there_keys]
     rounds = (int(fields[0]["rounds"]), int(fields[1]["rounds"]))
@@ -201,12 +200,12 @@ def compare(there: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     return Comparison(words, grown, others, missing, rounds)
 
 
-def _runs(manifest: Mapping[str, Any], with_numbers: bool) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
+def _runs(manifest: Mapping[str, Any]) -> Iterable[tuple[tuple[str, int], tuple[int, int]]]:
     """Yield (what tells a run from all others, (index of its point, seed)) for each run of a study."""
     config = fields_of(manifest["config"])
     first = int(config["first_seed"])
     whole = {"seeds": list(range(first, first + int(config["seeds"])))} | dict(manifest)
-    for p, key in enumerate(point_digests(manifest, with_numbers)):
+    for p, key in enumerate(point_digests(manifest)):
         yield from (((key, seed), (p, seed)) for seed in seeds_of(whole, p))
 
 
