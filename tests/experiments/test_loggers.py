@@ -18,7 +18,7 @@ import mdfl_jax
 from mdfl_jax import Interrupted, UserError
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
-from mdfl_jax.config.texts import LOGGERS, load, parse_loggers
+from mdfl_jax.config.texts import LOGGERS, parse_loggers
 from mdfl_jax.study.loggers import loggers_of
 from mdfl_jax.study.loggers.line_logger import LONGEST, WORDS, LineLogger, folder_names
 from mdfl_jax.study.study import Run, Study

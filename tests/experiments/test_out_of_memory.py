@@ -11,7 +11,8 @@ from tiny import tiny_config
 from mdfl_jax.core.errors import UserError, out_of_memory
 from mdfl_jax.storage import host
 from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.study import Interrupted, halving, into_workdir, make_study
+from mdfl_jax.study import Interrupted, halving, make_study
+from mdfl_jax.study import run as run_module
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.batch import Program
@@ -120,7 +121,7 @@ def test_a_kill_at_any_moment_of_the_cut_leaves_a_study_that_goes_on(study, in_t
         with monkeypatch.context() as patch:
             Short(patch, most=2, after=3)
             if name in ("save", "write_json"):  # that of the cut, and not those before it
-                patch.setattr(into_workdir, "halved", partial(_after, patch, of, name, killed))
+                patch.setattr(run_module, "halved", partial(_after, patch, of, name, killed))
             else:
                 patch.setattr(of, name, killed)
             with pytest.raises(Killed):
