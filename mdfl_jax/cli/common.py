@@ -98,7 +98,8 @@ def read_config() -> "ConfigDict":
         except BaseException as error:  # a config file may raise anything
             if scale and "takes 0 positional arguments" in str(error):  # the scale is the first one
                 raise UserError(f"--scale={scale}: {path} has no presets") from error
-            raise UserError(f"{own_files.place(error) or path}: {own_files.words(error)}") from error
+            said = f"{own_files.place(error) or path}: {type(error).__name__}: {error}".rstrip(": ")
+            raise UserError(said) from error
         for key, value in fields_given().items():
             config_files.set_field(config, key, value)
         add_used_files(config, value_of("use"))

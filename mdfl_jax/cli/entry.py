@@ -44,8 +44,10 @@ def start(name: str) -> None:
     streams.install()
     with stages.telling():
         with stages.stage(f"starting {name}"):
+            from mdfl_jax.cli import common
+
             command = importlib.import_module(f"mdfl_jax.cli.{name}")
-        command.common.run(command.main, command.WORDS, command.DOES)
+        common.run(command.main, command.WORDS, command.DOES)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_names_tell_values_apart(tiny):
         ("network.num_mobile+network.radius=1", "takes 2 values tied by '+', not '1'"),
         ("network.num_mobile+network.radius=1+2+3", "takes 2 values tied by '+', not '1+2+3'"),
         ("network.radius=1,x", "sweep: network.radius is 'x'; it must be a number"),
-        ("network.radius=nan", "sweep: network.radius is 'nan'; it must be a number"),
+        ("network.radius=nan", "sweep: network.radius is nan; it must be at least 0"),
         ("network.radius=-1,2", "sweep: network.radius is -1.0; it must be at least 0"),
         ("network.num_mobile=2.5", "sweep: network.num_mobile is '2.5'; it must be a whole number"),
         ("network.num_mobile=1,9", "point 'num_mobile=9': network.num_mobile is 9; it must be at most"),
