@@ -112,8 +112,9 @@ def is_child() -> bool:
 def child(wanted: "Wanted", config: "ConfigDict") -> int:
     """Compile one program and write the results to the file in `CHILD`. A compiler's error is written as a result."""
     from mdfl_jax.core import devices
-    from mdfl_jax.study import make_study, plan
+    from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import accounts, topology
+    from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
     with devices.aimed_at(topology.load(wanted)):

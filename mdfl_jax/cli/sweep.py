@@ -46,8 +46,9 @@ def main() -> int:
     or does not fit.
     """
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study import Interrupted, make_study, plan
+    from mdfl_jax.study import Interrupted, make_study
     from mdfl_jax.study.ahead import memory
+    from mdfl_jax.study.plan import plan
     from mdfl_jax.study.shards import parse, part_of
 
     config = common.read_config()
