@@ -38,7 +38,8 @@ class _Patient:
             self.is_gone = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # also what libraries write from C
             if error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF) and sys.stderr is not self:
-                print(f"standard output cannot be written: {error.strerror}; the command goes on", file=sys.stderr)
+                why = f"standard output cannot be written: {error.strerror}"
+                print(f"{why}; the command goes on without it", file=sys.stderr)
 
 
 def install() -> None:
