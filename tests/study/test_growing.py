@@ -113,7 +113,7 @@ def test_a_kill_while_the_files_take_their_places_is_mended(tiny, finished, less
 @pytest.mark.long
 def test_fields_on_which_no_run_depends_change_without_a_run(tiny, less, monkeypatch):
     arrays, told = (less / "history.npz").read_bytes(), []
-    monkeypatch.setattr("mdfl_jax.study.resume.run_study", None)
+    monkeypatch.setattr("mdfl_jax.study.run.run_study", None)
     changed = {"title": "New", "target": 0.1, "engine.checkpoint_minutes": 1.0}
     summary, was_finished = go(tiny(**LESS | changed), less, extend=False, log=told.append)
     assert was_finished
