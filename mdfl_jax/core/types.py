@@ -1,4 +1,4 @@
-"""The three main parts of a simulation, Task, Network and Algorithm, and the values that they exchange.
+"""The parts of a simulation, Task, Network, Algorithm and Schedule, and the values that they exchange.
 
 Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
 A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 from jax.sharding import Mesh
 
+from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
@@ -248,3 +249,50 @@ class Algorithm(NamedTuple):
     participates: bool = False
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
+
+
+class Schedule(NamedTuple):
+    """The length of a run, and how often the models are evaluated.
+
+    Attributes:
+      rounds: the number of rounds, R, a multiple of ``eval_every``.
+      eval_every: rounds between evaluations.
+      record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
+      record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
+        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.round_records`); 0: positions alone.
+      eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
+        static ones (`mdfl_jax.metrics.sampling`); 0: all.
+      eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.
+      stop_std: a run stops once the standard deviation of the mean model's objective over three rounds is below this
+        value (`mdfl_jax.core.stopping`); 0: there is no stop rule.
+      global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
+        clients, the evaluation of all their models may take longer than the rounds between evaluations.
+      metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
+      diverged_norm: a run has diverged once the norm of a client's parameters is above this
+        (`mdfl_jax.core.diverging`).
+    """
+
+    rounds: int
+    eval_every: int
+    record_positions: bool = False
+    stop_std: float = 0.0
+    global_only: bool = False
+    metrics: tuple[str, ...] = ()
+    record_mib: float = 0.0
+    eval_clients: int = 0
+    eval_samples: int = 0
+    diverged_norm: float = NORM
+
+
+class RunFacts(NamedTuple):
+    """Facts about a run that are known before its first round, for reports.
+
+    Attributes:
+      label_counts: [N, C] int32 samples of each label that each client holds.
+      is_mobile: [N] bool, whether each client is mobile.
+      reached: [N] bool, whether each client ever meets the server; all False where there is no server.
+    """
+
+    label_counts: Array
+    is_mobile: Array
+    reached: Array

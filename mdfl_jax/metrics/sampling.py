@@ -16,9 +16,8 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, Metric
 from mdfl_jax.core.outcomes import t_quantile
-from mdfl_jax.core.parts import Parts, Schedule
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import ClientParams, Score, Task
+from mdfl_jax.core.types import ClientParams, Schedule, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
 from mdfl_jax.tasks.part import GROUPS
 
@@ -127,12 +126,19 @@ def everyone(num_clients: int) -> Sample:
 
 
 def sampled_scores(
-    parts: Parts, data: Any, clients: Any, params: ClientParams, is_mobile: jax.Array, key: jax.Array
+    task: Task,
+    schedule: Schedule,
+    data: Any,
+    clients: Any,
+    params: ClientParams,
+    is_mobile: jax.Array,
+    key: jax.Array,
 ) -> tuple[Score, Sample]:
     """Evaluate the sample of a run.
 
     Args:
-      parts: the parts of the simulation.
+      task: the learning problem.
+      schedule: says how many clients and test samples are drawn.
       data: the task's data.
       clients: the data that each client holds.
       params: [N, ...] the models of all clients.
@@ -142,7 +148,7 @@ def sampled_scores(
     Returns:
       (the scores [N], which are NaN for clients that are not drawn; who was drawn, and the errors that this adds).
     """
-    task, count, samples = parts.task, parts.schedule.eval_clients, parts.schedule.eval_samples
+    count, samples = schedule.eval_clients, schedule.eval_samples
     key_clients, key_samples = jax.random.split(stream(key, "evaluation"))
     drawn, stands_for = jnp.arange(task.num_clients), jnp.ones(task.num_clients, jnp.float32)
     if count:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
-from mdfl_jax.engine.simulation import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage.state_file import Arrays
 from mdfl_jax.study.batch import Batch, BatchResult

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from mdfl_jax.config.save import parse_save
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.storage.disk import Appended
 from mdfl_jax.storage.files import dumps
 from mdfl_jax.storage.model_files import Header, path_of, write

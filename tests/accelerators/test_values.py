@@ -4,15 +4,14 @@ import chex
 import jax
 import numpy as np
 import pytest
-from small import PATTERNS, toy_dataset, toy_hparams
+from small import PATTERNS, computed, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.devices import Target
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
-from mdfl_jax.engine.montecarlo import monte_carlo
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification, gradients
@@ -31,14 +30,8 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         settings = {"widths": (3, 4), "hidden": 5} | settings
         made = make_model(model, 3, **settings)
         task = classification(toy_dataset(side=8), made, N, batch_size=batch_size, mesh=client_mesh())
-        simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
-        mc = monte_carlo(simulation, 2)
-        runs = mc.runs([toy_hparams(mobility=3)] * 2, [0, 1])
-        carry, first = mc.init(mc.data, *runs)
-        parts = [first]
-        for _ in range(mc.num_evaluations):
-            carry, metrics = mc.advance(mc.data, *runs, carry)
-            parts.append(metrics)
+        simulation = Simulation(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
+        parts = computed(simulation, [toy_hparams(mobility=3)] * 2, [0, 1])[2]
         return task, jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
 
 

@@ -16,7 +16,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.core.message_bits import count_bits
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links, RoundStats
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
@@ -112,7 +112,7 @@ def simulation_of(num_clients=6, num_devices=1, thinned=False, eval_every=1):
     )
     world = counted(partial_participation(world) if thinned else world, work)
     task = classification(toy_dataset(), make_model("linear", 3), num_clients, "iid", batch_size=10, mesh=mesh)
-    return build(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
+    return Simulation(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
 
 
 def hparams_of(thinned=False):
@@ -172,7 +172,7 @@ def test_counting_changes_nothing_else():
         6, 5, ("static", "random_movement"), contact="swept", link_filter=link_filter(Work(2, 10), "resume", True)
     )
     task = classification(toy_dataset(), make_model("linear", 3), 6, "iid", batch_size=10)
-    plain = build(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
+    plain = Simulation(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
     with_costs, _, _ = history_of(simulation, hparams)
     without, _, _ = history_of(plain, hparams._replace(network=hparams.network.inner))
     for one, other in zip(with_costs, without):

@@ -19,7 +19,7 @@ LONGER = {
     "mdfl_jax/mobility/plane.py:travel": "one loop over the events of a round",
     "mdfl_jax/mobility/plane_strategy.py:plane_strategy": FACTORY,
     "mdfl_jax/mobility/strategy.py:strategy_mobility": FACTORY,
-    "mdfl_jax/engine/montecarlo.py:monte_carlo": FACTORY,
+    "mdfl_jax/engine/simulation.py": "one class, read from top to bottom",
     "mdfl_jax/networks/wrappers/roadside.py:roadside": FACTORY,
     "mdfl_jax/networks/spatial.py:spatial": FACTORY,
     "mdfl_jax/tasks/regression.py:regression": FACTORY,

@@ -13,6 +13,7 @@ from mdfl_jax import Results
 from mdfl_jax.config.save import Save, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load
+from mdfl_jax.engine.compile import traced_steps
 from mdfl_jax.models import MODELS, adapt
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
@@ -271,8 +272,8 @@ def test_the_compiled_programs_know_nothing_of_it(tiny):
     def texts(**changes):
         study = make_study(tiny(seeds=1, **changes))
         program = Program(study, study.groups[0])
-        mc, ((runs,), (first,)) = program.monte_carlo, program.inputs([Run(0, 0)])
-        return mc.init.lower(mc.data, *first).as_text(), mc.advance.lower(mc.data, *runs, mc.state(runs)).as_text()
+        ((runs,), (start,)) = program.inputs([Run(0, 0)])
+        return [step.lower().as_text() for step in traced_steps(program.placement, runs, start)]
 
     assert texts(save="best") == texts()
 

@@ -13,7 +13,7 @@ from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.metric import CLASSES, HOLDS, Metric
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
 from mdfl_jax.metrics.builtin import accuracy
 from mdfl_jax.metrics.evaluation import Evaluation
@@ -40,7 +40,7 @@ def measured():
     """The models after two rounds, their logits for the test samples, and all metrics on request."""
     task = toy_task(N, dataset=dataset())
     schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST))
-    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
+    simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
     hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
     carry, metrics = jax.jit(simulation.advance)(simulation.data, hparams, key, carry)
@@ -130,7 +130,7 @@ def test_nobody_pays_who_does_not_ask(monkeypatch):
     assert not {one.name for one in BUILT_IN} & {one.name for one in ON_REQUEST}
     assert [one.name for one in metrics_of(asked=("personal_accuracy",))][-1] == "personal_accuracy"
     task = toy_task(N)._replace(over_test=lambda *_: pytest.fail("measured, and nobody asked"))
-    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
+    simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
     jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
 
 

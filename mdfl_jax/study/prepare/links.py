@@ -62,7 +62,7 @@ def with_links(
     if not wants_lists(experiment):
         return make(0)
     counting = make(ONE)
-    if counting.places_needed is None:
+    if not counting.counts_places:
         return counting  # a graph, or pairs: the number of neighbours is known
     if not devices.current().is_here:
         return make(min(engine.max_neighbours or rounded(expected(experiment)), most))

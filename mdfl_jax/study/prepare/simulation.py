@@ -12,9 +12,10 @@ from mdfl_jax.config.costs import has_deadline, is_counted, is_filtered
 from mdfl_jax.config.families import algorithm_numbers, has_momentum, is_partial, task_numbers
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
+from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.engine.simulation import Schedule as RunSchedule
-from mdfl_jax.engine.simulation import Simulation, build, check_needs
+from mdfl_jax.engine.checks import check_needs
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
@@ -99,7 +100,7 @@ def build_simulation(
         world = partial_participation(world, FIXED in algorithm.needs, picks)
     if is_counted(experiment):
         world = counted(world, work)
-    return build(task, world, algorithm, schedule)
+    return Simulation(task, world, algorithm, schedule)
 
 
 def hparams_of(
