@@ -184,9 +184,10 @@ class Network(NamedTuple):
       places: (state) -> Places.
       reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
       metrics: the network's own metrics, which are measured in addition to those of every study.
-      after: (hparams.network, state after ``step``, Links, RoundStats) -> state with the costs of the round; or None.
+      observe: (hparams.network, state after ``step``, `Observed`) -> state that knows what the round was; None if the
+        network does not look at rounds.
+      compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
-      compare: (state after ``step``, Links, [N, N] distances between the models before the round) -> state; or None.
     """
 
     num_clients: int
@@ -196,9 +197,9 @@ class Network(NamedTuple):
     places: Callable[[Any], Places]
     reached: Callable[[Any], jax.Array] | None = None
     metrics: tuple[Metric, ...] = ()
-    after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
+    observe: Callable[[Any, Any, "Observed"], Any] | None = None
+    compares: bool = False
     lists: Lists | None = None
-    compare: Callable[[Any, Links, jax.Array], Any] | None = None
 
 
 class RoundStats(NamedTuple):
@@ -215,6 +216,21 @@ class RoundStats(NamedTuple):
     messages: jax.Array
     bits: Bits
     details: Any = None
+
+
+class Observed(NamedTuple):
+    """What a network may look at after a round (`Network.observe`).
+
+    Attributes:
+      links: the links of the round among the N clients.
+      stats: the losses, messages and bits of the round, without ``details``.
+      differences: [N, N] float32 distances between the clients' models before the round; None unless the network
+        ``compares``.
+    """
+
+    links: Links
+    stats: RoundStats
+    differences: jax.Array | None
 
 
 Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]

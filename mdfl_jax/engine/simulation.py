@@ -34,6 +34,7 @@ from mdfl_jax.core.types import (
     Hparams,
     Links,
     Network,
+    Observed,
     Params,
     RoundStats,
     RunFacts,
@@ -416,7 +417,7 @@ class Simulation:
             contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
             contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
         stats = first(stats, self.num_clients)
-        network_state = self._told(hparams, carry, network_state, links, stats)
+        network_state = self._observed(hparams, carry, network_state, links, stats)
         divergence = self._diverged(carry, algorithm_state)
         stop_state = self._stopped(data, carry, algorithm_state, divergence)
         loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
@@ -427,20 +428,16 @@ class Simulation:
         carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
         return self._settle(carry)._replace(clients=clients), sums, recorded
 
-    def _told(self, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
-        """Tell a network what a round has cost, and how the models differed before it, if the network asks for it."""
+    def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
+        """Let a network look at the round that was computed, if it wants to, and return its state after that."""
         network = self.network
-        if network.after is not None:
-            with jax.named_scope("costs"), sharding.tracing_over(self.mesh):
-                without_details = stats._replace(details=None)
-                counted = sharding.everywhere(network.after, hparams.network, network_state, links, without_details)
-            network_state = of_types(counted, carry.network)
-        if network.compare is not None:
-            with jax.named_scope("compare"), sharding.tracing_over(self.mesh):
-                apart = differences(self._client_models(carry.algorithm))
-                compared = sharding.everywhere(network.compare, network_state, links, apart)
-            network_state = of_types(compared, carry.network)
-        return network_state
+        if network.observe is None:
+            return network_state
+        with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
+            apart = differences(self._client_models(carry.algorithm)) if network.compares else None
+            seen = Observed(links, stats._replace(details=None), apart)
+            state = sharding.everywhere(network.observe, hparams.network, network_state, seen)
+        return of_types(state, carry.network)
 
     def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
         """Look at the norms of the models after a round, those of the clients and the algorithm's global one."""

@@ -105,7 +105,7 @@ def check_size(points: Sequence[Point]) -> None:
 def simulated(simulation: Simulation, num_rounds: int) -> Any:
     """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
     network = simulation.network
-    if network.compare:
+    if network.compares:
         raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
