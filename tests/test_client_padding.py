@@ -18,7 +18,7 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.client_padding import among_clients, pad_links
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.sharding import client_mesh, padded
-from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Task
+from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
 from mdfl_jax.engine.compile import traced_steps
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
@@ -68,7 +68,7 @@ def quadratic(num_clients, mesh=None):
 
     by_client = partial(jax.tree.map, lambda _: True)
     init = lambda data, key: {"w": jax.random.normal(key, (D,))}  # noqa: E731
-    return Task(num_clients, None, partition, init, gradient, evaluate, mesh, by_client)
+    return Task(num_clients, None, partition, init, gradient, evaluate, spread=Spread(mesh, by_client))
 
 
 def simulation_of(name, num_clients, mesh=None):

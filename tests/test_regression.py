@@ -222,7 +222,7 @@ def test_over_a_mesh_as_on_one_device():
 
         def found():
             clients = task.partition(None, hparams, key)
-            clients = settle(clients, layout(task.by_client(clients), mesh) if mesh else None)
+            clients = settle(clients, layout(task.spread.by_client(clients), mesh) if mesh else None)
             weights = {"w": jnp.where(jnp.arange(rows)[:, None] < 7, jax.random.normal(key, (rows, 6)), 0)}
             one = {"w": weights["w"][:1]}
             return clients, task.gradient(None, clients, weights, key), task.objective(None, clients, one)

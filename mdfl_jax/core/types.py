@@ -61,7 +61,44 @@ class Hparams(NamedTuple):
     start: Any = None
 
 
-Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Task.over_test`
+Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Scoring.over_test`
+
+
+class Spread(NamedTuple):
+    """How a simulation lies on devices. A task decides it, since it knows how much work a client has.
+
+    Attributes:
+      mesh: the devices that share one simulation; None for one device.
+      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
+        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
+      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
+    """
+
+    mesh: Mesh | None = None
+    by_client: Callable[[Any], Any] | None = None
+    alone: bool = False
+
+
+class Scoring(NamedTuple):
+    """What evaluations and metrics may use of a task's test samples. All of it is optional.
+
+    Attributes:
+      in_turn: whether models are evaluated one after another.
+      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
+        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
+        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
+      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
+        of its own; None if the task has none.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.part.Part`; None: always on all.
+    """
+
+    in_turn: bool = False
+    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    num_labels: int | None = None
+    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    part: Any = None
 
 
 class Task(NamedTuple):
@@ -77,25 +114,14 @@ class Task(NamedTuple):
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      mesh: the devices that share one simulation; None for one device.
-      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
-        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
-      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
-      in_turn: whether models are evaluated one after another.
       by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
         float32. They are then drawn before the data, so they must not depend on it.
-      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
-        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
-        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
-      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
-      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
-        of its own; None if the task has none.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.part.Part`; None: always on all.
+      spread: how a simulation lies on devices.
+      scoring: what evaluations and metrics may use of the test samples.
     """
 
     num_clients: int
@@ -104,18 +130,12 @@ class Task(NamedTuple):
     init: Callable[[Any, jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
-    mesh: Mesh | None = None
-    by_client: Callable[[Any], Any] | None = None
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
-    alone: bool = False
-    in_turn: bool = False
     by_place: bool = False
-    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
-    num_labels: int | None = None
-    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     owner: Callable[..., jax.Array] | None = None
-    part: Any = None
+    spread: Spread = Spread()
+    scoring: Scoring = Scoring()
 
 
 class Links(NamedTuple):

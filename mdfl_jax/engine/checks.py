@@ -21,7 +21,7 @@ METRIC_NEEDS = {
     "num_labels": "test samples with labels, one each",
     "local_accuracy": "test samples with natural owners (the array client_test)",
 }
-"""The fields of a task that a metric may need, in words for error messages."""
+"""The fields of `Task.scoring` that a metric may need, in words for error messages."""
 
 
 def check_needs(
@@ -71,6 +71,6 @@ def check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) ->
     for metric in metrics:
         if metric.of_all and eval_clients:
             raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
-        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task, field) is None]
+        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task.scoring, field) is None]
         if missing:
             raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")

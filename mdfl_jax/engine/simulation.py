@@ -130,12 +130,12 @@ class Simulation:
     @property
     def mesh(self) -> Mesh | None:
         """The devices that share each run; None for one device."""
-        return self.task.mesh
+        return self.task.spread.mesh
 
     @property
     def alone(self) -> bool:
         """Whether one run keeps a device busy, so that runs are computed one after another."""
-        return self.task.alone
+        return self.task.spread.alone
 
     @property
     def num_clients(self) -> int:
@@ -502,7 +502,7 @@ class Simulation:
         if schedule.global_only:
             unknown = jnp.full(num_clients, jnp.nan, jnp.float32)
             return Score(unknown, unknown), task.evaluate(data, clients, one), None
-        if (task.in_turn or num_clients < MANY) and self.mesh is None:
+        if (task.scoring.in_turn or num_clients < MANY) and self.mesh is None:
             # One compiled loop evaluates all models. So many that they are computed in groups are left as they are.
             both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
             return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both)), None
@@ -590,14 +590,14 @@ class Simulation:
           carry: the state, as arrays or their shapes; ``clients`` may be None.
           before: the number of axes before the client axis, as in `mdfl_jax.core.sharding.layout`.
         """
-        task = self.task
-        if task.mesh is None:
+        mesh, by_client = self.mesh, self.task.spread.by_client
+        if mesh is None:
             return None
         divided = jax.tree.map(lambda _: False, carry)
         divided = divided._replace(algorithm=sharding.stacked(carry.algorithm, self.num_rows, before))
-        if task.by_client and carry.clients is not None:
-            divided = divided._replace(clients=task.by_client(carry.clients))
-        return sharding.layout(divided, task.mesh, before)
+        if by_client and carry.clients is not None:
+            divided = divided._replace(clients=by_client(carry.clients))
+        return sharding.layout(divided, mesh, before)
 
     def _settle(self, carry: Carry) -> Carry:
         """Tell the compiler the sharding of a state, from `layout`."""

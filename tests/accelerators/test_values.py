@@ -51,7 +51,7 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
-    assert (task.alone, task.in_turn) == (enough == 1, enough <= 500_000)
+    assert (task.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 500_000)
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
@@ -86,7 +86,7 @@ def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
     monkeypatch.setattr(gradients, "ENOUGH", 1)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history("tpu", batch_size=batch_size, devices=devices)
-    assert task.mesh.devices.size == devices
+    assert task.spread.mesh.devices.size == devices
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
@@ -102,7 +102,7 @@ def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
             model = make_model("resnet20", 3, norm="batch", base_width=2)
             shown = Augmentation(crop=1, flip=True)
             task = classification(data, model, N, batch_size=6, augmentation=shown)
-            assert task.alone == (backend == "tpu")
+            assert task.spread.alone == (backend == "tpu")
             clients = task.partition(task.data, toy_hparams(mobility=3).task, key)
             start = jax.tree.map(lambda p: np.broadcast_to(p, (N, *p.shape)), task.init(task.data, key))
             return jax.jit(task.gradient)(task.data, clients, start, key)

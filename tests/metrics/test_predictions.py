@@ -53,7 +53,7 @@ def measured():
 
 def logits_of(task, models):
     """[M, samples, C], gathered by a tally: one chunk holds all test samples of the toy data set."""
-    return task.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
+    return task.scoring.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ def test_the_sums_do_not_depend_on_the_devices():
         task = classification(dataset(), make_model("linear", C), N, mesh=mesh)
         models = jax.vmap(lambda key: task.init(task.data, key))(jax.random.split(jax.random.key(0), N))
         count = lambda logits, labels, mask: (logits * mask[None, :, None]).sum(axis=1)  # noqa: E731
-        return jax.jit(lambda models: task.over_test(task.data, None, models, count))(models)
+        return jax.jit(lambda models: task.scoring.over_test(task.data, None, models, count))(models)
 
     assert_trees_equal(sums(None), sums(client_mesh(jax.devices()[:4], 4)), 1e-4)
 
@@ -129,7 +129,9 @@ def test_nobody_pays_who_does_not_ask(monkeypatch):
     assert not {one.name for one in metrics_of()} & {one.name for one in ON_REQUEST}
     assert not {one.name for one in BUILT_IN} & {one.name for one in ON_REQUEST}
     assert [one.name for one in metrics_of(asked=("personal_accuracy",))][-1] == "personal_accuracy"
-    task = toy_task(N)._replace(over_test=lambda *_: pytest.fail("measured, and nobody asked"))
+    task = toy_task(N)
+    refused = lambda *_: pytest.fail("measured, and nobody asked")  # noqa: E731
+    task = task._replace(scoring=task.scoring._replace(over_test=refused))
     simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
     jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
 
