@@ -69,9 +69,7 @@ class TracedStep:
         needed, used = dce_jaxpr(closed.jaxpr, [i is None for i in self.passed])
         self.used = [i for i, read in enumerate(used) if read]
         self.jaxpr = jex.ClosedJaxpr(needed, closed.consts)
-        shapes = placement.whole(
-            [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in closed.out_avals]
-        )
+        shapes = placement.whole(closed.out_avals)
         self._lie = jax.tree.leaves((lies or placement.lies)(jax.tree.unflatten(self.out_tree, shapes)))
         self.shapes = jax.tree.unflatten(
             self.out_tree,
@@ -93,10 +91,9 @@ class TracedStep:
         program.__name__ = program.__qualname__ = self.name
         whole = self.placement.over_devices(program)
         results = [place for place, i in zip(self._lie, self.passed, strict=True) if i is None]
-        shapes = self.placement.whole([self.jaxpr.in_avals[j] for j in range(len(self.used))])
-        return jax.jit(whole, in_shardings=self._inputs, out_shardings=results, donate_argnums=self._given).lower(
-            *shapes
-        )
+        shapes = self.placement.whole(self.jaxpr.in_avals)
+        jitted = jax.jit(whole, in_shardings=self._inputs, out_shardings=results, donate_argnums=self._given)
+        return jitted.lower(*shapes)
 
     def call(self, program: Callable[..., Any], *args: Any) -> Any:
         """Call the compiled program with the whole arguments, and return the whole result."""
