@@ -8,6 +8,7 @@ while the next ones are still traced, and then all are.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ class TracedStep:
 
     Attributes:
       shapes: the result, as a tree of shapes of the arrays of a turn.
+      sizes: the bytes of each argument on a device.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class TracedStep:
                 for x, place in zip(shapes, self._lie, strict=True)
             ],
         )
+        self.sizes = [sum(map(_bytes_of_device, jax.tree.leaves(arg))) for arg in args]
         self._given = [j for j, i in enumerate(self.used) if owners[i] == donated and i not in self.passed]
         self._inputs = [leaves[i].sharding for i in self.used]
 
@@ -103,6 +106,11 @@ class TracedStep:
         computed = iter(program(*inputs))
         found = [next(computed) if i is None else leaves[i] for i in self.passed]
         return jax.tree.unflatten(self.out_tree, found)
+
+
+def _bytes_of_device(leaf: Any) -> int:
+    """Return the bytes of an array, or of a shape with a sharding, on one device."""
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
 def traced_steps(placement: Placement, runs: Runs, start: Runs, before: bool = True) -> Iterator[TracedStep]:

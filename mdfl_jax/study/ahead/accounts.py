@@ -13,7 +13,7 @@ from mdfl_jax.core.sharding import CLIENT, SEED
 from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.study.ahead import cycles
 from mdfl_jax.study.ahead.flops import round_flops
-from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, lowered, need_of
+from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of, steps_of
 from mdfl_jax.study.study import Study
 
 DEAREST = 10  # number of operations that are reported
@@ -45,9 +45,10 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     on_a_device = placement.at_once
     options = devices.compiler_options(group.simulation.alone, effort)
     begin = time.perf_counter()
-    compiled = [step.compile(options) for step in lowered(group, placement)]
+    steps = steps_of(group, placement)
+    compiled = [step.lower().compile(options) for step in steps]
     seconds = time.perf_counter() - begin
-    need, limit = need_of(placement, compiled), device_limit(study.experiment.engine.memory_mib)
+    need, limit = need_of(steps, compiled), device_limit(study.experiment.engine.memory_mib)
     found = {
         "points": [study.points[i].id for i in group.points],
         "num_params": group.simulation.num_params,

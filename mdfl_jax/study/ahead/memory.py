@@ -10,7 +10,7 @@ import jax
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import SEED
-from mdfl_jax.engine.compile import traced_steps
+from mdfl_jax.engine.compile import TracedStep, traced_steps
 from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.storage.host import host_memory
@@ -80,25 +80,31 @@ def need(group: Group, runs: int, at_once: int) -> Need:
     """
     placement = Placement(group.simulation, runs, at_once)
     options = devices.compiler_options(group.simulation.alone)
-    return need_of(placement, [step.compile(options) for step in lowered(group, placement)])
+    steps = steps_of(group, placement)
+    return need_of(steps, [step.lower().compile(options) for step in steps])
 
 
-def lowered(group: Group, placement: Placement) -> list[Any]:
-    """Return the lowered rounds and evaluation of a turn: the two programs that a study spends its time in."""
+def steps_of(group: Group, placement: Placement) -> list[TracedStep]:
+    """Return the rounds and the evaluation of a turn: the two programs that a study spends its time in."""
     num_runs = placement.num_runs
     turn = placement.inputs([group.hparams[0]] * num_runs, list(range(num_runs)))[0]
     steps = {step.name: step for step in traced_steps(placement, turn, turn, before=False)}
-    return [steps[name].lower() for name in ("rounds", "evaluate")]
+    return [steps[name] for name in ("rounds", "evaluate")]
 
 
-def need_of(placement: Placement, compiled: Sequence[Any]) -> Need:
-    """Return the bytes that the compiled rounds and evaluation of a turn need on a device, with all runs of a batch."""
+def need_of(steps: Sequence[TracedStep], compiled: Sequence[Any]) -> Need:
+    """Return the bytes that a batch of runs needs on a device.
+
+    Args:
+      steps: the rounds and the evaluation of a turn, from `steps_of`.
+      compiled: their programs.
+    """
+    placement = steps[0].placement
     rounds, evaluation = (program.memory_analysis() for program in compiled)
-    data = _bytes(placement.simulation.data)
-    state = max(rounds.argument_size_in_bytes - data, 0)
+    state = sum(steps[0].sizes[1:])  # all but the data
     results = rounds.output_size_in_bytes - rounds.alias_size_in_bytes + evaluation.output_size_in_bytes
     temporary = max(rounds.temp_size_in_bytes, evaluation.temp_size_in_bytes)
-    return Need(data, len(placement.turns) * state + results, temporary)
+    return Need(_bytes(placement.simulation.data), len(placement.turns) * state + results, temporary)
 
 
 @stages.stage("compiling, to plan the memory")
