@@ -233,6 +233,7 @@ def spatial(
     def observe(params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
         del params
         heard, apart = seen.links.adjacency, seen.differences
+        assert apart is not None, "the network compares"
         each = zip(rules, state.rules)
         return state._replace(rules=tuple(rule.compare(x, heard, apart) if rule.compare else x for rule, x in each))
 
