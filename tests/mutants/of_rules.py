@@ -161,7 +161,7 @@ MUTANTS = [
     Mutant("config/presets.py", "(now or 0) > most", "most > (now or 0)", "config/test_presets.py"),
     Mutant("config/presets.py", 'if scale != "paper":', 'if scale == "smoke":', "config/test_presets.py"),
     Mutant("results/mobile_static.py", "(is_mobile, ~is_mobile)", "(~is_mobile, is_mobile)", GROUPS),
-    Mutant("study/batch.py", "in range(evaluations, mc.", "in range(0, mc.", CHECKPOINT),
+    Mutant("study/batch.py", "in range(evaluations, num_", "in range(0, num_", CHECKPOINT),
     Mutant("core/numbers.py", "value >= bound", "value > bound", "core/test_numbers.py"),
     Mutant("traces/contacts.py", "(contacts.end - begin) / dt - 1e-9", "(contacts.end - begin) / dt + 1", "traces"),
     Mutant("traces/resample.py", "(end - start <= max_gap)", "True", "traces"),
