@@ -44,9 +44,9 @@ from mdfl_jax.core.types import (
 )
 from mdfl_jax.engine.checks import check_fit, check_metrics
 from mdfl_jax.metrics import round_records
+from mdfl_jax.metrics.declare import metrics_of
 from mdfl_jax.metrics.evaluation import Evaluation, RoundView, Sample, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.registry import metrics_of
 from mdfl_jax.metrics.round_records import Records, Rows
 from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
 from mdfl_jax.metrics.values import differences, mean_model

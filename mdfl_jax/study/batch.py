@@ -15,9 +15,9 @@ from mdfl_jax.core.metric import Metric
 from mdfl_jax.core.types import RunFacts
 from mdfl_jax.engine.compile import Compiler, Programs
 from mdfl_jax.engine.placement import Placement, Runs
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
-from mdfl_jax.storage.state_file import Arrays
+from mdfl_jax.storage.checksums import Arrays
 from mdfl_jax.study.keeping import Keeper, Kept
 from mdfl_jax.study.prepare.links import check_lists
 from mdfl_jax.study.study import Group, Run, Study
