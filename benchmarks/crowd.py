@@ -27,7 +27,7 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.cli import common
 from mdfl_jax.core import devices
 from mdfl_jax.core.numbers import Numbers
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
@@ -92,7 +92,9 @@ def row(name: str) -> dict[str, Any]:
     module = make_model(crowd.model, dataset.num_classes)
     task = classification(dataset, module, crowd.num_clients, partition="iid", batch_size=BATCH)
     network, params = network_of(crowd)
-    simulation = build(task, network, dpsgd(Settings(optimizer=sgd(None, momentum=False))), Schedule(ROUNDS, ROUNDS))
+    simulation = Simulation(
+        task, network, dpsgd(Settings(optimizer=sgd(None, momentum=False))), Schedule(ROUNDS, ROUNDS)
+    )
     numbers, key = Hparams(Numbers(), params, LocalNumbers(lr=0.1).typed()), jax.random.key(0)
     carry = jax.jit(lambda data, key: simulation.init(data, numbers, key)[0])(simulation.data, key)
     jax.block_until_ready(carry)

@@ -7,7 +7,6 @@ to `mdfl_jax.tasks.evaluation.MANY` models are); and the samples `eval_clients` 
 
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from absl import flags
 
 from benchmarks import measure
 from mdfl_jax.cli import common
-from mdfl_jax.core.parts import Schedule
+from mdfl_jax.core.types import Schedule
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.metrics.sampling import sampled_scores
 from mdfl_jax.models import make_model
@@ -55,8 +54,8 @@ def main() -> int:
     is_mobile, key = jnp.arange(count) < count // 4, jax.random.key(1)
 
     def sampled(clients: int, samples: int) -> Any:
-        parts: Any = SimpleNamespace(task=task, schedule=Schedule(2, 1, eval_clients=clients, eval_samples=samples))
-        return lambda params: sampled_scores(parts, task.data, None, params, is_mobile, key)
+        schedule = Schedule(2, 1, eval_clients=clients, eval_samples=samples)
+        return lambda params: sampled_scores(task, schedule, task.data, None, params, is_mobile, key)
 
     def whole(params: Any) -> Any:
         return task.evaluate(task.data, None, params)

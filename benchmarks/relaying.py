@@ -19,11 +19,12 @@ from benchmarks import measure
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import numbers_of
-from mdfl_jax.core.types import Hparams, Task
+from mdfl_jax.core.types import Hparams, Schedule, Task
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.montecarlo import monte_carlo
-from mdfl_jax.engine.simulation import Schedule, Simulation, build
+from mdfl_jax.engine.compile import Compiler
+from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.tasks import LinearNumbers, classification, regression
@@ -34,7 +35,7 @@ LARGE = 10_000
 
 def _simulation(task: Task, name: str, schedule: Schedule) -> Simulation:
     network = meetings(task.num_clients, "fixed")
-    return build(task, network, ALGORITHMS[name](Settings(sgd(momentum=False))), schedule)
+    return Simulation(task, network, ALGORITHMS[name](Settings(sgd(momentum=False))), schedule)
 
 
 def _numbers(name: str, task: Any, lr: float) -> Hparams:
@@ -82,16 +83,16 @@ def lenet_rows() -> list[dict[str, Any]]:
 def least_squares_row() -> dict[str, Any]:
     """Time least squares with 50 clients, 150 slots and 30 seeds in one program, with and without compiling."""
     task = regression("linear", 50, 200, 40, batch_size=128)
-    mc = monte_carlo(_simulation(task, "fedmobile", Schedule(150, 150, global_only=True)), 30)
-    runs = mc.runs([_numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01)] * 30, list(range(30)))
+    placement = Placement(_simulation(task, "fedmobile", Schedule(150, 150, global_only=True)), 30)
+    runs = placement.inputs([_numbers("fedmobile", LinearNumbers(truth_share=1.0), 0.01)] * 30, list(range(30)))
     begin = time.perf_counter()
-    carry, _ = mc.init(mc.data, *runs)
-    jax.block_until_ready(mc.advance(mc.data, *runs, carry))
+    programs = Compiler().programs(placement, runs[0], runs[0])
+    carry = programs.init(placement.data, runs)[0]
+    jax.block_until_ready(programs.advance(placement.data, runs, carry))
     compiling = time.perf_counter() - begin
-    carry, _ = mc.init(mc.data, *runs)
-    jax.block_until_ready(carry)
+    carry = jax.block_until_ready(programs.init(placement.data, runs)[0])
     begin = time.perf_counter()
-    jax.block_until_ready(mc.advance(mc.data, *runs, carry))
+    jax.block_until_ready(programs.advance(placement.data, runs, carry))
     seconds = time.perf_counter() - begin
     return {"variant": "least squares, 30 seeds x 150 slots", "seconds": seconds, "with_compiling": compiling}
 

@@ -23,7 +23,7 @@ from mdfl_jax.config.points import Point, points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines

@@ -17,7 +17,7 @@ from mdfl_jax.core.flops import count_flops
 from mdfl_jax.core.numbers import from_values
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import Simulation, build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import MODELS, ModelSettings, SampleSpec
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.tasks import classification, cut_for
@@ -84,7 +84,7 @@ def simulation(
         mesh=mesh,
     )
     algorithm = dpsgd(Settings(sgd(momentum=False), num_local_steps=setting.steps))
-    return build(task, spatial(setting.num_clients, 18, ("random_movement",)), algorithm, Schedule(1, 1))
+    return Simulation(task, spatial(setting.num_clients, 18, ("random_movement",)), algorithm, Schedule(1, 1))
 
 
 def prepare(made: Simulation) -> Ours:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from mdfl_jax.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Task
-    from mdfl_jax.engine.simulation import Schedule, simulate
+    from mdfl_jax.core.types import Algorithm, Hparams, Links, Network, Schedule, Task
+    from mdfl_jax.engine.simulation import simulate
     from mdfl_jax.report.results import Results
     from mdfl_jax.study.events import EvaluationInfo
     from mdfl_jax.study.run import run
@@ -33,7 +33,6 @@ _HOMES = {
     "EvaluationInfo": "study.events",
     "Interrupted": "study.runner",
     "Results": "report.results",
-    "Schedule": "core.parts",
     "run": "study.run",
     "simulate": "engine.simulation",
 }

@@ -12,7 +12,9 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.compile import Compiler
+from mdfl_jax.engine.placement import Placement
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.tasks import classification
@@ -65,12 +67,28 @@ def toy_hparams(mobility=1, alpha=0.1, num_mobile=2, radius=2.0, max_step=2.0, l
 
 
 def toy_simulation(rounds=6, eval_every=2, num_clients=6, grid_size=5, record_positions=True, task=None):
-    return build(
+    return Simulation(
         task or toy_task(num_clients),
         spatial(num_clients, grid_size, PATTERNS),
         dpsgd(),
         Schedule(rounds, eval_every, record_positions),
     )
+
+
+def computed(simulation, hparams, seeds, at_once=0, devices=None):
+    """Computes a batch of runs as a study does: its placement, the last states of the turns, and the metrics.
+
+    The metrics are a list, with NumPy leaves [runs, ...] before the first round and after each evaluation.
+    """
+    placement = Placement(simulation, len(seeds), at_once, devices)
+    turns = placement.inputs(hparams, seeds)
+    programs = Compiler().programs(placement, turns[0], turns[0])
+    carries, metrics, _ = programs.init(placement.data, turns)
+    history = [placement.join(metrics, len(seeds))]
+    for _ in range(simulation.num_evaluations):
+        carries, metrics = programs.advance(placement.data, turns, carries)
+        history.append(placement.join(metrics, len(seeds)))
+    return placement, carries, history
 
 
 def assert_trees_equal(a, b, tolerance=0.0):

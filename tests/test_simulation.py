@@ -1,17 +1,16 @@
-"""simulate: loop == vmap == pmap, no second compile, named streams, paired strategies, whole runs."""
+"""simulate: loop == vmap == devices, no second compile, named streams, paired strategies, whole runs."""
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import PATTERNS, assert_trees_differ, assert_trees_equal, toy_hparams, toy_simulation, toy_task
+from small import PATTERNS, assert_trees_differ, assert_trees_equal, computed, toy_hparams, toy_simulation, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.rng import STREAMS, stream, stream_at
-from mdfl_jax.engine.montecarlo import monte_carlo, to_host
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.history import by_round
 from mdfl_jax.metrics.values import consensus_distance, lambda_2
 from mdfl_jax.networks.spatial import spatial
@@ -26,14 +25,8 @@ def loop():
     return {(p, s): jax.device_get(run(toy_hparams(p), jax.random.key(s))) for p in range(4) for s in SEEDS}
 
 
-def histories(mc, simulation, patterns, seeds):
-    """Runs of a MonteCarlo as whole histories [runs, E, ...], positions as a path."""
-    runs = mc.runs([toy_hparams(p) for p in patterns], seeds)
-    carry, metrics = mc.init(mc.data, *runs)
-    parts = [to_host(metrics, len(seeds))]
-    for _ in range(mc.num_evaluations):
-        carry, metrics = mc.advance(mc.data, *runs, carry)
-        parts.append(to_host(metrics, len(seeds)))
+def histories(parts):
+    """Metrics of `computed` as whole histories [runs, E, ...], positions as a path."""
     paths = {name: np.concatenate([part[name] for part in parts], axis=1) for name in by_round(parts[0])}
     alike = [part.replace(dict.fromkeys(paths, part.round)) for part in parts]
     return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *alike).replace(paths)
@@ -41,12 +34,11 @@ def histories(mc, simulation, patterns, seeds):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("num_devices", "at_once"), [(8, 0), (2, 1), (2, 3), (1, 2)])
-def test_loop_equals_vmap_equals_pmap(loop, num_devices, at_once):
+def test_a_loop_equals_runs_on_devices(loop, num_devices, at_once):
     """Devices x runs in every layout, with runs that do not fill the devices and patterns mixed in a batch."""
-    simulation = toy_simulation()
-    mc = monte_carlo(simulation, 5, at_once, jax.devices()[:num_devices])
     patterns = [0, 1, 2, 3, 3]
-    together = histories(mc, simulation, patterns, SEEDS)
+    numbers = [toy_hparams(pattern) for pattern in patterns]
+    together = histories(computed(toy_simulation(), numbers, SEEDS, at_once, jax.devices()[:num_devices])[2])
     for i, (pattern, seed) in enumerate(zip(patterns, SEEDS)):
         assert_trees_equal(loop[pattern, seed], jax.tree.map(lambda leaf, i=i: leaf[i], together), 2e-5)
 
@@ -61,21 +53,6 @@ def test_patterns_and_numbers_share_one_program():
     counted(toy_hparams(3, alpha=0.5, num_mobile=4, radius=np.inf, max_step=np.inf, lr=0.3), jax.random.key(1))
     counted(toy_hparams(1), jax.random.key(2))
     assert counted._cache_size() == 1
-
-
-@pytest.mark.long
-def test_monte_carlo_compiles_once():
-    simulation, traces = toy_simulation(rounds=2), []
-
-    def counted(*args):
-        traces.append(1)
-        return simulation.advance(*args)
-
-    mc = monte_carlo(simulation._replace(advance=counted), 2, 1, jax.devices()[:2])
-    histories(mc, simulation, [0, 0], [1, 2])
-    after_first = len(traces)
-    histories(mc, simulation, [3, 3], [5, 6])
-    assert len(traces) == after_first > 0
 
 
 def test_two_seeds_differ_in_every_stream():
@@ -199,6 +176,6 @@ def test_a_model_whose_messages_cannot_be_counted_is_refused():
             with pytest.raises(
                 UserError, match="the model has 130,150,525 numbers; messages are counted exactly below"
             ):
-                build(*parts)
+                Simulation(*parts)
         else:
-            build(*parts)
+            Simulation(*parts)

@@ -1,17 +1,16 @@
 """Diverging runs: a run whose parameters are no longer finite, or explode, has diverged and has no result.
 
 The norm of every client's parameters is looked at in each round. The rounds themselves stay as they are: a run that has
-diverged is held still from the next evaluation on (`mdfl_jax.engine.rounds.several`), so the program of a round needs
-no condition.
+diverged is held still from the next evaluation on (`mdfl_jax.engine.simulation.Simulation.rounds`), so the program of a
+round needs no condition.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.batch_statistics import trained
-from mdfl_jax.core.types import ClientParams
 
 NORM = 1e8  # the default bound; models that learn anything have norms below 1e4
 
@@ -46,7 +45,7 @@ def no_divergence() -> Divergence:
     return Divergence(jnp.int32(0), jnp.float32(0))
 
 
-def largest_norm(models: ClientParams, num_clients: int) -> jax.Array:
+def largest_norm(models: Any, num_clients: int) -> jax.Array:
     """Return the largest Euclidean norm of a client's parameters, without batch statistics: [] float32.
 
     It is infinite if a parameter is not finite, or too large for its square (above 1e31 in float32).

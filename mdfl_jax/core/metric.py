@@ -90,7 +90,7 @@ class Metric:
       scale: the values are divided by this number before they are shown.
       on_request: if true, only studies whose field ``metrics`` names the metric measure it. This is for metrics that
         take time.
-      needs: the fields of `mdfl_jax.core.types.Task` that the metric reads and that a task may lack.
+      needs: the fields of `mdfl_jax.core.types.Scoring` that the metric reads and that a task may lack.
       sampled: whether the values are those of the evaluated clients (`Evaluation.score`), thus NaN for the others where
         only a sample is evaluated (`mdfl_jax.metrics.sampling`). ``over_clients`` and the functions of ``more`` then
         get the values of the sample alone, [K, ...], and as a second argument the weights of its clients, [K].

@@ -1,4 +1,4 @@
-"""The three main parts of a simulation, Task, Network and Algorithm, and the values that they exchange.
+"""The parts of a simulation, Task, Network, Algorithm and Schedule, and the values that they exchange.
 
 Array axes have one letter each: S seeds, R rounds, E evaluations, N clients, B samples of a batch or block, C classes.
 A stacked tree has a leading client axis ([N, ...]). Arrays over links have one row for each receiver and one place for
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 from jax.sharding import Mesh
 
+from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.links import ALL_PAIRS, Lists, Senders
 from mdfl_jax.core.message_bits import Bits
 from mdfl_jax.core.metric import Metric
@@ -60,7 +61,45 @@ class Hparams(NamedTuple):
     start: Any = None
 
 
-Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Task.over_test`
+Tally = Callable[[jax.Array, jax.Array, jax.Array], Any]  # (logits, labels, mask) -> sums, see `Scoring.over_test`
+
+
+class Spread(NamedTuple):
+    """How a simulation lies on devices. A task decides it, since it knows how much work a client has.
+
+    Attributes:
+      mesh: the devices that share one simulation; None for one device.
+      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
+        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
+      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
+    """
+
+    mesh: Mesh | None = None
+    by_client: Callable[[Any], Any] | None = None
+    alone: bool = False
+
+
+class Scoring(NamedTuple):
+    """What evaluations and metrics may use of a task's test samples. All of it is optional.
+
+    Attributes:
+      in_turn: whether models are evaluated one after another.
+      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
+        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
+        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
+        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
+      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
+      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
+        of its own; None if the task has none.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.evaluation.Part`; None: always on
+        all.
+    """
+
+    in_turn: bool = False
+    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
+    num_labels: int | None = None
+    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
+    part: Any = None
 
 
 class Task(NamedTuple):
@@ -76,26 +115,14 @@ class Task(NamedTuple):
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
         gradient of zero. ``key`` draws the minibatches of one local step.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
-      mesh: the devices that share one simulation; None for one device.
-      by_client: (clients) -> a tree of bool of the same structure, which tells the leaves that the devices of the mesh
-        divide along the leading axis. Other leaves are copied to each device; without this function all leaves are.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
-      alone: whether one client's block of samples keeps a device busy, so that runs are computed one after another.
-      in_turn: whether models are evaluated one after another.
       by_place: whether ``partition`` has a fourth argument, the places of the clients before the first round, [N, 2]
         float32. They are then drawn before the data, so they must not depend on it.
-      over_test: (data, clients, client_params [M, ...], tally) -> the sums of ``tally`` over chunks of the test
-        samples, for metrics that need more than a `Score`. ``tally`` is a function (logits [M, B, C], labels [B], mask
-        [B]) -> a tree of sums over the samples whose mask is True, with a leading axis M. Where targets are no labels,
-        it gets the targets [B, ...] in their place. None if the task has no test samples of a data set.
-      num_labels: the number of labels, C, if each test sample has one label; None otherwise.
-      local_accuracy: (data, clients, client_params [N, ...]) -> [N] the accuracy of each client's model on test samples
-        of its own; None if the task has none.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.evaluation.Part`; None: always on
-        all.
+      spread: how a simulation lies on devices.
+      scoring: what evaluations and metrics may use of the test samples.
     """
 
     num_clients: int
@@ -104,18 +131,12 @@ class Task(NamedTuple):
     init: Callable[[Any, jax.Array], Params]
     gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
-    mesh: Mesh | None = None
-    by_client: Callable[[Any], Any] | None = None
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
-    alone: bool = False
-    in_turn: bool = False
     by_place: bool = False
-    over_test: Callable[[Any, Any, ClientParams, Tally], Any] | None = None
-    num_labels: int | None = None
-    local_accuracy: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     owner: Callable[..., jax.Array] | None = None
-    part: Any = None
+    spread: Spread = Spread()
+    scoring: Scoring = Scoring()
 
 
 class Links(NamedTuple):
@@ -184,9 +205,10 @@ class Network(NamedTuple):
       places: (state) -> Places.
       reached: (state before the first round) -> [N] bool, whether each client ever meets the server; None without one.
       metrics: the network's own metrics, which are measured in addition to those of every study.
-      after: (hparams.network, state after ``step``, Links, RoundStats) -> state with the costs of the round; or None.
+      observe: (hparams.network, state after ``step``, `Observed`) -> state that knows what the round was; None if the
+        network does not look at rounds.
+      compares: whether ``observe`` reads the distances between the models. They are computed for it alone.
       lists: what is known of the neighbour lists, if the links are no matrices [N, N].
-      compare: (state after ``step``, Links, [N, N] distances between the models before the round) -> state; or None.
     """
 
     num_clients: int
@@ -196,9 +218,9 @@ class Network(NamedTuple):
     places: Callable[[Any], Places]
     reached: Callable[[Any], jax.Array] | None = None
     metrics: tuple[Metric, ...] = ()
-    after: Callable[[Any, Any, Links, "RoundStats"], Any] | None = None
+    observe: Callable[[Any, Any, "Observed"], Any] | None = None
+    compares: bool = False
     lists: Lists | None = None
-    compare: Callable[[Any, Links, jax.Array], Any] | None = None
 
 
 class RoundStats(NamedTuple):
@@ -215,6 +237,21 @@ class RoundStats(NamedTuple):
     messages: jax.Array
     bits: Bits
     details: Any = None
+
+
+class Observed(NamedTuple):
+    """What a network may look at after a round (`Network.observe`).
+
+    Attributes:
+      links: the links of the round among the N clients.
+      stats: the losses, messages and bits of the round, without ``details``.
+      differences: [N, N] float32 distances between the clients' models before the round; None unless the network
+        ``compares``.
+    """
+
+    links: Links
+    stats: RoundStats
+    differences: jax.Array | None
 
 
 Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
@@ -249,3 +286,50 @@ class Algorithm(NamedTuple):
     participates: bool = False
     local_statistics: bool = False
     metrics: tuple[Metric, ...] = ()
+
+
+class Schedule(NamedTuple):
+    """The length of a run, and how often the models are evaluated.
+
+    Attributes:
+      rounds: the number of rounds, R, a multiple of ``eval_every``.
+      eval_every: rounds between evaluations.
+      record_positions: whether to keep the positions of every round, which takes R * N * 8 bytes for each run.
+      record_mib: with ``record_positions``, the other records of every round (links, meetings, destinations, ...) are
+        kept too if they take at most this many MiB of a run (`mdfl_jax.metrics.round_records`); 0: positions alone.
+      eval_clients: the clients that are evaluated between the first and the last evaluation, a sample of mobile and
+        static ones (`mdfl_jax.metrics.sampling`); 0: all.
+      eval_samples: the test samples on which they are evaluated there, a sample by label; 0: all.
+      stop_std: a run stops once the standard deviation of the mean model's objective over three rounds is below this
+        value (`mdfl_jax.core.stopping`); 0: there is no stop rule.
+      global_only: whether to evaluate only the global model; the clients' accuracies and losses are then NaN. With many
+        clients, the evaluation of all their models may take longer than the rounds between evaluations.
+      metrics: the names of the metrics that are measured on request (`mdfl_jax.metrics.ON_REQUEST`).
+      diverged_norm: a run has diverged once the norm of a client's parameters is above this
+        (`mdfl_jax.core.diverging`).
+    """
+
+    rounds: int
+    eval_every: int
+    record_positions: bool = False
+    stop_std: float = 0.0
+    global_only: bool = False
+    metrics: tuple[str, ...] = ()
+    record_mib: float = 0.0
+    eval_clients: int = 0
+    eval_samples: int = 0
+    diverged_norm: float = NORM
+
+
+class RunFacts(NamedTuple):
+    """Facts about a run that are known before its first round, for reports.
+
+    Attributes:
+      label_counts: [N, C] int32 samples of each label that each client holds.
+      is_mobile: [N] bool, whether each client is mobile.
+      reached: [N] bool, whether each client ever meets the server; all False where there is no server.
+    """
+
+    label_counts: Array
+    is_mobile: Array
+    reached: Array

@@ -1,132 +1,57 @@
-"""A whole run as one pure function of numbers and a key: ``simulate``."""
+"""One simulation: a task, a network, an algorithm and a schedule, and everything that is computed with them.
 
+A run goes through five steps: `Simulation.draw` and `Simulation.world` know no algorithm, `Simulation.begin` makes its
+first state, `Simulation.rounds` computes the rounds until the next evaluation, and `Simulation.evaluate` measures. All
+of them are pure functions of numbers and a key. Studies compile each step by itself, since equal steps of several sweep
+points are compiled once (`mdfl_jax.engine.compile`).
+"""
+
+import dataclasses
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
+from mdfl_jax.core import contract, own_files, sharding
 from mdfl_jax.core.batch_statistics import sent, trained
+from mdfl_jax.core.client_padding import Held, first, held_by, pad_links
+from mdfl_jax.core.diverging import Divergence, largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.message_bits import Bits, add_bits, no_bits, words
 from mdfl_jax.core.metric import HOLDS, Metric
-from mdfl_jax.core.parts import Carry, Parts, RunFacts, Schedule
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Hparams, Network, Task
-from mdfl_jax.engine import division, rounds, starting
-from mdfl_jax.engine.steps import Steps, steps_of
+from mdfl_jax.core.rng import stream, stream_at
+from mdfl_jax.core.stopping import StopState, initial_stop_state, update_stop_state
+from mdfl_jax.core.trees import of_types
+from mdfl_jax.core.types import (
+    Algorithm,
+    Array,
+    ClientParams,
+    Hparams,
+    Links,
+    Network,
+    Observed,
+    Params,
+    RoundStats,
+    RunFacts,
+    Schedule,
+    Score,
+    Task,
+)
+from mdfl_jax.engine.checks import check_fit, check_metrics
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.declare import metrics_of
-from mdfl_jax.metrics.evaluation import no_sums
+from mdfl_jax.metrics.evaluation import Evaluation, RoundView, Sample, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.sampling import check as check_sample
-from mdfl_jax.metrics.sampling import is_sampled, metrics_of_sample
+from mdfl_jax.metrics.round_records import Records, Rows
+from mdfl_jax.metrics.sampling import everyone, in_any_run, is_sampled, metrics_of_sample, sampled_scores
+from mdfl_jax.metrics.values import differences, mean_model
 from mdfl_jax.networks.costs.work import LinkLoad, probe
-
-__all__ = ["Carry", "RunFacts", "Schedule", "Simulation", "build", "simulate"]
-
-
-class Simulation(NamedTuple):
-    """The steps of `simulate` as separate functions, for callers that pause between them (progress, checkpoints).
-
-    Attributes:
-      init: (data, hparams, key) -> (Carry, Metrics before the first round).
-      advance: (data, hparams, key, Carry) -> (Carry, Metrics after ``eval_every`` more rounds).
-      first: (data, hparams, key) -> Carry before the first round, without an evaluation; for plans, which read shapes.
-      steps: ``init`` and ``advance`` in smaller functions.
-      round: (data, hparams, key, Carry) -> Carry after one round, without metrics; for benchmarks and plans.
-      data: the task's data, the first argument of ``init``, ``advance`` and ``round``.
-      num_evaluations: the number of calls of ``advance`` in a whole run.
-      facts: (Carry before the first round) -> RunFacts.
-      double_bits: (hparams.algorithm) -> the bits of one message as PaME counts them; None as `Algorithm.double_bits`.
-      num_params: the number of parameters of one model, d, without batch statistics.
-      mesh: the devices that share each run (``Task.mesh``); None for one device.
-      alone: whether one run keeps a device busy (``Task.alone``).
-      metrics: the metrics that are measured, in this order.
-      records: which records of the rounds there are besides the positions, their size, and whether they are kept.
-      model: the shapes of one model, as `Task.init` returns it: a tree of `jax.ShapeDtypeStruct`.
-      models: (Carry) -> (the models of the N clients [N, ...], the algorithm's global model [1, ...] or None).
-      link_load: (hparams.algorithm) -> the messages that a link carries in a round (`mdfl_jax.networks.costs.probe`).
-      owner: (data, hparams, key) -> [n] int32, the client that holds each training sample, -1 for nobody; None if there
-        are no samples to divide (``Task.owner``).
-      list_bound: the places of the network's neighbour lists; 0 if nothing can be too much for them.
-      places_needed: (data, hparams, key) -> the places that they need in a run; None where ``list_bound`` is 0.
-      layout, kept, restored: functions of a Carry, from `mdfl_jax.engine.rounds`: its shardings over a mesh, the part
-        that a checkpoint contains, and the whole Carry made again from that part, perhaps on other devices.
-      parts: what the simulation was built from, for theory that needs the network alone.
-    """
-
-    init: Callable[[Any, Hparams, jax.Array], tuple[Carry, Metrics]]
-    advance: Callable[[Any, Hparams, jax.Array, Carry], tuple[Carry, Metrics]]
-    first: Callable[[Any, Hparams, jax.Array], Carry]
-    steps: Steps
-    round: Callable[[Any, Hparams, jax.Array, Carry], Carry]
-    data: Any
-    num_evaluations: int
-    facts: Callable[[Carry], RunFacts]
-    double_bits: Callable[[Any], float] | None
-    num_params: int
-    mesh: Mesh | None
-    alone: bool
-    metrics: tuple[Metric, ...]
-    records: round_records.Records
-    model: Any
-    models: Callable[[Carry], tuple[ClientParams, ClientParams | None]]
-    link_load: Callable[[Any], LinkLoad]
-    owner: Callable[[Any, Hparams, jax.Array], jax.Array] | None
-    list_bound: int
-    places_needed: Callable[[Any, Hparams, jax.Array], jax.Array] | None
-    layout: Callable[..., Carry | None]
-    kept: Callable[..., Carry]
-    restored: Callable[..., Carry]
-    parts: Parts
-
-
-NEEDS = {
-    "adjacency": "links between clients",
-    "mix": "mixing weights",
-    "at_server": "meetings with a server",
-    "last_server": "meetings with a server",
-    "next_server": "known next meetings with a server",
-    SYMMETRIC: "symmetric mixing weights",
-    FIXED: "the same links in every round",
-}
-"""The things that an algorithm may need from a network, in words for error messages."""
-
-
-def check_needs(
-    algorithm: Algorithm, network: Network, name: str = "the algorithm", network_name: str = "this network"
-) -> None:
-    """Check that a network provides everything that an algorithm needs.
-
-    Args:
-      algorithm: the algorithm, with its field ``needs``.
-      network: the network, with its field ``gives``.
-      name: the name of the algorithm in the error message.
-      network_name: the name of the network in the error message.
-
-    Raises:
-      UserError: if something is missing; the message names it in words.
-    """
-    missing = algorithm.needs - network.gives
-    if missing:
-        needs = " and ".join(dict.fromkeys(NEEDS.get(need, need) for need in sorted(missing)))
-        raise UserError(f"{name} needs {needs}, which {network_name} does not give")
-
-
-def _check(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> None:
-    if task.num_clients != network.num_clients:
-        raise UserError(f"the task has {task.num_clients} clients and the network {network.num_clients}")
-    check_needs(algorithm, network)
-    if schedule.stop_std and not task.objective:
-        raise UserError("the stop rule needs a task with an objective, and this task has none")
-    if schedule.eval_every < 1 or schedule.rounds < 1 or schedule.rounds % schedule.eval_every:
-        raise UserError(
-            f"rounds is {schedule.rounds}; it must be a positive multiple of eval_every, which is {schedule.eval_every}"
-        )
-    check_sample(schedule, task)
-
+from mdfl_jax.tasks.evaluation import MANY
 
 LIST_PLACES = Metric(
     "list_places",
@@ -138,74 +63,575 @@ LIST_PLACES = Metric(
 )
 """The largest number of places that a neighbour list has needed so far, the client itself included."""
 
-METRIC_NEEDS = {
-    "over_test": "test samples of a data set",
-    "num_labels": "test samples with labels, one each",
-    "local_accuracy": "test samples with natural owners (the array client_test)",
-}
-"""The fields of a task that a metric may need, in words for error messages."""
+
+class Carry(NamedTuple):
+    """The complete state of a run between two rounds.
+
+    Attributes:
+      round: [] int32 index of the next round.
+      clients: the samples that each client holds, from ``Task.partition``; None where it is given beside the state.
+      network: the network's state.
+      algorithm: the algorithm's state.
+      messages: [N] int32 messages that each client has sent so far.
+      bits: [N] counts of the bits of these messages.
+      stop_state: the state of the stop rule; None where there is none.
+      divergence: whether the run has diverged.
+    """
+
+    round: jax.Array
+    clients: Any
+    network: Any
+    algorithm: Any
+    messages: jax.Array
+    bits: Bits
+    stop_state: StopState | None
+    divergence: Divergence
 
 
-def _check_metrics(task: Task, metrics: tuple[Metric, ...], eval_clients: int) -> None:
-    for metric in metrics:
-        if metric.of_all and eval_clients:
-            raise UserError(f"eval_clients is {eval_clients}; it must be 0 (all) with the metric {metric.name!r}")
-        missing = [METRIC_NEEDS.get(field, field) for field in metric.needs if getattr(task, field) is None]
-        if missing:
-            raise UserError(f"metrics: {metric.name!r} needs {missing[-1]}, which this task does not have")
+@dataclasses.dataclass(frozen=True, eq=False)
+class Simulation:
+    """A task, a network, an algorithm and a schedule that fit together, with the steps of a run as pure methods.
 
+    ``data`` in the methods is the task's data, an argument so that a compiled program does not contain it; ``hparams``
+    are the numbers of the run, and ``key`` is the key of its seed.
 
-def build(task: Task, network: Network, algorithm: Algorithm, schedule: Schedule) -> Simulation:
-    """Build a simulation whose steps can be called one by one; `simulate` does the same for a whole run.
-
-    Args:
-      task, network, algorithm, schedule: as in `simulate`.
+    Attributes:
+      task: the learning problem.
+      network: the links between the clients in each round.
+      algorithm: the computation and communication of a round.
+      schedule: the number of rounds, and how often the models are evaluated.
 
     Raises:
       UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
-    _check(task, network, algorithm, schedule)
-    of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples) if is_sampled(schedule) else ()
-    of_lists = (LIST_PLACES,) if network.lists and network.lists.needed else ()
-    metrics = metrics_of(network.metrics, algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
-    _check_metrics(task, metrics, schedule.eval_clients)
-    metrics, recorded = round_records.choose(
-        metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
-    )
-    parts = Parts(task, network, algorithm, schedule, metrics)
-    model = jax.eval_shape(task.init, task.data, jax.random.key(0))
-    size = lambda tree: sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))  # noqa: E731
-    largest_message = sum(math.prod(leaf.shape) * (8 * leaf.dtype.itemsize + 1) for leaf in jax.tree.leaves(model))
-    if largest_message >= 2**32:  # every coordinate, and the bitmap of a sparse message
-        raise UserError(f"the model has {size(model):,} numbers; messages are counted exactly below 2^32 bits only")
-    count = algorithm.double_bits
-    one_round = partial(rounds.one_round, parts)
-    return Simulation(
-        init=partial(starting.init, parts),
-        advance=partial(rounds.advance, parts),
-        first=lambda data, hparams, key: starting.first(parts, data, hparams, key)[0],
-        steps=steps_of(parts),
-        round=lambda data, hparams, key, carry: one_round(data, hparams, key, carry, no_sums(metrics, network))[0],
-        data=task.data,
-        num_evaluations=schedule.rounds // schedule.eval_every,
-        facts=lambda carry: rounds.facts(parts, carry.clients, carry.network),
-        double_bits=(lambda numbers: count(numbers, size(sent(model, algorithm.local_statistics)))) if count else None,
-        num_params=size(trained(model)),
-        mesh=task.mesh,
-        alone=task.alone,
-        metrics=metrics,
-        records=recorded,
-        model=model,
-        models=partial(rounds.models, parts),
-        link_load=probe(algorithm, model),
-        owner=partial(division.owner, parts) if task.owner else None,
-        list_bound=network.lists.bound if network.lists else 0,
-        places_needed=partial(rounds.places_needed, parts) if network.lists and network.lists.needed else None,
-        layout=partial(rounds.layout, parts),
-        kept=partial(rounds.kept, parts),
-        restored=partial(rounds.restored, parts),
-        parts=parts,
-    )
+
+    task: Task
+    network: Network
+    algorithm: Algorithm
+    schedule: Schedule
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        check_fit(self.task, self.network, self.algorithm, self.schedule)
+        _ = self._measured
+        leaves = jax.tree.leaves(self.model)
+        if sum(math.prod(x.shape) * (8 * x.dtype.itemsize + 1) for x in leaves) >= 2**32:
+            # A message of every coordinate, with the bitmap of a sparse message, must be below that.
+            numbers = f"the model has {_size(self.model):,} numbers"
+            raise UserError(f"{numbers}; messages are counted exactly below 2^32 bits only")
+
+    # What is known before a run.
+
+    @property
+    def data(self) -> Any:
+        """The task's data, the first argument of most methods."""
+        return self.task.data
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that share each run; None for one device."""
+        return self.task.spread.mesh
+
+    @property
+    def alone(self) -> bool:
+        """Whether one run keeps a device busy, so that runs are computed one after another."""
+        return self.task.spread.alone
+
+    @property
+    def num_clients(self) -> int:
+        """The number of clients, N, without padding clients."""
+        return self.task.num_clients
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of stacked models: N, and padding clients over a mesh."""
+        return sharding.padded(self.num_clients, self.mesh)
+
+    @property
+    def num_evaluations(self) -> int:
+        """The number of evaluations after the one before the first round."""
+        return self.schedule.rounds // self.schedule.eval_every
+
+    @cached_property
+    def model(self) -> Any:
+        """The shapes of one model, as ``Task.init`` returns it: a tree of `jax.ShapeDtypeStruct`."""
+        return jax.eval_shape(self.task.init, self.task.data, jax.random.key(0))
+
+    @cached_property
+    def num_params(self) -> int:
+        """The number of parameters of one model, d, without batch statistics."""
+        return _size(trained(self.model))
+
+    @cached_property
+    def _measured(self) -> tuple[tuple[Metric, ...], Records]:
+        task, network, schedule = self.task, self.network, self.schedule
+        of_sample = metrics_of_sample(schedule.eval_clients, schedule.eval_samples) if is_sampled(schedule) else ()
+        of_lists = (LIST_PLACES,) if self.counts_places else ()
+        metrics = metrics_of(network.metrics, self.algorithm.metrics, of_sample, of_lists, asked=schedule.metrics)
+        check_metrics(task, metrics, schedule.eval_clients)
+        return round_records.choose(
+            metrics, task.num_clients, schedule.rounds, schedule.record_positions, schedule.record_mib
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics that are measured, in this order."""
+        return self._measured[0]
+
+    @property
+    def records(self) -> Records:
+        """Which records of the rounds there are besides the positions, their size, and whether they are kept."""
+        return self._measured[1]
+
+    @property
+    def by_round(self) -> tuple[Metric, ...]:
+        """The metrics whose value of each round is kept. Without positions no record is."""
+        return round_records.of_each_round(self.metrics, self.schedule.record_positions)
+
+    @property
+    def list_bound(self) -> int:
+        """The places of the network's neighbour lists; 0 if nothing can be too much for them."""
+        return self.network.lists.bound if self.network.lists else 0
+
+    @property
+    def counts_places(self) -> bool:
+        """Whether the network counts the places that neighbour lists need (`places_needed`)."""
+        return bool(self.network.lists and self.network.lists.needed)
+
+    @property
+    def double_bits(self) -> Callable[[Any], float] | None:
+        """(hparams.algorithm) -> the bits of one message as PaME counts them; None as `Algorithm.double_bits`."""
+        count, size = self.algorithm.double_bits, _size(sent(self.model, self.algorithm.local_statistics))
+        return (lambda numbers: count(numbers, size)) if count else None
+
+    @cached_property
+    def link_load(self) -> Callable[[Any], LinkLoad]:
+        """(hparams.algorithm) -> the messages that a link carries in a round (`mdfl_jax.networks.costs.probe`)."""
+        return probe(self.algorithm, self.model)
+
+    # The five steps of a run.
+
+    def draw(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Any, Params]:
+        """Draw the clients' data, as ``Task.partition`` returns it, and the first model, as ``Task.init`` does."""
+        return self.partition(data, hparams, key), self.task.init(data, stream(key, "init"))
+
+    def world(self, hparams: Hparams, key: jax.Array, clients: Any) -> tuple[Any, RunFacts]:
+        """Return the network's state before the first round, and the facts about the run."""
+        state = self.network.init(hparams.network, key, held_by(clients, self.num_clients))
+        return state, self._facts(clients, state)
+
+    def begin(self, hparams: Hparams, model: Params, network: Any) -> tuple[Carry, Sums, Rows]:
+        """Return the state before the first round, and what its evaluation reads of the rounds before it.
+
+        Args:
+          hparams: the numbers of the run, perhaps with models from which the clients start.
+          model: the first model, from `draw`.
+          network: the network's state, from `world`.
+
+        Returns:
+          (state without the clients' data, the sums over no rounds, the rows of the metrics with one value a round).
+        """
+        num_clients, rows = self.num_clients, self.num_rows
+        client_params = jax.tree.map(lambda p: jnp.broadcast_to(p, (rows, *p.shape)), model)
+        if hparams.start is not None:
+            client_params = jax.tree.map(_for_rows, hparams.start, client_params)
+        carry = Carry(
+            round=jnp.int32(0),
+            clients=None,
+            network=network,
+            algorithm=self.algorithm.init(hparams.algorithm, client_params),
+            messages=jnp.zeros(num_clients, jnp.int32),
+            bits=no_bits(num_clients),
+            stop_state=initial_stop_state(jax.tree.leaves(model)[0].dtype) if self.schedule.stop_std else None,
+            divergence=no_divergence(),
+        )
+        before = round_records.before_rounds(self.by_round, self.network, hparams.network, network, num_clients)
+        rows_before = round_records.no_rows(self.metrics, num_clients) | before
+        return self._settle(carry), no_sums(self.metrics, self.network), rows_before
+
+    def rounds(
+        self, data: Any, hparams: Hparams, key: jax.Array, clients: Any, carry: Carry
+    ) -> tuple[Carry, Sums, Rows]:
+        """Compute ``eval_every`` rounds. Those of a run that has stopped or diverged only count.
+
+        Args:
+          data, hparams, key: as in the other steps.
+          clients: the clients' data. It never changes, and outside of the loop it is not copied.
+          carry: the state without the clients' data.
+
+        Returns:
+          (state without the clients' data, sums over these rounds, the values of the metrics with one value a round).
+        """
+        schedule, num_clients, mesh = self.schedule, self.num_clients, self.mesh
+
+        def go(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
+            carry, sums, rows = self.one_round(data, hparams, key, state[0]._replace(clients=clients), state[1])
+            return (carry._replace(clients=None), sums), rows
+
+        def hold(state: tuple[Carry, Sums]) -> tuple[tuple[Carry, Sums], Rows]:
+            carry, sums = state
+            rows = round_records.without_round(self.by_round, self.network, hparams.network, carry.network, num_clients)
+            return (carry._replace(round=carry.round + 1), sums), rows
+
+        has_diverged = carry.divergence.is_there
+
+        def body(state: tuple[Carry, Sums], _: None) -> tuple[tuple[Carry, Sums], Rows]:
+            stop_state = state[0].stop_state
+            if stop_state is None and mesh is None:
+                return go(state)
+            ended = stop_state.stopped if stop_state is not None else has_diverged
+            with sharding.tracing_over(mesh):
+                return sharding.choose(ended, hold, go, state)
+
+        def all_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], Rows]:
+            start = (carry, no_sums(self.metrics, self.network))
+            return jax.lax.scan(body, start, None, length=schedule.eval_every)
+
+        def no_rounds(carry: Carry) -> tuple[tuple[Carry, Sums], Rows]:
+            after, rows = hold((carry, no_sums(self.metrics, self.network)))
+            carry = after[0]._replace(round=carry.round + schedule.eval_every)
+            return (carry, after[1]), jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.eval_every, *x.shape)), rows)
+
+        if mesh is not None:  # devices talk in the rounds, so there is no condition around them, but a choice in each
+            (carry, sums), rows = all_rounds(carry)
+        else:
+            (carry, sums), rows = jax.lax.cond(has_diverged, no_rounds, all_rounds, carry)
+        return carry, sums, round_records.no_rows(self.metrics, num_clients) | rows
+
+    def evaluate(self, data: Any, key: jax.Array, clients: Any, carry: Carry, sums: Sums, rows: Rows) -> Metrics:
+        """Evaluate the models of a run and compute all metrics.
+
+        Before the first round it is the same function as later, so it evaluates the models of all clients although they
+        are the same: it is compiled once.
+
+        Args:
+          data: the task's data.
+          key: the seed's key, which draws the sample that is evaluated, if only a sample is.
+          clients: the clients' data.
+          carry: the state without the clients' data.
+          sums: the sums over the rounds since the last evaluation.
+          rows: the values of the metrics with one value a round, in the rounds since the last evaluation.
+
+        Raises:
+          UserError: if the value of a metric does not have the declared shape or a suitable type.
+        """
+        params, one = self._client_models(carry.algorithm), self._judged_model(carry.algorithm)
+        computed = rounds_computed(carry.divergence, carry.round, self.schedule.eval_every)
+        score, of_one, sample = self._scores(data, key, clients, carry, params, one)
+        score, of_one = (jax.tree.map(carry.divergence.result, found) for found in (score, of_one))
+        at = Evaluation(
+            task=self.task,
+            network=self.network,
+            algorithm=self.algorithm,
+            data=data,
+            clients=clients,
+            models=params,
+            model=one,
+            score=score,
+            model_score=of_one,
+            network_state=carry.network,
+            algorithm_state=self._of_clients(carry.algorithm, carry.round >= 0),
+            round=carry.round,
+            rounds_done=carry.stop_state.rounds if carry.stop_state else computed,
+            divergence=carry.divergence,
+            messages=carry.messages,
+            bits=words(carry.bits),
+            sums=sums,
+            rows=rows,
+            sample=sample,
+        )
+        values = {metric.name: _value(metric, at) for metric in self.metrics}
+        return Metrics(self.metrics, {"round": carry.round} | values)
+
+    # The steps put together.
+
+    def first(self, data: Any, hparams: Hparams, key: jax.Array) -> Carry:
+        """Return the whole state before the first round, without an evaluation."""
+        return self._first(data, hparams, key)[0]
+
+    def init(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Metrics]:
+        """Return the whole state before the first round, and its evaluation."""
+        carry, sums, rows = self._first(data, hparams, key)
+        return carry, self.evaluate(data, key, carry.clients, carry._replace(clients=None), sums, rows)
+
+    def advance(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> tuple[Carry, Metrics]:
+        """Compute ``eval_every`` rounds and an evaluation, on a whole state from `init` or from this function."""
+        clients = carry.clients
+        carry, sums, rows = self.rounds(data, hparams, key, clients, carry._replace(clients=None))
+        metrics = self.evaluate(data, key, clients, carry, sums, rows)
+        return carry._replace(clients=clients), metrics
+
+    def run(self, hparams: Hparams, key: jax.Array) -> Metrics:
+        """Compute a whole run.
+
+        Returns:
+          The metrics, with a leading axis of 1 + rounds / eval_every evaluations, of which the first one is before any
+          round. ``position`` is [R + 1, N, 2] where it is recorded, other records [R, ...].
+        """
+        carry, start = self.init(self.data, hparams, key)
+        advance = lambda c, _: self.advance(self.data, hparams, key, c)  # noqa: E731
+        _, rest = jax.lax.scan(advance, carry, None, length=self.num_evaluations)
+        rest = rest.replace({name: x.reshape(-1, *x.shape[2:]) for name, x in by_round(rest).items()})
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), as_history(start, 0), rest)
+
+    def _first(self, data: Any, hparams: Hparams, key: jax.Array) -> tuple[Carry, Sums, Rows]:
+        clients, model = self.draw(data, hparams, key)
+        carry, sums, rows = self.begin(hparams, model, self.world(hparams, key, clients)[0])
+        return self._settle(carry._replace(clients=clients)), sums, rows
+
+    # One round.
+
+    def round(self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry) -> Carry:
+        """Return the state after one round, without metrics; for benchmarks and plans."""
+        return self.one_round(data, hparams, key, carry, no_sums(self.metrics, self.network))[0]
+
+    def one_round(
+        self, data: Any, hparams: Hparams, key: jax.Array, carry: Carry, sums: Sums
+    ) -> tuple[Carry, Sums, Rows]:
+        """Compute one round: the network's links, then the algorithm, then whether the run has diverged or stops.
+
+        Args:
+          data, hparams, key: as in the other steps.
+          carry: the state before the round, with the clients' data.
+          sums: the sums over the rounds since the last evaluation.
+
+        Returns:
+          (state after the round, sums that include the round, its values of the metrics with one value a round).
+        """
+        task, network, clients, rows = self.task, self.network, carry.clients, self.num_rows
+        held = held_by(clients, self.num_clients)
+        with jax.named_scope("round"), sharding.tracing_over(self.mesh):
+            network_state, links = sharding.everywhere(
+                network.step, hparams.network, key, carry.round, carry.network, held
+            )
+            contract.like(network.step, network_state, carry.network)
+            network_state = of_types(network_state, carry.network)
+            algorithm_state, stats = self.algorithm.round(
+                hparams.algorithm,
+                stream_at(key, "batch", carry.round),
+                carry.algorithm,
+                pad_links(links, rows),
+                partial(task.gradient, data, clients),
+            )
+            contract.like(self.algorithm.round, algorithm_state, carry.algorithm)
+            contract.arrays(self.algorithm.round, stats.loss, (rows,), float)
+            contract.arrays(self.algorithm.round, stats.messages, (rows,), int)
+        stats = first(stats, self.num_clients)
+        network_state = self._observed(hparams, carry, network_state, links, stats)
+        divergence = self._diverged(carry, algorithm_state)
+        stop_state = self._stopped(data, carry, algorithm_state, divergence)
+        loss = jnp.where(held.num_samples > 0, stats.loss, jnp.nan)
+        view = RoundView(links, stats, loss, network, hparams.network, carry.network, network_state)
+        sums = add_round(self.metrics, sums, view)
+        recorded = round_records.of_round(self.by_round, view, self.num_clients)
+        messages, bits = carry.messages + stats.messages, add_bits(carry.bits, stats.bits)
+        carry = Carry(carry.round + 1, None, network_state, algorithm_state, messages, bits, stop_state, divergence)
+        return self._settle(carry)._replace(clients=clients), sums, recorded
+
+    def _observed(self, hparams: Hparams, carry: Carry, network_state: Any, links: Links, stats: RoundStats) -> Any:
+        """Let a network look at the round that was computed, if it wants to, and return its state after that."""
+        network = self.network
+        if network.observe is None:
+            return network_state
+        with jax.named_scope("observe"), sharding.tracing_over(self.mesh):
+            apart = differences(self._client_models(carry.algorithm)) if network.compares else None
+            seen = Observed(links, stats._replace(details=None), apart)
+            state = sharding.everywhere(network.observe, hparams.network, network_state, seen)
+        return of_types(state, carry.network)
+
+    def _diverged(self, carry: Carry, algorithm_state: Any) -> Divergence:
+        """Look at the norms of the models after a round, those of the clients and the algorithm's global one."""
+        algorithm = self.algorithm
+        with jax.named_scope("divergence"):
+            norm = largest_norm(algorithm.params(algorithm_state), self.num_clients)
+            if algorithm.global_model:
+                norm = jnp.maximum(norm, largest_norm(algorithm.global_model(algorithm_state), 1))
+            return update_divergence(carry.divergence, norm, self.schedule.diverged_norm, carry.round + 1)
+
+    def _stopped(self, data: Any, carry: Carry, algorithm_state: Any, divergence: Divergence) -> StopState | None:
+        """Look at the objective of the judged model after a round, where there is a stop rule."""
+        if carry.stop_state is None or not self.task.objective:
+            return carry.stop_state
+        before, after = (self._judged_model(state) for state in (carry.algorithm, algorithm_state))
+        differ = jax.tree.map(lambda x, y: jnp.any(x != y), before, after)
+        value = self.task.objective(data, carry.clients, after)
+        moved = jnp.any(jnp.stack(jax.tree.leaves(differ)))
+        stop_state = update_stop_state(carry.stop_state, value, self.schedule.stop_std, moved)
+        return stop_state._replace(stopped=stop_state.stopped | divergence.is_there)
+
+    # The models, and their scores at an evaluation.
+
+    def models(self, carry: Carry) -> tuple[ClientParams, ClientParams | None]:
+        """Return the N clients' models, [N, ...], and the algorithm's global model, [1, ...], or None for none."""
+        own = self.algorithm.global_model
+        return self._client_models(carry.algorithm), own(carry.algorithm) if own else None
+
+    def _client_models(self, state: Any) -> ClientParams:
+        """Return the models of the N clients, [N, ...], without padding clients."""
+        return first(self.algorithm.params(state), self.num_clients)
+
+    def _judged_model(self, state: Any) -> ClientParams:
+        """Return the judged model, [1, ...]: the algorithm's global model, or the mean of the clients' models."""
+        own = self.algorithm.global_model
+        return own(state) if own else mean_model(self._client_models(state))
+
+    def _scores(
+        self, data: Any, key: jax.Array, clients: Any, carry: Carry, params: ClientParams, one: ClientParams
+    ) -> tuple[Score, Score, Sample | None]:
+        """Compute the scores of the clients' models and of the judged model.
+
+        If only a sample is evaluated, all clients are evaluated at both ends of the run all the same.
+
+        Args:
+          data, key, clients, carry: as in `evaluate`.
+          params: [N, ...] the clients' models.
+          one: [1, ...] the judged model.
+
+        Returns:
+          The scores [N] of the clients' models, which are NaN if only the global model is evaluated, the score [1] of
+          the judged model, and who was evaluated, if only a sample is.
+        """
+        task, schedule, num_clients = self.task, self.schedule, self.num_clients
+        if is_sampled(schedule):
+            is_mobile = self.network.places(carry.network).is_mobile
+            at_an_end = (carry.round == 0) | (carry.round >= schedule.rounds)
+            whole = lambda: (task.evaluate(data, clients, params), everyone(num_clients))  # noqa: E731
+            sampled = lambda: sampled_scores(task, schedule, data, clients, params, is_mobile, key)  # noqa: E731
+            score, sample = jax.lax.cond(in_any_run(at_an_end), whole, sampled)
+            return score, task.evaluate(data, clients, one), sample
+        if schedule.global_only:
+            unknown = jnp.full(num_clients, jnp.nan, jnp.float32)
+            return Score(unknown, unknown), task.evaluate(data, clients, one), None
+        if (task.scoring.in_turn or num_clients < MANY) and self.mesh is None:
+            # One compiled loop evaluates all models. So many that they are computed in groups are left as they are.
+            both = task.evaluate(data, clients, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), params, one))
+            return Score(*(value[:-1] for value in both)), Score(*(value[-1:] for value in both)), None
+        of_one = task.evaluate(data, clients, one)
+        return task.evaluate(data, clients, params), of_one, None
+
+    def _of_clients(self, state: Any, ran: jax.Array) -> Any:
+        """Remove the rows of padding clients from the algorithm's state."""
+        num_clients, rows = self.num_clients, self.num_rows
+        if rows == num_clients:
+            return state
+
+        def of_clients(x: jax.Array, by_client: bool) -> jax.Array:
+            # Devices must communicate to cut rows off. For a leaf that no round changes, they could do this while the
+            # rounds run. ``ran`` depends on the rounds (its value is always true), so they do it after the rounds.
+            return jnp.where(ran, x, 0)[:num_clients] if by_client else x
+
+        return jax.tree.map(of_clients, state, sharding.stacked(state, rows))
+
+    # What is drawn before and without a run.
+
+    def partition(self, data: Any, hparams: Hparams, key: jax.Array) -> Any:
+        """Return the data of the clients in the run of a key, from ``Task.partition``; the run itself is not needed."""
+        return self.task.partition(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
+
+    def owner(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
+        """Return the client that holds each training sample in the run of a key, [n] int32; -1 for nobody.
+
+        The task must have an ``owner``.
+        """
+        assert self.task.owner is not None
+        return self.task.owner(data, hparams.task, stream(key, "partition"), *self._first_places(hparams, key))
+
+    def places_needed(self, data: Any, hparams: Hparams, key: jax.Array) -> jax.Array:
+        """Count the places that neighbour lists need in the rounds of a run, from the movement alone.
+
+        The lists of the network may be too short for it, since neighbours are counted before lists are made. The
+        network must count them (`counts_places`).
+
+        Returns:
+          [] int32, the largest number of places that a client needs in any round.
+        """
+        network = self.network
+        assert network.lists is not None
+        assert network.lists.needed is not None
+        held = held_by(self.partition(data, hparams, key), self.num_clients)
+
+        def move(state: Any, index: jax.Array) -> tuple[Any, None]:
+            return of_types(network.step(hparams.network, key, index, state, held)[0], state), None
+
+        start = network.init(hparams.network, key, held)
+        end, _ = jax.lax.scan(move, start, jnp.arange(self.schedule.rounds, dtype=jnp.int32))
+        return network.lists.needed(end)
+
+    def facts(self, carry: Carry) -> RunFacts:
+        """Return the facts about a run that its whole state before the first round contains."""
+        return self._facts(carry.clients, carry.network)
+
+    def _facts(self, clients: Any, state: Any) -> RunFacts:
+        network, num_clients = self.network, self.num_clients
+        return RunFacts(
+            first(clients.label_counts, num_clients),
+            network.places(state).is_mobile,
+            network.reached(state) if network.reached else jnp.zeros(num_clients, bool),
+        )
+
+    def _first_places(self, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
+        """Return the places before the first round, [N, 2], for a task that divides the data by them, else nothing.
+
+        The network is given clients that all hold one sample of one label. The places do not depend on the data, so
+        they are those of the run.
+        """
+        if not self.task.by_place:
+            return ()
+        num_clients, network = self.num_clients, self.network
+        nothing_known = Held(jnp.ones(num_clients, jnp.int32), jnp.ones((num_clients, 1), jnp.int32))
+        return (network.places(network.init(hparams.network, key, nothing_known)).position,)
+
+    # Where a state lies, and what of it is kept in a file.
+
+    def layout(self, carry: Carry, before: int = 0) -> Carry | None:
+        """Return the shardings of a state over the devices of a mesh, or None without a mesh.
+
+        Args:
+          carry: the state, as arrays or their shapes; ``clients`` may be None.
+          before: the number of axes before the client axis, as in `mdfl_jax.core.sharding.layout`.
+        """
+        mesh, by_client = self.mesh, self.task.spread.by_client
+        if mesh is None:
+            return None
+        divided = jax.tree.map(lambda _: False, carry)
+        divided = divided._replace(algorithm=sharding.stacked(carry.algorithm, self.num_rows, before))
+        if by_client and carry.clients is not None:
+            divided = divided._replace(clients=by_client(carry.clients))
+        return sharding.layout(divided, mesh, before)
+
+    def _settle(self, carry: Carry) -> Carry:
+        """Tell the compiler the sharding of a state, from `layout`."""
+        return sharding.settle(carry, self.layout(carry))
+
+    def kept(self, carry: Carry, before: int = 0) -> Carry:
+        """Return the part of a state that a checkpoint must contain.
+
+        It has no data of the clients, because `draw` makes them again, and no rows of padding clients, beyond N.
+
+        Args:
+          carry: the state, with ``before`` leading axes.
+          before: the number of axes before the client axis.
+        """
+        rows = sharding.stacked(carry.algorithm, self.num_rows, before)
+        own = (slice(None),) * before + (slice(self.num_clients),)
+        cut = lambda x, of_clients: x[own] if of_clients else x  # noqa: E731
+        return carry._replace(clients=None, algorithm=jax.tree.map(cut, carry.algorithm, rows))
+
+    def restored(self, saved: Carry, start: Carry, before: int = 0) -> Carry:
+        """Rebuild a whole state from the part that `kept` returned. The devices may be others than before.
+
+        Args:
+          saved: the result of `kept`.
+          start: the state before the first round, which provides the clients' data and the rows beyond N.
+          before: the number of axes before the client axis.
+        """
+
+        def leaf(x: Array, whole: Array) -> Array:
+            if x.shape == whole.shape:
+                return x
+            return np.concatenate([x, whole[(slice(None),) * before + (slice(x.shape[before], None),)]], axis=before)
+
+        return saved._replace(clients=start.clients, algorithm=jax.tree.map(leaf, saved.algorithm, start.algorithm))
 
 
 def simulate(
@@ -220,19 +646,38 @@ def simulate(
       schedule: the number of rounds, and how often the models are evaluated.
 
     Returns:
-      A function (hparams, key) -> Metrics. The metrics have a leading axis of 1 + rounds / eval_every evaluations, and
-      the first one is before any round. ``position`` is [R + 1, N, 2] where it is recorded, other records [R, ...].
+      `Simulation.run`, a function (hparams, key) -> Metrics.
 
     Raises:
       UserError: if the parts do not fit together, or if a metric is declared wrongly.
     """
-    simulation = build(task, network, algorithm, schedule)
+    return Simulation(task, network, algorithm, schedule).run
 
-    def run(hparams: Hparams, key: jax.Array) -> Metrics:
-        carry, first = simulation.init(simulation.data, hparams, key)
-        advance = lambda c, _: simulation.advance(simulation.data, hparams, key, c)  # noqa: E731
-        _, rest = jax.lax.scan(advance, carry, None, length=simulation.num_evaluations)
-        rest = rest.replace({name: x.reshape(-1, *x.shape[2:]) for name, x in by_round(rest).items()})
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts), as_history(first, 0), rest)
 
-    return run
+def _size(tree: Any) -> int:
+    """Return the number of numbers in a tree of arrays or shapes."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
+
+
+def _for_rows(given: jax.Array, like: jax.Array) -> jax.Array:
+    """Return given models, [N, ...] or [1, ...], for all rows; a row beyond N, of a padding client, has the first."""
+    more = jnp.broadcast_to(given[:1], (like.shape[0] - given.shape[0], *given.shape[1:]))
+    return jnp.concatenate([given, more]).astype(like.dtype)
+
+
+def _value(metric: Metric, at: Evaluation) -> jax.Array:
+    """Measure a metric, check the value against the declaration, and apply ``still`` if the run has ended."""
+    found = metric.measure(at)
+    value = found if isinstance(found, jax.Array) else jnp.asarray(found)
+    rounds = value.shape[0] if metric.by_round and value.ndim else 0
+    wanted = metric.dims(at.num_clients, rounds, at.num_classes)
+    if value.shape != wanted:
+        said = f"is declared of shape {wanted} and was measured as {value.shape}"
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
+    if metric.still is None or metric.by_round:
+        return value
+    if metric.still != metric.still and not jnp.issubdtype(value.dtype, jnp.floating):
+        said = f"is {value.dtype}, which cannot be UNKNOWN while a run stands still"
+        raise UserError(own_files.located(f"the metric {metric.name!r} {said}", metric.measure))
+    still = (at.sums.rounds == 0) & (at.round > 0)
+    return jnp.where(still, jnp.asarray(metric.still, value.dtype), value)

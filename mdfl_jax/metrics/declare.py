@@ -136,6 +136,8 @@ def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
     return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))
 
 
-def of_inner_compare(network: Any) -> Any:
-    """Make an inner network's ``compare`` usable for an outer one, whose state has it as ``inner``; None if it is."""
-    return network.compare and (lambda state, *told: state._replace(inner=network.compare(state.inner, *told)))
+def of_inner_observe(network: Any) -> Any:
+    """Make an inner network's ``observe`` usable for an outer one, whose parts have it as ``inner``; None if it is."""
+    if network.observe is None:
+        return None
+    return lambda params, state, seen: state._replace(inner=network.observe(params.inner, state.inner, seen))

@@ -73,6 +73,11 @@ def choose(
     return measured, Records(tuple(metric.name for metric in asked), size, kept, why)
 
 
+def of_each_round(metrics: Sequence[Metric], positions: bool) -> tuple[Metric, ...]:
+    """Return the metrics whose value of each round is kept. Without positions no record is."""
+    return tuple(m for m in metrics if m.by_round and m.each_round and (positions or not m.record))
+
+
 def _bytes(metric: Metric, num_clients: int) -> int:
     """Compute the bytes of a record in a round of one run."""
     return math.prod(metric.dims(num_clients, 1)) * np.dtype(metric.dtype).itemsize

@@ -16,9 +16,8 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import CURVE, HOLDS, Metric
 from mdfl_jax.core.outcomes import t_quantile
-from mdfl_jax.core.parts import Parts, Schedule
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.types import ClientParams, Score, Task
+from mdfl_jax.core.types import ClientParams, Schedule, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
 from mdfl_jax.tasks.evaluation import GROUPS
 
@@ -46,10 +45,10 @@ def check(schedule: Schedule, task: Task) -> None:
         raise UserError(f"{name} is {value}; it must be 0 with judged=global, which evaluates one model")
     if clients and not FEWEST_CLIENTS <= clients <= task.num_clients:
         raise UserError(f"eval_clients is {clients}; it must be 0 (all) or {FEWEST_CLIENTS} to {task.num_clients}")
-    if samples and task.part is None:
+    if samples and task.scoring.part is None:
         raise UserError(f"eval_samples is {samples}; this task is always tested on all its test samples, so it is 0")
-    if samples and not FEWEST_SAMPLES <= samples <= task.part.num_samples:
-        most = task.part.num_samples
+    if samples and not FEWEST_SAMPLES <= samples <= task.scoring.part.num_samples:
+        most = task.scoring.part.num_samples
         raise UserError(f"eval_samples is {samples}; it must be 0 (all) or {FEWEST_SAMPLES} to {most}")
 
 
@@ -127,12 +126,19 @@ def everyone(num_clients: int) -> Sample:
 
 
 def sampled_scores(
-    parts: Parts, data: Any, clients: Any, params: ClientParams, is_mobile: jax.Array, key: jax.Array
+    task: Task,
+    schedule: Schedule,
+    data: Any,
+    clients: Any,
+    params: ClientParams,
+    is_mobile: jax.Array,
+    key: jax.Array,
 ) -> tuple[Score, Sample]:
     """Evaluate the sample of a run.
 
     Args:
-      parts: the parts of the simulation.
+      task: the learning problem.
+      schedule: says how many clients and test samples are drawn.
       data: the task's data.
       clients: the data that each client holds.
       params: [N, ...] the models of all clients.
@@ -142,18 +148,18 @@ def sampled_scores(
     Returns:
       (the scores [N], which are NaN for clients that are not drawn; who was drawn, and the errors that this adds).
     """
-    task, count, samples = parts.task, parts.schedule.eval_clients, parts.schedule.eval_samples
+    count, samples = schedule.eval_clients, schedule.eval_samples
     key_clients, key_samples = jax.random.split(stream(key, "evaluation"))
     drawn, stands_for = jnp.arange(task.num_clients), jnp.ones(task.num_clients, jnp.float32)
     if count:
         drawn, stands_for = draw_clients(key_clients, is_mobile, count)
         params = jax.tree.map(lambda x: x[drawn], params)
-    if task.part is None:
+    if task.scoring.part is None:
         score, of_samples = task.evaluate(data, clients, params), jnp.float32(0)
     else:  # also for all test samples: few models at a time are faster
-        samples = samples or task.part.num_samples
-        score, without = task.part.evaluate(data, clients, params, key_samples, samples)
-        of_samples = error_of_samples(without, stands_for[drawn], samples / task.part.num_samples)
+        samples = samples or task.scoring.part.num_samples
+        score, without = task.scoring.part.evaluate(data, clients, params, key_samples, samples)
+        of_samples = error_of_samples(without, stands_for[drawn], samples / task.scoring.part.num_samples)
     of_all = Score(*(jnp.full(task.num_clients, jnp.nan, value.dtype).at[drawn].set(value) for value in score))
     of_clients = error_of_clients(of_all.accuracy, stands_for, is_mobile)
     return of_all, Sample(stands_for, jnp.stack([of_clients, of_samples]).astype(jnp.float32))

@@ -11,7 +11,7 @@ from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.links import Lists
 from mdfl_jax.core.rng import stream, stream_at
-from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Places
+from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Observed, Places
 from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
@@ -228,10 +228,14 @@ def spatial(
             moved = moved._replace(needed=jnp.maximum(state.needed, senders.most))
         return moved, Links(adjacency, mix, senders=senders)
 
-    def compare(state: SpatialState, links: Links, differences: jax.Array) -> SpatialState:
+    compares = any(rule.compare for rule in rules)
+
+    def observe(params: SpatialParams, state: SpatialState, seen: Observed) -> SpatialState:
+        del params
+        heard, apart = seen.links.adjacency, seen.differences
+        assert apart is not None, "the network compares"
         each = zip(rules, state.rules)
-        told = [rule.compare(one, links.adjacency, differences) if rule.compare else one for rule, one in each]
-        return state._replace(rules=tuple(told))
+        return state._replace(rules=tuple(rule.compare(x, heard, apart) if rule.compare else x for rule, x in each))
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
@@ -245,5 +249,6 @@ def spatial(
         places=lambda state: state.places,
         lists=Lists(num_places, num_places, lambda state: state.needed) if max_neighbours else None,
         metrics=space_records(rules, seen),
-        compare=compare if any(rule.compare for rule in rules) else None,
+        observe=observe if compares else None,
+        compares=compares,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import by_run
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.results import StudyResults
@@ -28,7 +28,7 @@ class Record(NamedTuple):
       seed: The seed.
       rounds: [E] int32, the rounds of the evaluations.
       arrays: The metrics that were measured, by their key in history.npz: [E, ...], or with one row a round.
-      facts: The facts of the run by name (`mdfl_jax.core.parts.RunFacts`).
+      facts: The facts of the run by name (`mdfl_jax.core.types.RunFacts`).
       lines: The run's lines of metrics.jsonl, in the order of the evaluations.
       compile_seconds: The seconds of compiling, if the run was the first one of its program.
       run_seconds: The seconds of its rounds. Runs that were on the devices together share their seconds equally.

@@ -26,7 +26,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "is_mobile": ("client",),
     "reached": ("client",),
 }
-"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.engine.simulation.RunFacts`)."""
+"""The axes of the arrays that are no metrics, after the seed (`mdfl_jax.core.types.RunFacts`)."""
 FACT_LABELS = {
     "label_counts": "samples of each label",
     "is_mobile": "whether a client is mobile",

@@ -142,7 +142,7 @@ def stacked(records: Sequence[Record]) -> dict[str, np.ndarray]:
 def history_arrays(records: Sequence[Sequence[Record]]) -> dict[str, np.ndarray]:
     """Return the arrays of history.npz: 'rounds' [E], and for the p-th point 'p/KEY'.
 
-    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.parts.RunFacts`, [S, ...].
+    KEY is each metric that was measured, [S, E, ...], and each fact of `mdfl_jax.core.types.RunFacts`, [S, ...].
     """
     arrays: dict[str, np.ndarray] = {"rounds": records[0][0].rounds}
     for p, of_point in enumerate(records):

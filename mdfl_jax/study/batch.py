@@ -11,12 +11,12 @@ from mdfl_jax.config.texts import parse_save, words_of
 from mdfl_jax.core.diverging import Divergence
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
-from mdfl_jax.engine.montecarlo import MonteCarlo, Runs, monte_carlo, to_host
-from mdfl_jax.engine.simulation import RunFacts
+from mdfl_jax.core.types import RunFacts
+from mdfl_jax.engine.compile import Compiler, Programs
+from mdfl_jax.engine.placement import Placement, Runs
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
 from mdfl_jax.storage.checksums import Arrays
-from mdfl_jax.study.compiled import Compiler, Programs
 from mdfl_jax.study.keeping import Keeper, Kept
 from mdfl_jax.study.prepare.simulation import check_lists
 from mdfl_jax.study.study import Group, Run, Study
@@ -117,19 +117,18 @@ class Program:
         self.experiment, engine = study.experiment, study.experiment.engine
         self.of_points = {point: study.points[point].experiment for point in group.points}
         self.is_sampled = self.experiment.eval_clients > 0 or self.experiment.eval_samples > 0
-        self.monte_carlo: MonteCarlo = monte_carlo(group.simulation, group.runs_per_batch, engine.runs_at_once)
+        self.placement = Placement(group.simulation, group.runs_per_batch, engine.runs_at_once)
         self.compile_seconds: float | None = None
         self.programs: Programs | None = None
 
     def inputs(self, runs: list[Run]) -> tuple[list[Runs], list[Runs]]:
         """Return the inputs of runs for `advance`, and those for `start`, which may have models to start from."""
-        mc = self.monte_carlo
         seeds = np.concatenate([words_of(self.of_points[run.point], [run.seed]) for run in runs])
         hparams = [self.hparams[run.point] for run in runs]
         starts = [self.starts.get(run.point) for run in runs]
         given = [h._replace(start=start.models(run.seed)) for h, start, run in zip(hparams, starts, runs) if start]
-        device_runs = self._split(mc.runs(hparams, seeds))
-        return device_runs, self._split(mc.runs(given, seeds)) if given else device_runs
+        device_runs = self.placement.inputs(hparams, seeds)
+        return device_runs, self.placement.inputs(given, seeds) if given else device_runs
 
     def start(self, runs: list[Runs], first: list[Runs], num_runs: int) -> tuple[Any, Metrics, RunFacts, float]:
         """Start runs, after compiling the program if this is its first batch.
@@ -141,31 +140,24 @@ class Program:
         Returns:
           The state, the metrics and the facts before the first round, and the seconds spent on compiling.
         """
-        mc, seconds = self.monte_carlo, 0.0
+        seconds = 0.0
         if self.programs is None:
             begin = time.perf_counter()
-            self.programs = self.compiler.programs(self.group.simulation, mc, runs[0], first[0])
+            self.programs = self.compiler.programs(self.placement, runs[0], first[0])
             seconds = self.compile_seconds = time.perf_counter() - begin
-        carry, metrics, facts = self.programs.init(mc.data, first)
-        return carry, self._to_host(metrics, num_runs), self._to_host(facts, num_runs), seconds
+        carry, metrics, facts = self.programs.init(self.placement.data, first)
+        metrics, facts = (self.placement.join(found, num_runs) for found in (metrics, facts))
+        return carry, metrics, facts, seconds
 
     def advance(self, runs: list[Runs], carry: Any, num_runs: int) -> tuple[Any, Metrics]:
         """Compute the rounds up to the next evaluation, and return the state and the metrics. Call `start` before."""
         assert self.programs is not None
-        carry, metrics = self.programs.advance(self.monte_carlo.data, runs, carry)
-        return carry, self._to_host(metrics, num_runs)
-
-    def _split(self, tree: Any) -> list[Any]:
-        turns = self.monte_carlo.turns
-        return turns.split(tree) if turns else [tree]
-
-    def _to_host(self, parts: list[Any], num_runs: int) -> Any:
-        turns = self.monte_carlo.turns
-        return to_host(turns.join(parts) if turns else parts[0], num_runs)
+        carry, metrics = self.programs.advance(self.placement.data, runs, carry)
+        return carry, self.placement.join(metrics, num_runs)
 
     def _state(self, carry: list[Any], num_runs: int, **without: None) -> Any:
         """Return a state with NumPy leaves [runs, ...], without the clients' data and other fields."""
-        return self._to_host([part._replace(clients=None, **without) for part in carry], num_runs)
+        return self.placement.join([part._replace(clients=None, **without) for part in carry], num_runs)
 
     def kept(self, carry: Any, num_runs: int) -> Any:
         """Return a state in the form that is saved, which is the same for any devices."""
@@ -186,7 +178,7 @@ class Program:
         known = len(template) if f"carry/{last:04d}" in arrays else last
         saved = [_leaf(arrays, f"{i:04d}", leaf) for i, leaf in enumerate(template[:known])] + template[known:]
         state = self.group.simulation.restored(jax.tree.unflatten(tree, saved), host, before=1)
-        parts = self._split(self.monte_carlo.place(state))
+        parts = self.placement.split(state)
         return [part._replace(clients=own.clients) for part, own in zip(parts, start, strict=True)]
 
 
@@ -207,7 +199,7 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
       saved: A saved state of this batch, from which it continues.
       evaluations: The number of evaluations before that state.
     """
-    mc, num_runs = program.monte_carlo, len(runs)
+    num_runs, num_evaluations = len(runs), program.group.simulation.num_evaluations
     keeper = program.keeper(num_runs)
     device_runs, first = program.inputs(runs)
     carry, metrics, facts, compile_seconds = program.start(device_runs, first, num_runs)
@@ -225,10 +217,10 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
         carried = {f"carry/{i:04d}": leaf for i, leaf in enumerate(leaves)}
         return to_arrays(result()) | carried | keeper.state()
 
-    ended = evaluations == mc.num_evaluations
+    ended = evaluations == num_evaluations
     kept = keeper.start(carry, parts[0], saved, ended)
     yield Step(0, evaluations, ended, parts[0], facts, kept, result, state)
-    for e in range(evaluations, mc.num_evaluations):
+    for e in range(evaluations, num_evaluations):
         all_stopped = np.all(parts[-1].rounds_done[:, -1] < parts[-1].round[:, -1])  # by the stop rule
         if all_stopped and not program.is_sampled:  # after a sample, the program must make the last evaluation, of all
             parts.append(standing_still(parts[-1], program.eval_every))
@@ -237,6 +229,6 @@ def steps(program: Program, runs: list[Run], saved: Arrays | None = None, evalua
             parts.append(as_history(metrics, 1))
             if bound := program.group.simulation.list_bound:
                 check_lists(int(parts[-1].list_places.max()), bound)
-        ended = e + 1 == mc.num_evaluations
+        ended = e + 1 == num_evaluations
         kept = keeper.see(carry, parts[-1], ended)
         yield Step(program.eval_every, e + 1, ended, parts[-1], facts, kept, result, state)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from mdfl_jax.config.texts import parse_save
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.storage.checksums import Arrays

@@ -3,6 +3,7 @@
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import SEED
+from mdfl_jax.engine.placement import in_turns
 from mdfl_jax.engine.simulation import Simulation
 
 
@@ -28,8 +29,7 @@ def part_size(experiment: Experiment, simulation: Simulation, whole: int, num_ru
       whole: The number of runs in a batch of the whole study.
       num_runs: The number of runs of the group in the part.
     """
-    in_turn = devices.backend() == "cpu" or simulation.alone
-    if experiment.engine.runs_at_once > 1 or not (in_turn or experiment.engine.runs_at_once == 1):
+    if not in_turns(simulation, experiment.engine.runs_at_once):
         return whole
     side_by_side = simulation.mesh.shape[SEED] if simulation.mesh else len(devices.devices())
     least = side_by_side + 1 if whole > side_by_side else 1

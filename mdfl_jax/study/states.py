@@ -24,7 +24,7 @@ from mdfl_jax.study.manifest import wanted
 from mdfl_jax.study.study import Group, Run, Study
 
 _SECONDS, _LEAF = "wall/seconds", "carry/"
-_ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.core.parts.Carry`)
+_ROUND = "carry/0000"  # the round is the first field of a state (`mdfl_jax.engine.simulation.Carry`)
 _UNREADABLE = "the last state of the run cannot be read, so that no rounds can be added to it"
 _AT, _RULE = ".round", ".rules["  # in the names of leaves: the round itself, and those of a mobility rule
 MIB = 2**20

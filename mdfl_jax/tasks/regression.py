@@ -10,7 +10,7 @@ from mdfl_jax.core import sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.trees import rows_like
-from mdfl_jax.core.types import ClientParams, Params, Score, Task
+from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
 from mdfl_jax.tasks.evaluation import MANY, by_group
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
@@ -212,10 +212,9 @@ def regression(
         init,
         gradient,
         evaluate,
-        mesh,
-        by_client=_by_client,
         objective=objective,
         validate=validate,
+        spread=Spread(mesh, _by_client),
     )
 
 

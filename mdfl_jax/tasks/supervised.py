@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.errors import UserError, unknown_name
-from mdfl_jax.core.types import Task
+from mdfl_jax.core.types import Scoring, Spread, Task
 from mdfl_jax.data.augment import Augmentation, check_augmentation
 from mdfl_jax.data.batching import ClientIndex
 from mdfl_jax.data.dataset import Dataset, Targets
@@ -95,17 +95,17 @@ def _make(asked: TaskRequest) -> Task:
         learner.init,
         learner.gradient,
         learner.evaluate,
-        asked.mesh,
-        by_client=_by_client,
         validate=learner.validate if dataset.x_validation is not None else None,
-        alone=learner.sizes.alone,
-        in_turn=learner.sizes.chunk > 0,
         by_place=by_place,
-        over_test=learner.over_test,
-        num_labels=dataset.num_classes if learner.has_one_label else None,
-        local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
         owner=learner.owner,
-        part=Part(len(dataset.y_test), learner.evaluate_part),
+        spread=Spread(asked.mesh, _by_client, learner.sizes.alone),
+        scoring=Scoring(
+            in_turn=learner.sizes.chunk > 0,
+            over_test=learner.over_test,
+            num_labels=dataset.num_classes if learner.has_one_label else None,
+            local_accuracy=learner.local_accuracy if dataset.client_test is not None else None,
+            part=Part(len(dataset.y_test), learner.evaluate_part),
+        ),
     )
 
 

@@ -22,7 +22,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
-from mdfl_jax.engine.division import divided
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
 from mdfl_jax.study.study import Group, Study, make_study
@@ -110,13 +109,12 @@ def check_size(points: Sequence[Point]) -> None:
 
 def simulated(simulation: Simulation, num_rounds: int) -> Any:
     """Return the program of a network's rounds: (data, hparams, keys [S]) -> the fields of `Rounds`."""
-    parts = simulation.parts
-    network = parts.network
-    if network.compare:
+    network = simulation.network
+    if network.compares:
         raise UserError("network.mobility has a rule that moves clients by their models, and theory trains none")
 
     def one(data: Any, hparams: Hparams, key: jax.Array) -> tuple[jax.Array, ...]:
-        held = held_by(divided(parts, data, hparams, key), network.num_clients)
+        held = held_by(simulation.partition(data, hparams, key), network.num_clients)
         start = network.init(hparams.network, key, held)
 
         def step(state: Any, index: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
@@ -190,7 +188,7 @@ def of_study(study: Study) -> list[Observed | None]:
     size = max(1, min(BATCH // entries, -(-len(study.seeds) // devices.num_cores())))
     for group in study.groups:
         first = study.points[group.points[0]].experiment
-        if not mixes(first) or not group.simulation.parts.algorithm.needs & {"mix", "adjacency"}:
+        if not mixes(first) or not group.simulation.algorithm.needs & {"mix", "adjacency"}:
             continue
         program = _compiled(group, first, study.experiment.rounds, size)
         for alike in _alike(study, group):

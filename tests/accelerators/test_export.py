@@ -16,7 +16,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
 from mdfl_jax.models import make_model
@@ -77,7 +77,7 @@ def lowered(platform, function, arguments, expected):
 def built(platform, make_task, name, network, params):
     """The simulation of one round as a platform has it, and its arguments before the state."""
     with aimed(platform):
-        simulation = build(make_task(), network, ALGORITHMS[name](Settings()), Schedule(1, 1))
+        simulation = Simulation(make_task(), network, ALGORITHMS[name](Settings()), Schedule(1, 1))
     hparams = Hparams(DirichletNumbers(1.0), params, numbers_of(name))
     return simulation, (simulation.data, typed(hparams), jax.random.key(0))
 

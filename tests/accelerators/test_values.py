@@ -4,15 +4,14 @@ import chex
 import jax
 import numpy as np
 import pytest
-from small import PATTERNS, toy_dataset, toy_hparams
+from small import PATTERNS, computed, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
-from mdfl_jax.engine.montecarlo import monte_carlo
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification, gradients
@@ -31,14 +30,8 @@ def history(backend, model="cnn", batch_size=0, devices=1, **settings):
         settings = {"widths": (3, 4), "hidden": 5} | settings
         made = make_model(model, 3, **settings)
         task = classification(toy_dataset(side=8), made, N, batch_size=batch_size, mesh=client_mesh())
-        simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
-        mc = monte_carlo(simulation, 2)
-        runs = mc.runs([toy_hparams(mobility=3)] * 2, [0, 1])
-        carry, first = mc.init(mc.data, *runs)
-        parts = [first]
-        for _ in range(mc.num_evaluations):
-            carry, metrics = mc.advance(mc.data, *runs, carry)
-            parts.append(metrics)
+        simulation = Simulation(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2))
+        parts = computed(simulation, [toy_hparams(mobility=3)] * 2, [0, 1])[2]
         return task, jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
 
 
@@ -58,7 +51,7 @@ def test_a_run_is_the_same_in_the_forms_of_every_target(backend, enough, batch_s
     monkeypatch.setattr(gradients, "ENOUGH", enough)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history(backend, batch_size=batch_size)
-    assert (task.alone, task.in_turn) == (enough == 1, enough <= 500_000)
+    assert (task.spread.alone, task.scoring.in_turn) == (enough == 1, enough <= 500_000)
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
@@ -93,7 +86,7 @@ def test_a_run_is_the_same_over_several_chips(devices, batch_size, monkeypatch):
     monkeypatch.setattr(gradients, "ENOUGH", 1)
     _, wanted = history("cpu", batch_size=batch_size)
     task, found = history("tpu", batch_size=batch_size, devices=devices)
-    assert task.mesh.devices.size == devices
+    assert task.spread.mesh.devices.size == devices
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=2e-4, atol=1e-5, err_msg=name)
 
@@ -109,7 +102,7 @@ def test_a_residual_network_is_the_same_one_client_after_the_other(monkeypatch):
             model = make_model("resnet20", 3, norm="batch", base_width=2)
             shown = Augmentation(crop=1, flip=True)
             task = classification(data, model, N, batch_size=6, augmentation=shown)
-            assert task.alone == (backend == "tpu")
+            assert task.spread.alone == (backend == "tpu")
             clients = task.partition(task.data, toy_hparams(mobility=3).task, key)
             start = jax.tree.map(lambda p: np.broadcast_to(p, (N, *p.shape)), task.init(task.data, key))
             return jax.jit(task.gradient)(task.data, clients, start, key)

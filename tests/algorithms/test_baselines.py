@@ -19,7 +19,7 @@ from mdfl_jax.algorithms.sgp import push_weights
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.message_bits import total_bits, words
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Links
-from mdfl_jax.engine.simulation import check_needs
+from mdfl_jax.engine.checks import check_needs
 from mdfl_jax.networks.fixed import fixed_graph
 
 NAMES = ("extra", "d2", "dsgdm_n", "qg_dsgdm", "qg_dsgdm_n", "sgp", "allreduce")

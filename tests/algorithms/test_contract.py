@@ -22,7 +22,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by, resolved
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.fixed import fixed_graph
@@ -51,7 +51,7 @@ def outcome(name, compressor, num_clients, num_devices):
     steps = 1 if "local_steps" in ignored_by(name) else 2
     algorithm = ALGORITHMS[name](Settings(compressor=compressor, num_local_steps=steps))
     network, params = network_of(algorithm, num_clients)
-    simulation = build(task, network, algorithm, Schedule(ROUNDS, ROUNDS))
+    simulation = Simulation(task, network, algorithm, Schedule(ROUNDS, ROUNDS))
     numbers = resolved(name, compressor, NUMBERS | {key: np.int32(value) for key, value in SLOTS.items()})
     hparams, key = Hparams(PartitionNumbers(), params, numbers.traced()), jax.random.key(1)
     carry = jax.jit(simulation.init)(simulation.data, hparams, key)[0]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from oracles import fedmobile as oracle
 from small import toy_task
 
+from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings, sgd
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.message_bits import total_bits, words
 from mdfl_jax.core.types import Hparams, Links
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.simulation import Schedule, simulate
 from mdfl_jax.networks.meetings import ExponentialNumbers, MeetingsParams, RandomNumbers, meetings
 
 N, SLOTS = 6, 40

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from collectives import unordered
-from small import assert_trees_equal
+from small import assert_trees_equal, computed
 
 from mdfl_jax import Hparams, Schedule
 from mdfl_jax.algorithms import ALGORITHMS
@@ -18,9 +18,9 @@ from mdfl_jax.algorithms.registry import numbers_of
 from mdfl_jax.core.client_padding import among_clients, pad_links
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.core.sharding import client_mesh, padded
-from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Task
-from mdfl_jax.engine.montecarlo import monte_carlo, to_host
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.core.types import BEFORE, FIXED, NEVER, Links, Score, Spread, Task
+from mdfl_jax.engine.compile import traced_steps
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import FixedNumbers, MeetingsParams, meetings
 
 SEEDS = [3, 11, 5]
@@ -68,7 +68,7 @@ def quadratic(num_clients, mesh=None):
 
     by_client = partial(jax.tree.map, lambda _: True)
     init = lambda data, key: {"w": jax.random.normal(key, (D,))}  # noqa: E731
-    return Task(num_clients, None, partition, init, gradient, evaluate, mesh, by_client)
+    return Task(num_clients, None, partition, init, gradient, evaluate, spread=Spread(mesh, by_client))
 
 
 def simulation_of(name, num_clients, mesh=None):
@@ -77,7 +77,7 @@ def simulation_of(name, num_clients, mesh=None):
     network = meetings(num_clients)
     # Choco asks for the same links in every round; here it is only compared with itself.
     network = network._replace(gives=network.gives | {FIXED})
-    return build(task, network, ALGORITHMS[name](settings), Schedule(6, 6))
+    return Simulation(task, network, ALGORITHMS[name](settings), Schedule(6, 6))
 
 
 def one_by_one(name, num_clients):
@@ -95,13 +95,15 @@ def one_by_one(name, num_clients):
 def over_devices(name, num_clients, columns):
     """The same over all devices, the rows of the state that one holds, and the program."""
     simulation = simulation_of(name, num_clients, client_mesh(jax.devices(), columns))
-    mc = monte_carlo(simulation, len(SEEDS))
-    runs = mc.runs([hparams_of(name)] * len(SEEDS), SEEDS)
-    program = jax.jit(lambda runs: mc.advance(None, *runs, mc.init(None, *runs)[0])).lower(runs).compile()
-    carry, metrics = program(runs)
-    rows = {leaf.sharding.shard_shape(leaf.shape)[2] for leaf in jax.tree.leaves(carry.algorithm) if leaf.ndim > 2}
-    kept = simulation.kept(to_host(carry, len(SEEDS)), before=1)
-    return kept.algorithm, to_host(metrics, len(SEEDS)), rows, program.as_text()
+    numbers = [hparams_of(name)] * len(SEEDS)
+    placement, carries, history = computed(simulation, numbers, SEEDS)
+    before = 1 + placement.mapped
+    leaves = jax.tree.leaves(carries[0].algorithm)
+    rows = {leaf.sharding.shard_shape(leaf.shape)[before] for leaf in leaves if leaf.ndim > before}
+    kept = simulation.kept(placement.join(carries, len(SEEDS)), before=1)
+    turn = placement.inputs(numbers, SEEDS)[0]
+    text = "".join(step.lower().compile().as_text() for step in traced_steps(placement, turn, turn))
+    return kept.algorithm, history[-1], rows, text
 
 
 @pytest.mark.long

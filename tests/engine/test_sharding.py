@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from collectives import unordered
 from jax.sharding import NamedSharding, PartitionSpec
-from small import assert_trees_differ, assert_trees_equal, toy_dataset, toy_hparams
+from small import assert_trees_differ, assert_trees_equal, computed, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms import ALGORITHMS
@@ -34,8 +34,7 @@ from mdfl_jax.core.sharding import (
 )
 from mdfl_jax.core.types import Links, Network, Places
 from mdfl_jax.data.batching import ClientIndex, cut_blocks
-from mdfl_jax.engine.montecarlo import monte_carlo, to_host
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.mixing import metropolis_hastings
@@ -98,7 +97,7 @@ def simulation_of(batch_size, num_devices=1, mixing_bound=0, columns=0):
     """Clients of Dirichlet 0.05 over links that shift, mixed over lists where there is a bound."""
     clients = clients_of(batch_size, mesh_of(num_devices, columns))
     task = make(batch_size, num_devices, columns=columns)._replace(partition=lambda *_: clients)
-    return build(task, shifting(), dpsgd(Settings(mixing_bound=mixing_bound)), SCHEDULE)
+    return Simulation(task, shifting(), dpsgd(Settings(mixing_bound=mixing_bound)), SCHEDULE)
 
 
 def program(simulation):
@@ -178,26 +177,17 @@ def test_convolutional_gradients_over_a_mesh_equal_one_device():
 
 
 def of_runs(simulation, at_once):
-    """Metrics and models of three runs by `monte_carlo`: [runs, evaluations, ...], [runs, N, ...].
-
-    Compiled once, as a study does it, so that results must lie where the next call takes them.
-    """
-    mc = monte_carlo(simulation, len(SEEDS), at_once)
-    runs, history = mc.runs([HPARAMS] * len(SEEDS), SEEDS), []
-    carry, _ = mc.init(mc.data, *runs)
-    advance = mc.advance.lower(mc.data, *runs, carry).compile()
-    for _ in range(mc.num_evaluations):
-        carry, metrics = advance(mc.data, *runs, carry)
-        history.append(to_host(metrics, len(SEEDS)))
-    models = simulation.kept(to_host(carry, len(SEEDS)), before=1).algorithm.params
-    return models, jax.tree.map(lambda *x: np.stack(x, axis=1), *history)
+    """Models and metrics of three runs in the programs of a study: [runs, N, ...], [runs, evaluations, ...]."""
+    placement, carries, history = computed(simulation, [HPARAMS] * len(SEEDS), SEEDS, at_once)
+    models = simulation.kept(placement.join(carries, len(SEEDS)), before=1).algorithm.params
+    return models, jax.tree.map(lambda *x: np.stack(x, axis=1), *history[1:])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("num_devices", "columns", "at_once"), [(1, 1, 0), (2, 2, 2), (6, 3, 1)], ids=["pmap", "mesh", "rows"]
+    ("num_devices", "columns", "at_once"), [(1, 1, 0), (2, 2, 2), (6, 3, 1)], ids=["devices", "mesh", "rows"]
 )
-def test_monte_carlo_over_a_mesh_equals_pmap_equals_a_loop(num_devices, columns, at_once):
+def test_runs_over_a_mesh_equal_runs_on_devices_equal_a_loop(num_devices, columns, at_once):
     """Runs on devices of their own; over a row, two together with one left over; and over two rows, clients padded."""
     models, history = of_runs(simulation_of(10, num_devices, 3, columns), at_once)
     runs = [on_one_device(10)(jax.random.key(seed)) for seed in SEEDS]
@@ -243,7 +233,7 @@ def test_local_steps_over_full_batches_keep_their_sums_in_order(name):
     """Each step's gradient ends in a sum over the devices; as a loop it would run beside what is handed over."""
     clients, network = clients_of(0, mesh_of(4)), meetings(N)
     task = make(0, 4)._replace(partition=lambda *_: clients)
-    simulation = build(task, network, ALGORITHMS[name](Settings(num_local_steps=2)), Schedule(2, 2))
+    simulation = Simulation(task, network, ALGORITHMS[name](Settings(num_local_steps=2)), Schedule(2, 2))
     hparams = HPARAMS._replace(network=MeetingsParams(), algorithm=numbers_of(name, lr=np.float32(0.1)))
 
     def whole(key):

@@ -14,7 +14,7 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.types import FIXED
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.costs import CostParams
@@ -81,7 +81,7 @@ def study(name):
     """The simulation and its arguments."""
     algorithm, network, params = STUDIES[name]
     task = toy_task(num_clients=N, dataset=toy_dataset(num_train=6 * N))
-    simulation = build(task, network, ALGORITHMS[algorithm](Settings()), Schedule(4, 2, eval_clients=20))
+    simulation = Simulation(task, network, ALGORITHMS[algorithm](Settings()), Schedule(4, 2, eval_clients=20))
     return simulation, Hparams(toy_hparams().task, params, resolved(algorithm, "", {}).typed())
 
 
@@ -108,7 +108,7 @@ def test_no_array_of_all_pairs_is_compiled():
 
 
 def test_matrices_are_found_by_this_test():
-    simulation = build(toy_task(num_clients=1000), spatial(1000), ALGORITHMS["dpsgd"](Settings()), Schedule(2, 1))
+    simulation = Simulation(toy_task(num_clients=1000), spatial(1000), ALGORITHMS["dpsgd"](Settings()), Schedule(2, 1))
     numbers = toy_hparams(mobility=0)
     carry, _ = jax.eval_shape(simulation.init, simulation.data, numbers, jax.random.key(0))
     found = largest(simulation.advance, simulation.data, numbers, jax.random.key(0), carry)

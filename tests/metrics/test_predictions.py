@@ -13,7 +13,7 @@ from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.metric import HOLDS
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
 from mdfl_jax.metrics.built_in.every_study import accuracy
 from mdfl_jax.metrics.built_in.on_request import BINS
@@ -40,7 +40,7 @@ def measured():
     """The models after two rounds, their logits for the test samples, and all metrics on request."""
     task = toy_task(N, dataset=dataset())
     schedule = Schedule(2, 2, metrics=tuple(one.name for one in ON_REQUEST))
-    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
+    simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), schedule)
     hparams, key = toy_hparams(0, alpha=0.3, lr=0.05), jax.random.key(0)
     carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
     carry, metrics = jax.jit(simulation.advance)(simulation.data, hparams, key, carry)
@@ -53,7 +53,7 @@ def measured():
 
 def logits_of(task, models):
     """[M, samples, C], gathered by a tally: one chunk holds all test samples of the toy data set."""
-    return task.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
+    return task.scoring.over_test(task.data, None, models, lambda logits, labels, mask: logits * mask[None, :, None])
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ def test_the_sums_do_not_depend_on_the_devices():
         task = classification(dataset(), make_model("linear", C), N, mesh=mesh)
         models = jax.vmap(lambda key: task.init(task.data, key))(jax.random.split(jax.random.key(0), N))
         count = lambda logits, labels, mask: (logits * mask[None, :, None]).sum(axis=1)  # noqa: E731
-        return jax.jit(lambda models: task.over_test(task.data, None, models, count))(models)
+        return jax.jit(lambda models: task.scoring.over_test(task.data, None, models, count))(models)
 
     assert_trees_equal(sums(None), sums(client_mesh(jax.devices()[:4], 4)), 1e-4)
 
@@ -129,8 +129,10 @@ def test_nobody_pays_who_does_not_ask(monkeypatch):
     assert not {one.name for one in metrics_of()} & {one.name for one in ON_REQUEST}
     assert not {one.name for one in BUILT_IN} & {one.name for one in ON_REQUEST}
     assert [one.name for one in metrics_of(asked=("personal_accuracy",))][-1] == "personal_accuracy"
-    task = toy_task(N)._replace(over_test=lambda *_: pytest.fail("measured, and nobody asked"))
-    simulation = build(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
+    task = toy_task(N)
+    refused = lambda *_: pytest.fail("measured, and nobody asked")  # noqa: E731
+    task = task._replace(scoring=task.scoring._replace(over_test=refused))
+    simulation = Simulation(task, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
     jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
 
 

@@ -16,13 +16,12 @@ from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.metric import CLIENTS, record
-from mdfl_jax.core.parts import Parts
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.round_records import before_rounds, choose, of_round, without_round
+from mdfl_jax.metrics.round_records import before_rounds, choose, of_each_round, of_round, without_round
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
@@ -105,7 +104,7 @@ def fedmobile(slots=60, mesh=None):
     own = MeetingsParams(pairs=np.float32(0.7), numbers=RandomNumbers(gap_min=2, gap_max=8).traced())
     hparams = toy_hparams()._replace(network=own, algorithm=resolved("fedmobile", "", numbers).traced())
     schedule = Schedule(slots, 10, record_positions=True, record_mib=1)
-    simulation = build(toy_task(N), network, ALGORITHMS["fedmobile"](), schedule)
+    simulation = Simulation(toy_task(N), network, ALGORITHMS["fedmobile"](), schedule)
     run = jax.jit(simulate(toy_task(N), network, ALGORITHMS["fedmobile"](), schedule))
     assert simulation.records.names == ("links", "met_server", "relay_upload", "relay_download")
     return jax.device_get(run(hparams, jax.random.key(1)))
@@ -241,9 +240,7 @@ def test_the_size_of_the_records_is_bounded(clients, positions, mib, kept, why):
     measured, records = choose(metrics_of(), clients, 400, positions, mib)
     assert records == (("links",), 400 * clients * -(-clients // 8), kept, why)
     assert ("links" in {metric.name for metric in measured}) == kept
-    nothing = None
-    parts = Parts(nothing, nothing, nothing, SCHEDULE._replace(record_positions=positions), measured)
-    assert [metric.name for metric in parts.by_round] == ["position"] * positions + ["links"] * kept
+    assert [metric.name for metric in of_each_round(measured, positions)] == ["position"] * positions + ["links"] * kept
     assert "position" in {metric.name for metric in measured}
 
 
@@ -255,7 +252,7 @@ def test_of_many_clients_the_records_of_one_byte_are_kept():
     )
     for clients, names in ((256, ("links", "present", "destination")), (257, ("present",))):
         measured, records = choose(metrics_of((present, going)), clients, 400, True, 8)
-        with_rows = Parts(None, None, None, SCHEDULE._replace(record_positions=True), measured).by_round
+        with_rows = of_each_round(measured, positions=True)
         assert records.kept
         assert not records.why
         assert records.names == names

@@ -1,7 +1,6 @@
 """Evaluation of a sample: who is drawn, the errors against NumPy by hand, the intervals' coverage, and whole runs."""
 
 from functools import cache
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from small import PATTERNS, assert_trees_equal, toy_dataset, toy_hparams, toy_ta
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.engine.simulation import build, simulate
+from mdfl_jax.engine.simulation import Simulation, simulate
 from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
@@ -108,11 +107,11 @@ def unequal_models(num_models=60):
 def test_the_interval_covers_the_full_value(clients, samples):
     task, models = unequal_models()
     is_mobile = jnp.arange(60) < 18
-    parts = SimpleNamespace(task=task, schedule=Schedule(2, 1, eval_clients=clients, eval_samples=samples))
+    schedule = Schedule(2, 1, eval_clients=clients, eval_samples=samples)
     full = np.asarray(task.evaluate(task.data, None, models).accuracy, np.float64)
     assert np.ptp(full) > 0.2
     draws = 600
-    one = jax.jit(jax.vmap(lambda key: sampled_scores(parts, task.data, None, models, is_mobile, key)))
+    one = jax.jit(jax.vmap(lambda key: sampled_scores(task, schedule, task.data, None, models, is_mobile, key)))
     score, sample = jax.device_get(one(jax.random.split(jax.random.key(4), draws)))
     weights = sample.stands_for
     means = np.array([np.average(a[w > 0], weights=w[w > 0]) for a, w in zip(score.accuracy, weights)], np.float64)
@@ -124,8 +123,8 @@ def test_the_interval_covers_the_full_value(clients, samples):
 
 def test_all_test_samples_of_some_clients_are_exact():
     task, models = unequal_models()
-    parts = SimpleNamespace(task=task, schedule=Schedule(2, 1, eval_clients=15))
-    one = jax.jit(lambda key: sampled_scores(parts, task.data, None, models, jnp.arange(60) < 18, key))
+    schedule = Schedule(2, 1, eval_clients=15)
+    one = jax.jit(lambda key: sampled_scores(task, schedule, task.data, None, models, jnp.arange(60) < 18, key))
     score, sample = jax.device_get(one(jax.random.key(4)))
     full, known = task.evaluate(task.data, None, models), sample.stands_for > 0
     for found, expected in zip(score, full):
@@ -164,7 +163,7 @@ def test_a_run_is_the_same_and_only_its_evaluations_are_of_a_sample():
 
 def test_mapped_runs_compute_only_one_of_both_evaluations():
     """With vmap, a condition of each run on its own would compute both the sample and all clients."""
-    simulation = build(toy_task(N), spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6))
+    simulation = Simulation(toy_task(N), spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6))
     hparams, keys = toy_hparams(), jax.random.split(jax.random.key(0), 3)
     carries, _ = jax.eval_shape(jax.vmap(simulation.init, (None, None, 0)), simulation.data, hparams, keys)
     mapped = jax.make_jaxpr(jax.vmap(simulation.advance, (None, None, 0, 0)))
@@ -178,7 +177,7 @@ def test_mapped_runs_compute_only_one_of_both_evaluations():
 def test_devices_that_share_a_run_draw_the_same_sample():
     def of(mesh):
         task = classification(toy_dataset(num_test=64), make_model("linear", 3), N, mesh=mesh)
-        simulation = build(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6, eval_samples=40))
+        simulation = Simulation(task, spatial(N, 5, PATTERNS), dpsgd(), Schedule(4, 2, eval_clients=6, eval_samples=40))
         hparams, key = toy_hparams(num_mobile=4), jax.random.key(3)
         carry, _ = jax.jit(simulation.init)(simulation.data, hparams, key)
         found = []
@@ -206,7 +205,7 @@ def test_devices_that_share_a_run_draw_the_same_sample():
 def test_a_sample_that_cannot_be_drawn_is_told(task, changes, says):
     made = toy_task(N) if task == "toy" else regression("linear", N, 4, 3)
     with pytest.raises(UserError, match=says) as error:
-        build(made, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2, **changes))
+        Simulation(made, spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2, **changes))
     assert "\n" not in str(error.value)
 
 

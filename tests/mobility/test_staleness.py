@@ -12,10 +12,6 @@ from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.core.client_padding import held_by
-from mdfl_jax.engine.division import divided
-from mdfl_jax.engine.rounds import models, one_round
-from mdfl_jax.engine.starting import first
-from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.values import differences
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.grid import grid_points
@@ -93,17 +89,17 @@ def memory_of(state):
 )
 def test_a_round_tells_how_the_models_before_it_differed(changes):
     (group,) = make_study(made(**changes)).groups
-    parts, data, hparams, key = group.simulation.parts, group.simulation.data, group.hparams[0], jax.random.key(3)
-    carry = first(parts, data, hparams, key)[0]
-    go = jax.jit(lambda carry: one_round(parts, data, hparams, key, carry, no_sums(parts.metrics, parts.network)))
+    of, data, hparams, key = group.simulation, group.simulation.data, group.hparams[0], jax.random.key(3)
+    carry = of.first(data, hparams, key)
+    go = jax.jit(lambda carry: of.round(data, hparams, key, carry))
     remembered, changed = np.asarray(memory_of(carry.network).differs), 0
     assert (remembered == -1).all()
     for _ in range(6):
-        held = held_by(divided(parts, data, hparams, key), parts.task.num_clients)
-        heard = parts.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency
-        flat = np.concatenate([np.reshape(x, (x.shape[0], -1)) for x in jax.tree.leaves(models(parts, carry)[0])], 1)
+        held = held_by(of.partition(data, hparams, key), of.num_clients)
+        heard = of.network.step(hparams.network, key, carry.round, carry.network, held)[1].adjacency
+        flat = np.concatenate([np.reshape(x, (x.shape[0], -1)) for x in jax.tree.leaves(of.models(carry)[0])], 1)
         apart = np.array([[np.linalg.norm(x - y) for y in flat.astype(float)] for x in flat.astype(float)])
-        carry = go(carry)[0]
+        carry = go(carry)
         expected = np.where(heard, apart, remembered)
         remembered = np.asarray(memory_of(carry.network).differs)
         np.testing.assert_allclose(remembered, expected, atol=2e-5)

@@ -12,7 +12,7 @@ from small import assert_trees_equal, toy_hparams
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models import SamplesLast, adapt, make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks.gradients import Tiling
@@ -161,7 +161,7 @@ def test_an_evaluation_drops_nothing_and_uses_the_running_statistics(make):
 @pytest.mark.long
 def test_a_run_learns():
     task = task_of(adapt(Net(rate=0.1)))
-    simulation = build(task, spatial(N, 3, ("random_movement",)), dpsgd(), Schedule(20, 20))
+    simulation = Simulation(task, spatial(N, 3, ("random_movement",)), dpsgd(), Schedule(20, 20))
     hparams = toy_hparams(mobility=0, lr=0.05, num_mobile=1)
     carry, before = simulation.init(simulation.data, hparams, jax.random.key(0))
     _, after = jax.jit(simulation.advance)(simulation.data, hparams, jax.random.key(0), carry)

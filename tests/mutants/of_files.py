@@ -55,7 +55,7 @@ MUTANTS = [
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
-    Mutant("engine/rounds.py", "(slice(num_clients),)] if of_clients", "(slice(num_clients),)] if False", DEVICES),
+    Mutant("engine/simulation.py", "x[own] if of_clients", "x[own] if False", DEVICES),
     Mutant("config/sections.py", '"headline of the report", in_runs=False', '"headline of the report"',
            IDENTITY),
     Mutant("study/identity.py", "and {self.here!r} {self.here_is}", "and another", IDENTITY),
@@ -78,8 +78,8 @@ MUTANTS = [
     Mutant("core/diverging.py", "((norm > bound) | ~jnp.isfinite(norm))", "(norm > bound)", DIVERGING),
     Mutant("core/diverging.py", "jnp.where(jnp.isnan(norm), jnp.inf, norm)", "norm", DIVERGING),
     Mutant("core/diverging.py", "jnp.where(self.is_there, jnp.nan, value)", "value", DIVERGING),
-    Mutant("engine/rounds.py", "jax.lax.cond(has_diverged,", "jax.lax.cond(has_diverged & False,", DIVERGING),
-    Mutant("engine/rounds.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(",
+    Mutant("engine/simulation.py", "jax.lax.cond(has_diverged,", "jax.lax.cond(has_diverged & False,", DIVERGING),
+    Mutant("engine/simulation.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(",
            DIVERGING),
     Mutant("results/summary.py", 'str(record.seed) not in lost["diverged"]', "True", DIVERGING),
 ]  # fmt: skip

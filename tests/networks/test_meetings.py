@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from small import assert_trees_equal, toy_task
 
+from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers
 from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import NEVER, Hparams
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.simulation import Schedule, simulate
 from mdfl_jax.networks.meetings import PATTERNS, FixedNumbers, MeetingsParams, meeting_table, meetings
 from mdfl_jax.networks.server import random_pairs
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from small import toy_task
 
+from mdfl_jax import Schedule, simulate
 from mdfl_jax.algorithms.registry import ALGORITHMS, numbers_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import NEVER, Hparams
 from mdfl_jax.data.partition import PartitionNumbers
-from mdfl_jax.engine.simulation import Schedule, simulate
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial

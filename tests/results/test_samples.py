@@ -8,7 +8,7 @@ from made_study import record_of
 from tiny import tiny_config
 
 from mdfl_jax import UserError
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics

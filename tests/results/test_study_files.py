@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics

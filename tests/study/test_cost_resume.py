@@ -7,7 +7,7 @@ import pytest
 import mdfl_jax
 from mdfl_jax import Interrupted
 from mdfl_jax.core.metric import HOLDS, Metric
-from mdfl_jax.core.parts import RunFacts
+from mdfl_jax.core.types import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.networks.costs.account import SECONDS
 from mdfl_jax.storage.checkpoint import Checkpoints

@@ -15,8 +15,7 @@ from tiny import tiny_config
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed, update_divergence
-from mdfl_jax.engine.rounds import _diverged
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
@@ -185,7 +184,7 @@ def test_a_run_that_has_diverged_computes_no_more_rounds():
         return algorithm.round(*args)
 
     schedule = Schedule(6, 2, diverged_norm=1e-9)  # every model is beyond this bound
-    simulation = build(toy_task(), spatial(6, 5), algorithm._replace(round=counted), schedule)
+    simulation = Simulation(toy_task(), spatial(6, 5), algorithm._replace(round=counted), schedule)
     hparams = toy_hparams(mobility=0)
     carry, _ = simulation.init(simulation.data, hparams, jax.random.key(0))
     advance = jax.jit(simulation.advance)
@@ -216,9 +215,8 @@ def test_the_norm_is_that_of_numpy_and_every_number_that_is_not_finite_is_seen()
 def test_a_global_model_that_explodes_before_those_of_the_clients_is_seen():
     one, huge = {"w": jnp.ones((3, 4))}, {"w": jnp.full((1, 4), 1e6)}
     algorithm = SimpleNamespace(params=lambda state: one, global_model=lambda state: huge)
-    task, schedule = SimpleNamespace(num_clients=3), SimpleNamespace(diverged_norm=1e3)
-    parts = SimpleNamespace(algorithm=algorithm, task=task, schedule=schedule)
-    seen = _diverged(parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4)), None)
+    parts = SimpleNamespace(algorithm=algorithm, num_clients=3, schedule=SimpleNamespace(diverged_norm=1e3))
+    seen = Simulation._diverged(parts, SimpleNamespace(divergence=no_divergence(), round=jnp.int32(4)), None)
     assert (int(seen.round), float(seen.norm)) == (5, 2e6)
 
 

@@ -137,9 +137,13 @@ def test_bytes_of_a_device_follow_the_mesh(tiny):
 
 
 @pytest.mark.parametrize("columns", [4, 8])
-def test_most_runs_are_whole_rows(tiny, monkeypatch, columns):
-    study = make_study(tiny(**{"engine.client_devices": columns}))
+@pytest.mark.parametrize(
+    ("at_once", "of_a_row"),
+    [(0, 7), (2, 4)],  # 20 and seven states of 10, one after another; 30 and three times 20 more, mapped together
+)
+def test_most_runs_are_whole_rows(tiny, monkeypatch, columns, at_once, of_a_row):
+    study = make_study(tiny(**{"engine.client_devices": columns, "engine.runs_at_once": at_once}))
     needs = {8 // columns: memory.Need(5, 10, 15), 2 * 8 // columns: memory.Need(5, 30, 15)}
     monkeypatch.setattr(memory, "need", lambda group, runs, at_once: needs[runs])
     monkeypatch.setattr(memory, "device_limit", lambda bound: 90)
-    assert memory.footprint(study, study.groups[0]).most_runs == 8 // columns * 4  # 30 and three times 20 more
+    assert memory.footprint(study, study.groups[0]).most_runs == 8 // columns * of_a_row

@@ -11,7 +11,7 @@ from small import toy_hparams, toy_task
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.outcomes import interval
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import (
     AXIS,
     CLIENTS,
@@ -181,7 +181,7 @@ def test_an_algorithm_and_a_network_bring_their_own(wrapped):
             hparams._replace(network=ParticipationParams(hparams.network)),
         )
     schedule = Schedule(2, 2, record_positions=True)
-    simulation = build(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
+    simulation = Simulation(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
     assert [one.name for one in simulation.metrics[-2:]] == ["east", "twice"]
     start, first = jax.jit(simulation.init)(simulation.data, hparams, jax.random.key(0))
     _, second = jax.jit(simulation.advance)(simulation.data, hparams, jax.random.key(0), start)
@@ -218,7 +218,7 @@ def test_a_wrong_declaration_is_told_before_anything_runs(one, says):
     ],
 )
 def test_a_value_that_is_not_as_declared_is_told(one, says):
-    simulation = build(toy_task(), spatial(6, 5, ["static"]), dpsgd()._replace(metrics=(one,)), Schedule(2, 2))
+    simulation = Simulation(toy_task(), spatial(6, 5, ["static"]), dpsgd()._replace(metrics=(one,)), Schedule(2, 2))
     inputs = simulation.data, toy_hparams(0), jax.random.key(0)
     with pytest.raises(UserError, match=rf"test_metrics\.py:\d+: the metric 'mine' {says}"):  # the line of the function
         jax.eval_shape(simulation.advance, *inputs, jax.eval_shape(simulation.init, *inputs)[0])

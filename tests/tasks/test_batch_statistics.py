@@ -17,7 +17,7 @@ from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.core.types import Links
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.models.norm import BatchNorm
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
@@ -219,7 +219,9 @@ def test_a_mesh_of_devices_gives_the_statistics_of_one():
                 toy_dataset(), Normalised(), 11, "dirichlet", batch_size=batch_size, tiling=Tiling(30), mesh=mesh,
                 augmentation=Augmentation(1, True),
             )  # fmt: skip
-            made = build(task, spatial(11, 5, ("static", "random_movement")), ALGORITHMS["dpsgd"](), Schedule(2, 2))
+            made = Simulation(
+                task, spatial(11, 5, ("static", "random_movement")), ALGORITHMS["dpsgd"](), Schedule(2, 2)
+            )
             carry, _ = jax.jit(made.init)(made.data, hparams, KEY)
             carry, metrics = jax.jit(made.advance)(made.data, hparams, KEY, carry)
             found.append((jax.tree.map(lambda p: p[:11], carry.algorithm.params), metrics.loss))

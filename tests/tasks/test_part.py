@@ -49,7 +49,9 @@ def models_of(task, count):
 def logits_of(task, models):
     """[M, T, C], gathered by a tally of all test samples."""
     total = len(task.data.y_test)
-    gathered = task.over_test(task.data, None, models, lambda outputs, targets, mask: outputs * mask[None, :, None])
+    gathered = task.scoring.over_test(
+        task.data, None, models, lambda outputs, targets, mask: outputs * mask[None, :, None]
+    )
     assert gathered.shape[1] >= total, "one chunk holds all test samples of the toy data set"
     return np.asarray(gathered, np.float64)[:, :total]
 
@@ -58,7 +60,7 @@ def test_the_scores_of_a_part_against_loops():
     task = toy_task(5, dataset=toy_dataset(num_test=45))
     models, key = models_of(task, 5), jax.random.key(7)
     logits, labels = logits_of(task, models), np.asarray(task.data.y_test)
-    score, without = jax.jit(lambda m: task.part.evaluate(task.data, None, m, key, 33))(models)
+    score, without = jax.jit(lambda m: task.scoring.part.evaluate(task.data, None, m, key, 33))(models)
     sample = np.asarray(draw_part(key, jnp.asarray(labels), 33))
     for i in range(5):
         right = [logits[i, k].argmax() == labels[k] for k in sample]
@@ -83,7 +85,7 @@ def test_the_scores_of_a_part_of_a_regression():
     fitted = jax.tree.map(lambda p: jnp.zeros_like(p) if p.ndim == 2 else jnp.broadcast_to(truth, p.shape), models)
     models = jax.tree.map(lambda a, b: a + 0.1 * b, fitted, models)
     key, outputs = jax.random.key(2), logits_of(task, models)
-    score, without = jax.jit(lambda m: task.part.evaluate(task.data, None, m, key, 30))(models)
+    score, without = jax.jit(lambda m: task.scoring.part.evaluate(task.data, None, m, key, 30))(models)
     sample = np.asarray(draw_part(key, jnp.zeros(50, jnp.int32), 30))
     targets = np.asarray(task.data.y_test, np.float64)
 

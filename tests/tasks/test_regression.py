@@ -14,7 +14,7 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.core.sharding import client_mesh, layout, settle
 from mdfl_jax.core.stopping import initial_stop_state, update_stop_state
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.tasks.regression import LinearNumbers, LogisticNumbers, draw_samples, draw_truth, regression
@@ -201,7 +201,7 @@ def test_the_stop_rule_over_a_mesh_has_its_collectives_in_order():
     """Over a mesh a round is computed and then kept or not: a condition around it would hold collectives."""
     mesh = client_mesh(jax.devices()[:4])
     task = regression("linear", 6, 4, 5, mesh=mesh)
-    simulation = build(task, meetings(6), dpsgd(Settings()), Schedule(4, 2, stop_std=1e-3))
+    simulation = Simulation(task, meetings(6), dpsgd(Settings()), Schedule(4, 2, stop_std=1e-3))
     hparams = Hparams(LinearNumbers(shift=0.5, l2=0.1), MeetingsParams(), LocalNumbers(lr=np.float32(0.1)))
 
     def whole(key):
@@ -222,7 +222,7 @@ def test_over_a_mesh_as_on_one_device():
 
         def found():
             clients = task.partition(None, hparams, key)
-            clients = settle(clients, layout(task.by_client(clients), mesh) if mesh else None)
+            clients = settle(clients, layout(task.spread.by_client(clients), mesh) if mesh else None)
             weights = {"w": jnp.where(jnp.arange(rows)[:, None] < 7, jax.random.normal(key, (rows, 6)), 0)}
             one = {"w": weights["w"][:1]}
             return clients, task.gradient(None, clients, weights, key), task.objective(None, clients, one)

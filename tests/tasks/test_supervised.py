@@ -169,7 +169,7 @@ def test_local_accuracy_against_loops(partition, numbers):
     task = linear_task(data, partition=partition, tiling=Tiling(tile=16))
     clients = jax.jit(task.partition)(task.data, numbers, KEY)
     models = random_models(task)
-    found = jax.jit(task.local_accuracy)(task.data, clients, models)
+    found = jax.jit(task.scoring.local_accuracy)(task.data, clients, models)
     x = (data.x_test - np.asarray(task.data.mean)) / np.asarray(task.data.std)
     for i in range(N):
         kernel, bias = weights(models, i)
@@ -190,7 +190,7 @@ def test_local_accuracy_of_a_regression_is_r2_of_the_own_samples():
     task = linear_task(data, partition="by_owner")
     clients = jax.jit(task.partition)(task.data, OwnerNumbers(), KEY)
     models = jax.tree.map(lambda p: p / 10, random_models(task))
-    found = jax.jit(task.local_accuracy)(task.data, clients, models)
+    found = jax.jit(task.scoring.local_accuracy)(task.data, clients, models)
     x = (data.x_test - np.asarray(task.data.mean)) / np.asarray(task.data.std)
     for i in range(N):
         (owner,) = set(data.client[samples_of(clients.held, i)])
@@ -207,7 +207,7 @@ def test_accuracies_do_not_depend_on_the_devices():
         clients = jax.jit(task.partition)(task.data, OwnerNumbers(), KEY)
         models = random_models(task)
         of_all = jax.jit(task.evaluate)(task.data, clients, models)
-        return of_all, jax.jit(task.local_accuracy)(task.data, clients, models)
+        return of_all, jax.jit(task.scoring.local_accuracy)(task.data, clients, models)
 
     assert_trees_equal(measured(None), measured(client_mesh(jax.devices()[:4], 4)), 1e-5)
 

@@ -14,7 +14,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.theory import mixing, network, pictures
 from mdfl_jax.theory.quantities import QUANTITIES, Rounds
@@ -39,7 +39,7 @@ def observed(rounds=12, seeds=3, **changes):
 def test_the_network_alone_is_that_of_a_run(mobility):
     """Every link of every round, and lambda_2 at every evaluation, with DAM and DCM that read the clients' labels."""
     schedule = Schedule(6, 2, record_positions=True, record_mib=1.0)
-    simulation = build(toy_task(6), spatial(6, 5, PATTERNS), dpsgd(), schedule)
+    simulation = Simulation(toy_task(6), spatial(6, 5, PATTERNS), dpsgd(), schedule)
     hparams, key = toy_hparams(mobility), jax.random.key(5)
     carry, _ = simulation.init(simulation.data, hparams, key)
     links, lambda_2 = [], []

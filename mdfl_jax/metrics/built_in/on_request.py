@@ -53,8 +53,8 @@ def accuracy_by_class(at: "Evaluation", models: "ClientParams") -> tuple[Any, An
         right = (jnp.argmax(logits, axis=-1) == labels).astype(jnp.int32)
         return right @ of_label, jnp.sum(of_label, axis=0)
 
-    assert at.task.over_test is not None
-    right, there = at.task.over_test(at.data, at.clients, models, tally)
+    assert at.task.scoring.over_test is not None
+    right, there = at.task.scoring.over_test(at.data, at.clients, models, tally)
     return right / jnp.maximum(there, 1), there > 0
 
 
@@ -113,8 +113,8 @@ def local_accuracy(at: "Evaluation") -> Any:
     several such clients, to the first. Its test samples (the array ``client_test``) are those of this client. It is NaN
     for a client without such test samples.
     """
-    assert at.task.local_accuracy is not None
-    return at.divergence.result(at.task.local_accuracy(at.data, at.clients, at.models))
+    assert at.task.scoring.local_accuracy is not None
+    return at.divergence.result(at.task.scoring.local_accuracy(at.data, at.clients, at.models))
 
 
 @metric(
@@ -144,8 +144,8 @@ def calibration_error(at: "Evaluation") -> Any:
         gap = jnp.where(mask, right.astype(jnp.float32) - confidence, 0.0)
         return jnp.zeros(BINS).at[bin_of].add(gap), jnp.sum(mask)
 
-    assert at.task.over_test is not None
-    gap, count = at.task.over_test(at.data, at.clients, at.model, tally)
+    assert at.task.scoring.over_test is not None
+    gap, count = at.task.scoring.over_test(at.data, at.clients, at.model, tally)
     return at.divergence.result(jnp.sum(jnp.abs(gap)) / count)
 
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import WORD
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
-from mdfl_jax.core.types import Clients, Links, Network, RoundStats
-from mdfl_jax.metrics.declare import of_inner, of_inner_compare, of_inner_lists
+from mdfl_jax.core.types import Clients, Links, Network, Observed
+from mdfl_jax.metrics.declare import of_inner, of_inner_lists
 from mdfl_jax.networks.costs.numbers import CostParams, computing_seconds, sending_seconds
 from mdfl_jax.networks.costs.work import Work
 
@@ -145,8 +145,8 @@ def counted(network: Network, work: Work = Work()) -> Network:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         return state._replace(inner=inner), links
 
-    def after(params: CountedParams, state: CountedState, links: Links, stats: RoundStats) -> CountedState:
-        cost = params.cost
+    def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
+        cost, (links, stats, _) = params.cost, seen
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         sending = sending_seconds(cost, stats.messages, bits)
         joules = (
@@ -154,7 +154,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
             + cost.joules_per_bit * bits
             + cost.joules_per_bit_received * received_bits(bits, links.adjacency, work.uses_links, links.senders)
         )
-        inner = state.inner if network.after is None else network.after(params.inner, state.inner, links, stats)
+        inner = state.inner if network.observe is None else network.observe(params.inner, state.inner, seen)
         return state._replace(
             inner=inner,
             seconds=add(state.seconds, round_seconds(cost, work, state.computing, sending)),
@@ -166,8 +166,7 @@ def counted(network: Network, work: Work = Work()) -> Network:
     return network._replace(
         init=init,
         step=step,
-        after=after,
-        compare=of_inner_compare(network),
+        observe=observe,
         places=lambda state: network.places(state.inner),
         reached=None if reached is None else lambda state: reached(state.inner),
         metrics=(*of_inner(network, lambda state: state.inner, lambda params: params.inner), SECONDS, JOULES),

@@ -15,7 +15,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.metrics.declare import of_inner, of_inner_compare, of_inner_lists
+from mdfl_jax.metrics.declare import of_inner, of_inner_lists, of_inner_observe
 from mdfl_jax.metrics.values import components
 from mdfl_jax.networks.connected import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
@@ -155,6 +155,6 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         step=step,
         places=lambda state: network.places(state.inner),
         lists=of_inner_lists(network, lambda state: state.inner),
-        compare=of_inner_compare(network),
+        observe=of_inner_observe(network),
         metrics=of_inner(network, lambda state: state.inner, lambda params: params.inner),
     )

@@ -1,7 +1,7 @@
-"""Compiles a program of a study for a device that is not present, and reports what its compiler says of it.
+"""Compiles the programs of a study for a device that is not present, and reports what its compiler says of them.
 
-Each program is compiled in a child process of its own, since a failed check inside the compiler may abort the process.
-The child process runs `account`, and `describe` puts the result in words. `cli/ahead.py` starts the child
+Those of each group are compiled in a child process of its own, since a failed check inside the compiler may abort the
+process. The child process runs `account`, and `describe` puts the result in words. `cli/ahead.py` starts the child
 processes.
 """
 
@@ -10,20 +10,20 @@ from typing import Any
 
 from mdfl_jax.core import devices
 from mdfl_jax.core.sharding import CLIENT, SEED
-from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.study.ahead import cycles
 from mdfl_jax.study.ahead.flops import round_flops
-from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of
+from mdfl_jax.study.ahead.memory import MIB, Need, device_limit, following, need_of, steps_of
 from mdfl_jax.study.study import Study
 
 DEAREST = 10  # number of operations that are reported
 
 
 def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
-    """Compile a group's program and return what it needs, as a JSON tree.
+    """Compile a group's rounds and evaluation and return what they need, as a JSON tree.
 
-    If the runs of a batch are mapped together, the program is compiled for a batch. If they follow one another, it is
-    compiled for one run on each device (or row of the mesh), which gives the same information.
+    If the runs of a batch are mapped together, the programs are those of a batch. If they follow one another, they are
+    those of one run on each device (or row of the mesh).
 
     Args:
       study: The study, made for the current target.
@@ -31,7 +31,7 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
       effort: The effort of the compiler, as in `mdfl_jax.core.devices.compiler_options`.
 
     Returns:
-      The program's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
+      The group's points, its parameters and FLOPs, the seconds of compiling, and the bytes by part. If the compiler
       writes its schedule, also the seconds of a round and of an evaluation, the operations that take the most cycles,
       and the collectives of a round.
     """
@@ -40,16 +40,15 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
     places = min(mesh.shape[SEED] if mesh else len(aim.devices), group.runs_per_batch)
     at_once = study.experiment.engine.runs_at_once
     together = min(places * max(at_once, 1), group.runs_per_batch)
-    follow = group.simulation.alone and not at_once
-    num_runs = together if group.simulation.alone else group.runs_per_batch
-    mc = monte_carlo(group.simulation, num_runs, at_once)
-    runs = mc.runs([group.hparams[0]] * num_runs, list(range(num_runs)))
-    on_a_device = runs.keys.shape[1]
+    follow = in_turns(group.simulation, at_once)
+    placement = Placement(group.simulation, together if follow else group.runs_per_batch, at_once)
+    on_a_device = placement.at_once
     options = devices.compiler_options(group.simulation.alone, effort)
     begin = time.perf_counter()
-    compiled = mc.advance.lower(mc.data, *runs, mc.state(runs)).compile(options)
+    steps = steps_of(group, placement)
+    compiled = [step.lower().compile(options) for step in steps]
     seconds = time.perf_counter() - begin
-    need, limit = need_of(group, compiled), device_limit(study.experiment.engine.memory_mib)
+    need, limit = need_of(steps, compiled), device_limit(study.experiment.engine.memory_mib)
     found = {
         "points": [study.points[i].id for i in group.points],
         "num_params": group.simulation.num_params,
@@ -68,8 +67,10 @@ def account(study: Study, number: int, effort: str = "quick") -> dict[str, Any]:
         "eval_every": study.experiment.eval_every,
     }
     # With the least effort, the compiler's schedule is not like that of the study's own program.
-    text = compiled.as_text() if aim.kind and aim.kind.clock and found["effort"] != "least" else ""
-    return found | (_of_schedule(cycles.read(text), found, aim.kind) if text and aim.kind else {})
+    if not aim.kind or not aim.kind.clock or found["effort"] == "least":
+        return found
+    cost = cycles.added([cycles.read(program.as_text()) for program in compiled])
+    return found | _of_schedule(cost, found, aim.kind)
 
 
 def _mapped(need: Need, limit: int, on_a_device: int) -> int:

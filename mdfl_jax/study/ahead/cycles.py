@@ -9,9 +9,10 @@ the host. They serve to compare forms of a program and to plan, but they are no 
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
-ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.rounds`
+ROUND = "round"  # the named scope of a round's operations, see `mdfl_jax.engine.simulation`
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 BYTES = {
     "pred": 1,
@@ -100,6 +101,19 @@ def read(text: str) -> Cost:
     sent = [Collective(kind, *(sums.sent[kind, part] for part in ("count", "size", "waits"))) for kind in kinds]
     rest = sum(sums.cycles.values()) - in_rounds
     return Cost(in_rounds, rest, by_operation.most_common(), sent, sums.sent["unknown", "loops"])
+
+
+def added(costs: Sequence[Cost]) -> Cost:
+    """Return the cost of programs that are called one after another."""
+    by_operation: Counter = Counter()
+    sent: dict[str, Collective] = {}
+    for cost in costs:
+        by_operation.update(dict(cost.operations))
+        for one in cost.collectives:
+            before = sent.get(one.kind, Collective(one.kind, 0, 0, 0))
+            sent[one.kind] = Collective(one.kind, *(x + y for x, y in zip(before[1:], one[1:], strict=True)))
+    rounds, rest, unknown = (sum(getattr(cost, name) for cost in costs) for name in ("rounds", "rest", "unknown"))
+    return Cost(rounds, rest, by_operation.most_common(), list(sent.values()), unknown)
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +10,8 @@ import jax
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import SEED
-from mdfl_jax.engine.montecarlo import monte_carlo
+from mdfl_jax.engine.compile import TracedStep, traced_steps
+from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.storage.limits import host_memory
 from mdfl_jax.study.ahead.flops import round_flops
@@ -22,12 +23,12 @@ SHARE = 0.9  # of a device's memory that a study may use; the allocator and the 
 
 
 class Need(NamedTuple):
-    """The bytes that a program needs on one device, from the compiler's analysis.
+    """The bytes that a batch of runs needs on one device, from the compiler's analysis.
 
     Attributes:
       data: The data set.
-      state: The state between rounds (models, optimiser, world) of all its runs, as arguments and as results.
-      temporary: The activations, gradients and copies while the program runs.
+      state: The state between rounds (models, optimiser, world) of all its runs, and the results of one turn.
+      temporary: The activations, gradients and copies while a program runs.
     """
 
     data: int
@@ -70,36 +71,47 @@ def device_limit(bound_mib: int = 0) -> int:
 
 
 def need(group: Group, runs: int, at_once: int) -> Need:
-    """Compile a group's program for a batch of runs, and return the bytes that it needs on a device.
+    """Compile a group's rounds and evaluation for a batch of runs, and return the bytes that they need on a device.
 
     Args:
-      group: The points that share the program.
+      group: The points that share the programs.
       runs: The number of runs in the batch.
-      at_once: As in `mdfl_jax.engine.montecarlo.monte_carlo`.
+      at_once: As in `mdfl_jax.engine.placement.Placement`.
     """
-    mc = monte_carlo(group.simulation, runs, at_once)
-    batch = mc.runs([group.hparams[0]] * runs, list(range(runs)))
-    return need_of(
-        group,
-        mc.advance.lower(mc.data, *batch, mc.state(batch)).compile(devices.compiler_options(group.simulation.alone)),
-    )
+    placement = Placement(group.simulation, runs, at_once)
+    options = devices.compiler_options(group.simulation.alone)
+    steps = steps_of(group, placement)
+    return need_of(steps, [step.lower().compile(options) for step in steps])
 
 
-def need_of(group: Group, compiled: Any) -> Need:
-    """Return the bytes that a group's compiled program needs on a device."""
-    analysis = compiled.memory_analysis()
-    data = _bytes(group.simulation.data)
-    arguments = analysis.argument_size_in_bytes
-    results = analysis.output_size_in_bytes - analysis.alias_size_in_bytes
-    return Need(data, max(arguments - data, 0) + results, analysis.temp_size_in_bytes)
+def steps_of(group: Group, placement: Placement) -> list[TracedStep]:
+    """Return the rounds and the evaluation of a turn: the two programs that a study spends its time in."""
+    num_runs = placement.num_runs
+    turn = placement.inputs([group.hparams[0]] * num_runs, list(range(num_runs)))[0]
+    steps = {step.name: step for step in traced_steps(placement, turn, turn, before=False)}
+    return [steps[name] for name in ("rounds", "evaluate")]
+
+
+def need_of(steps: Sequence[TracedStep], compiled: Sequence[Any]) -> Need:
+    """Return the bytes that a batch of runs needs on a device.
+
+    Args:
+      steps: the rounds and the evaluation of a turn, from `steps_of`.
+      compiled: their programs.
+    """
+    placement = steps[0].placement
+    rounds, evaluation = (program.memory_analysis() for program in compiled)
+    state = sum(steps[0].sizes[1:])  # all but the data
+    results = rounds.output_size_in_bytes - rounds.alias_size_in_bytes + evaluation.output_size_in_bytes
+    temporary = max(rounds.temp_size_in_bytes, evaluation.temp_size_in_bytes)
+    return Need(_bytes(placement.simulation.data), len(placement.turns) * state + results, temporary)
 
 
 @stages.stage("compiling, to plan the memory")
 def footprint(study: Study, group: Group) -> Footprint:
     """Compile a group's program for one run on each device, and return what it needs.
 
-    If one run fits, the program is also compiled for two, unless runs follow one another on an accelerator (then
-    `following` gives a bound).
+    If one run fits, and the runs of a device are mapped together, the programs are also compiled for two.
     """
     engine = study.experiment.engine
     simulation: Simulation = group.simulation
@@ -112,7 +124,7 @@ def footprint(study: Study, group: Group) -> Footprint:
     one = need(group, places, engine.runs_at_once)
     limit, most = device_limit(engine.memory_mib), 0
     if one.total <= limit:
-        if simulation.alone and not engine.runs_at_once:
+        if in_turns(simulation, engine.runs_at_once):
             most = places * following(one, limit)
         else:
             a_run = max(need(group, 2 * places, engine.runs_at_once).total - one.total, 1)
@@ -121,18 +133,13 @@ def footprint(study: Study, group: Group) -> Footprint:
 
 
 def following(one: Need, limit: int) -> int:
-    """Return a lower bound of the runs that can follow one another on a device, from what the first run needs.
-
-    From the second run on, the loop keeps the incoming states beside the outgoing ones. The second run adds up to four
-    states, and each further run adds two (measured on a CPU: 3.4 and 2). Compiling for two runs would give the exact
-    number, but would take minutes more.
+    """Return how many runs can follow one another on a device, from what the first one needs: each adds its state.
 
     Args:
       one: The bytes that one run needs.
       limit: The bytes of the device that the study may use.
     """
-    spare, state = limit - one.total, max(one.state, 1)
-    return 0 if spare < 0 else 1 if spare < 4 * state else 2 + (spare - 4 * state) // (2 * state)
+    return max(limit - one.data - one.temporary, 0) // max(one.state, 1)
 
 
 def fit(study: Study, log: Callable[[str], None]) -> Study:

@@ -20,9 +20,10 @@ from mdfl_jax.config.texts import keys_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Hparams
+from mdfl_jax.core.types import Schedule as RunSchedule
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.engine.simulation import Schedule as RunSchedule
-from mdfl_jax.engine.simulation import Simulation, build, check_needs
+from mdfl_jax.engine.checks import check_needs
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import asked_for
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
@@ -81,7 +82,7 @@ def with_links(
     if not wants_lists(experiment):
         return make(0)
     counting = make(ONE)
-    if counting.places_needed is None:
+    if not counting.counts_places:
         return counting  # a graph, or pairs: the number of neighbours is known
     if not devices.current().is_here:
         return make(min(engine.max_neighbours or rounded(expected(experiment)), most))
@@ -182,7 +183,7 @@ def build_simulation(
         world = partial_participation(world, FIXED in algorithm.needs, picks)
     if is_counted(experiment):
         world = counted(world, work)
-    return build(task, world, algorithm, schedule)
+    return Simulation(task, world, algorithm, schedule)
 
 
 def hparams_of(

@@ -15,8 +15,8 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.core.message_bits import count_bits
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.core.types import Links, RoundStats
-from mdfl_jax.engine.simulation import build
+from mdfl_jax.core.types import Links, Observed, RoundStats
+from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.models import make_model
 from mdfl_jax.networks import GraphParams, fixed_graph, partial_participation, spatial
@@ -69,13 +69,13 @@ def test_a_round_costs_what_the_oracle_says(numbers, seed, minibatch):
     params = params_of(numbers, speeds)
     start = network.init(params, jax.random.key(seed), Holders(held))
     stats = RoundStats(jnp.zeros(N), jnp.asarray(messages, jnp.int32), count_bits(jnp.asarray(messages), size))
-    found = network.after(params, start, Links(jnp.asarray(adjacency), None), stats)
+    found = network.observe(params, start, Observed(Links(jnp.asarray(adjacency), None), stats, None))
     samples = 2 * (np.where(held > 0, 8, 0) if minibatch else held)
     seconds = oracle.round_seconds(numbers, samples, speeds, messages, messages * size)
     np.testing.assert_allclose(found.seconds.value, seconds, rtol=1e-5, atol=1e-30)
     joules = oracle.round_joules(numbers, samples, messages, messages * size, adjacency)
     np.testing.assert_allclose(found.worked.value, joules, rtol=1e-5, atol=1e-30)
-    again = network.after(params, found, Links(jnp.asarray(adjacency), None), stats)
+    again = network.observe(params, found, Observed(Links(jnp.asarray(adjacency), None), stats, None))
     np.testing.assert_allclose(again.seconds.value, 2 * found.seconds.value, rtol=1e-6)
 
 
@@ -85,7 +85,7 @@ def test_of_all_reduce_everybody_receives_the_mean_and_nobody_is_late():
     network, params = counted(fixed_graph(2, "ring"), work), params_of(NUMBERS | {"deadline": 0.1})
     start = network.init(params, jax.random.key(0), Holders([10, 100]))
     stats = RoundStats(jnp.zeros(2), jnp.array([1, 1]), count_bits(jnp.array([1, 3]), 100))
-    found = network.after(params, start, Links(jnp.zeros((2, 2), bool), None), stats)
+    found = network.observe(params, start, Observed(Links(jnp.zeros((2, 2), bool), None), stats, None))
     np.testing.assert_allclose(found.seconds.value, 100 * 0.01 + 0.05 + 300 / 1000)
     np.testing.assert_allclose(found.worked.value, [5 + 0.2 + 0.2, 50 + 0.6 + 0.2], rtol=1e-6)
 
@@ -112,7 +112,7 @@ def simulation_of(num_clients=6, num_devices=1, thinned=False, eval_every=1):
     )
     world = counted(partial_participation(world) if thinned else world, work)
     task = classification(toy_dataset(), make_model("linear", 3), num_clients, "iid", batch_size=10, mesh=mesh)
-    return build(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
+    return Simulation(task, world, dpsgd(Settings(num_local_steps=2)), Schedule(6, eval_every))
 
 
 def hparams_of(thinned=False):
@@ -172,7 +172,7 @@ def test_counting_changes_nothing_else():
         6, 5, ("static", "random_movement"), contact="swept", link_filter=link_filter(Work(2, 10), "resume", True)
     )
     task = classification(toy_dataset(), make_model("linear", 3), 6, "iid", batch_size=10)
-    plain = build(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
+    plain = Simulation(task, plain_world, dpsgd(Settings(num_local_steps=2)), Schedule(6, 1))
     with_costs, _, _ = history_of(simulation, hparams)
     without, _, _ = history_of(plain, hparams._replace(network=hparams.network.inner))
     for one, other in zip(with_costs, without):

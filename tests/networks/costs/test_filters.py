@@ -209,4 +209,4 @@ def test_speeds_have_mean_one_and_are_the_seeds():
     assert abs(np.log(speeds).std() - 0.5) < 0.02
     assert (client_speeds(CostParams(), jax.random.key(0), 5) == 1).all()
     np.testing.assert_array_equal(client_speeds(CostParams(speeds=[2, 0.5]), jax.random.key(0), 2), [2, 0.5])
-    assert meetings(3).after is None
+    assert meetings(3).observe is None

@@ -1,17 +1,20 @@
 """The programs of a study: what they depend on, which are compiled once, and what they compute."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from mdfl_jax.core import devices
 from mdfl_jax.core.metric import CLIENTS, HOLDS, ROUNDS
-from mdfl_jax.engine.montecarlo import to_host
+from mdfl_jax.engine.compile import Compiler
+from mdfl_jax.engine.placement import Placement
 from mdfl_jax.metrics import metric
 from mdfl_jax.study import make_study
 from mdfl_jax.study.batch import Program, steps
-from mdfl_jax.study.compiled import Compiler
 from mdfl_jax.study.study import Run
 
 COMPILE_FULLY = True  # with few optimisations, programs round in other ways if they are cut in another place
@@ -104,47 +107,57 @@ def test_a_second_group_compiles_two_programs(program, monkeypatch):
 def test_of_many_programs_those_that_were_needed_last_are_held(program, monkeypatch):
     """Or a study of many groups would hold all of their programs until its end."""
     compiled = []
-    monkeypatch.setattr("mdfl_jax.study.compiled.HELD", len(ALL))
+    monkeypatch.setattr("mdfl_jax.engine.compile.HELD", len(ALL))
     monkeypatch.setattr(jax.stages.Lowered, "compile", lambda one, _: compiled.append(one.as_text().split()[1]))
     compiler = Compiler()
     for number, names in ((0, ALL), (1, {"begin", "rounds"}), (1, set()), (0, {"begin", "rounds"})):
         made = program(number, compiler, **ALGORITHMS)
         ((runs,), (first,)) = made.inputs([Run(number, 0)])
-        compiler.programs(made.group.simulation, made.monte_carlo, runs, first)
+        compiler.programs(made.placement, runs, first)
         assert sorted(compiled) == sorted(f"@jit_{name}" for name in names)
         compiled.clear()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_steps_and_turns_give_the_bits_of_whole_programs(program, at_once):
+def test_turns_of_steps_give_the_bits_of_a_loop_of_whole_programs(program, at_once):
     made = program(seeds=32, sweep="", **{"engine.runs_at_once": at_once})  # four on each device
     (runs, _), (carry, metrics, facts, _) = started(made, 32)
     assert len(runs) == len(carry) == 4 // at_once
-    mc, simulation = made.monte_carlo, made.group.simulation
-    whole_runs = mc.runs([made.hparams[0]] * 32, list(range(32)))
-    whole, before = mc.init(mc.data, *whole_runs)
-    expected = to_host(jax.vmap(jax.vmap(simulation.facts))(whole), 32)
-    assert all(map(np.array_equal, facts, expected))
-    compare(metrics, to_host(before, 32), made.group.simulation.metrics)
+    simulation, data, hparams = made.group.simulation, made.group.simulation.data, made.hparams[0]
+    keys = jax.vmap(jax.random.key)(np.arange(32, dtype=np.uint32))
+
+    def over(f):
+        """One run after another, or groups of runs. `lax.map`'s own groups fail on arrays without elements."""
+        if at_once == 1:
+            return partial(jax.lax.map, f)
+        group = lambda x: x.reshape(32 // at_once, at_once, *x.shape[1:])  # noqa: E731
+        single = lambda x: x.reshape(32, *x.shape[2:])  # noqa: E731
+        return lambda runs: jax.tree.map(single, jax.lax.map(jax.vmap(f), jax.tree.map(group, runs)))
+
+    whole, before = jax.jit(over(lambda key: simulation.init(data, hparams, key)))(keys)
+    jax.tree.map(np.testing.assert_array_equal, facts, jax.vmap(simulation.facts)(whole))
+    compare(metrics, before, simulation.metrics)
+    advance = jax.jit(lambda *runs: over(lambda one: simulation.advance(data, hparams, *one))(runs))
     for _ in range(2):
         carry, metrics = made.advance(runs, carry, 32)
-        whole, after = mc.advance(mc.data, *whole_runs, whole)
-        compare(metrics, to_host(after, 32), made.group.simulation.metrics)
-    kept = simulation.kept(to_host(whole._replace(clients=None), 32), before=1)
+        whole, after = advance(keys, whole)
+        compare(metrics, after, simulation.metrics)
+    kept = simulation.kept(whole._replace(clients=None), before=1)
     pairs = zip(jax.tree.leaves(made.kept(carry, 32)), jax.tree.leaves(kept), strict=True)
-    assert all(x.tobytes() == y.tobytes() for x, y in pairs)
+    assert all(x.tobytes() == np.asarray(y).tobytes() for x, y in pairs)
 
 
 @pytest.mark.long
-def test_two_whole_programs_serve_where_there_are_no_turns(program):
+def test_the_runs_of_a_device_are_mapped_together_on_accelerators(program):
     found = []
-    for turns in (True, False):
+    for at_once in (1, 0):
         made = program(sweep="", seeds=16)
-        if not turns:  # as on accelerators
-            made.monte_carlo = made.monte_carlo._replace(turns=None)
+        if not at_once:
+            with devices.aimed_at(devices.current()._replace(backend="gpu")):
+                made.placement = Placement(made.group.simulation, 16)
         (runs, _), (carry, first, facts, _) = started(made, 16)
-        assert len(runs) == (2 if turns else 1)
+        assert len(runs) == (2 if at_once else 1)
         carry, metrics = made.advance(runs, carry, 16)
         found.append((first, metrics, facts, made.kept(carry, 16)))
     for one, other in zip(found[0][:2], found[1][:2], strict=True):
