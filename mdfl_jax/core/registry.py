@@ -15,15 +15,16 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
 T = TypeVar("T")
 
 
-def _origin() -> str:
-    """Return the file that registers a member: that of the first caller outside of files named registry.py.
+def _origin() -> tuple[str, str]:
+    """Return the module and the file that register a member: those of the first caller outside of files registry.py.
 
-    The result is "__main__" for a script or notebook.
+    The file is "__main__" for a script or notebook.
     """
     frame = sys._getframe(1)
     while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
         frame = frame.f_back
-    return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
+    module = frame.f_globals.get("__name__", "")
+    return module, "__main__" if module == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
 
 class Registry(Generic[T]):
@@ -41,16 +42,17 @@ class Registry(Generic[T]):
     mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str = ""):
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = ""):
         """Make an empty registry.
 
         Args:
           kind: the family in words, for error messages.
           numbers: the class of numbers of members that are registered without one of their own.
-          home: the package whose modules register the members. They are imported at the first look-up, so a new file
-            there is a new member.
+          home: the package whose modules register the members, or several packages. They are imported at the first
+            look-up, so a new file there is a new member.
         """
-        self.kind, self._usual, self._home = kind, numbers, home
+        self.kind, self._usual = kind, numbers
+        self._homes = (home,) if isinstance(home, str) else home
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
@@ -70,8 +72,9 @@ class Registry(Generic[T]):
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
-        self.discover()
-        origin = _origin()
+        module, origin = _origin()
+        if not module.startswith(tuple(f"{home}." for home in self._homes)):  # the homes' own modules come one by one
+            self.discover()
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin
@@ -89,9 +92,9 @@ class Registry(Generic[T]):
             table.pop(name, None)
 
     def discover(self) -> None:
-        """Import the modules of the family's home, in the order of their names. They register their members."""
-        if home := self._home:
-            self._home = ""  # a member's module may look up others
+        """Import the modules of the family's homes, in the order of their names. They register their members."""
+        homes, self._homes = self._homes, ()  # a member's module may look up others
+        for home in filter(None, homes):
             for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
                 importlib.import_module(f"{home}.{found.name}")
 
