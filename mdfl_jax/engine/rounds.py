@@ -17,6 +17,7 @@ from mdfl_jax.core.stopping import update_stop_state
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Array, ClientParams, Hparams, Links, RoundStats
 from mdfl_jax.engine import division
+from mdfl_jax.exchange.active import links_of_active, round_of_active
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.evaluation import RoundView, Sums, add_round, no_sums
 from mdfl_jax.metrics.history import Metrics
@@ -167,7 +168,8 @@ def one_round(
         network_state, links = sharding.everywhere(network.step, hparams.network, key, carry.round, carry.network, held)
         contract.like(network.step, network_state, carry.network)
         network_state = of_types(network_state, carry.network)
-        algorithm_state, stats = parts.algorithm.round(
+        links = links_of_active(links)
+        algorithm_state, stats = round_of_active(parts.algorithm)(
             hparams.algorithm,
             stream_at(key, "batch", carry.round),
             carry.algorithm,

@@ -25,9 +25,9 @@ def summed(task: Task, batch_size: int) -> Task:
     """
 
     def gradient(
-        data: Any, clients: Any, client_params: ClientParams, key: jax.Array
+        data: Any, clients: Any, client_params: ClientParams, key: jax.Array, **more: Any
     ) -> tuple[jax.Array, ClientParams]:
-        loss, found = task.gradient(data, clients, client_params, key)
+        loss, found = task.gradient(data, clients, client_params, key, **more)
         counts = jnp.full_like(clients.num_samples, batch_size) if batch_size else clients.num_samples
         of_samples = lambda g: g * rows_like(counts, g).astype(g.dtype)  # noqa: E731
         return loss, each(of_samples, lambda statistic: statistic, found)
