@@ -5,15 +5,17 @@ Programs are compiled with few optimisations, for most run for milliseconds; tho
 same code: `make test` leaves it to `make test-long`.
 """
 
+import gc
 import os
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ml_collections import ConfigDict
 
 # Eight devices on a few busy cores may wait long for one another in a collective: XLA would end the process after 40 s.
 os.environ["XLA_FLAGS"] = (
@@ -27,6 +29,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
+gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,9 +67,11 @@ def _restored_registries() -> Iterator[None]:
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
+    registries = (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES)
+    for registry in registries:
+        registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
-            registry.discover()  # a module that was imported once does not register its members again
+        for registry in registries:
             for table in ("_members", "_numbers", "_docs", "_origins"):
                 monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))
@@ -78,6 +83,14 @@ def _nothing_left_registered() -> Iterator[None]:
     """What a module registers, for instance by importing a config with a rule of its own, is gone after it."""
     with _restored_registries():
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., ConfigDict]:
+    """Return the configuration of a study of some seconds, changed by path: tiny(**{"data.alpha": 0.1})."""
+    from tiny import tiny_config  # not before the environment is set
+
+    return tiny_config
 
 
 @pytest.fixture

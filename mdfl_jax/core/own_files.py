@@ -34,7 +34,7 @@ def is_own(file: str) -> bool:
     """
     if file.startswith("<"):
         return False
-    path, package = os.path.realpath(file), os.path.dirname(os.path.realpath(__file__))
+    path, package = os.path.realpath(file), os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     library = os.path.realpath(sysconfig.get_path("stdlib"))
     installed = any(part in ("site-packages", "dist-packages") for part in Path(path).parts)
     return not installed and not any(path.startswith(folder + os.sep) for folder in (package, library))
@@ -120,7 +120,7 @@ def words(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """Turn an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
 
     Other errors stay as they are. A `UserError` stays as it is too, unless another error in a user's file is its cause.

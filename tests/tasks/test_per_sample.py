@@ -13,9 +13,9 @@ from mdfl_jax.core.numbers import number
 from mdfl_jax.data.batching import draw_minibatch
 from mdfl_jax.networks.fixed import fixed_graph
 from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.tasks import summed
 from mdfl_jax.tasks.gradients import Tiling
 from mdfl_jax.tasks.regression import LinearNumbers, regression
-from mdfl_jax.tasks.summed import summed
 
 N, KEY = 4, jax.random.key(3)
 

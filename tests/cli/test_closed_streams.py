@@ -1,0 +1,126 @@
+"""Nobody reads the output any more: the command ends as it would, without a traceback, and writes its files."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from shell import ROOT, start
+from small import TINY
+
+CLOSED = 141
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    config = tmp_path / "tiny.py"
+    config.write_text(TINY)
+    return [f"--config={config}", f"--workdir={tmp_path / 'run'}", "--noreport"]
+
+
+def shell(line, *arguments):
+    """Runs a line of bash in which "$@" is a command with its arguments; returns its statuses and standard error."""
+    command = ["bash", "-c", f'{line}; echo "${{PIPESTATUS[*]}}" > /dev/fd/3', "bash", sys.executable, *arguments]
+    read, write = os.pipe()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+
+    def third():
+        os.dup2(write, 3)
+
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300,
+                          preexec_fn=third, pass_fds=(write, 3) if write != 3 else (3,))  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as file:
+        statuses = file.read().split()
+    return [int(status) for status in statuses], done.stderr
+
+
+def finished(folder):
+    return json.loads((folder / "run" / "config.json").read_text())["status"] == "finished"
+
+
+def test_a_list_of_which_one_line_is_read():
+    (status, of_head), err = shell('"$@" | head -n 1', "-m", "launch.info", "--list")
+    assert status in (0, CLOSED)  # 0 if the pipe took all of it before its reader left
+    assert of_head == 0
+    assert "Traceback" not in err
+    assert "Error" not in err
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("line", ['"$@" 2>&1 | true', '"$@" 2>&1 | head -n 1'])
+def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path, line):
+    (status, _), err = shell(line, "-m", "launch.sweep", *arguments)
+    assert status == CLOSED
+    assert not err
+    assert finished(tmp_path)
+
+
+def test_a_study_whose_output_finds_no_room_is_finished_and_says_so(arguments, tmp_path):
+    (status,), err = shell('"$@" > /dev/full', "-m", "launch.sweep", *arguments)
+    assert status == CLOSED
+    assert "standard output cannot be written: No space left on device; the command goes on without it\n" in err
+    assert "Traceback" not in err
+    assert finished(tmp_path)
+
+
+def test_a_study_without_output_is_finished_and_its_files_hold_nothing_else(arguments, tmp_path):
+    (status,), err = shell('"$@" <&- >&- 2>&-', "-m", "launch.sweep", *arguments)
+    assert status == 0
+    assert not err
+    assert finished(tmp_path)
+    assert all(json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+
+
+def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
+    """Else what a library prints from C would be written into it."""
+    code = "from mdfl_jax.cli import streams; streams.install(); import os, sys\n"
+    code += "file = open(sys.argv[1], 'w'); os.write(1, b'printed'); os.write(2, b'printed'); file.write('mine')"
+    (status,), _ = shell('"$@" <&- >&- 2>&-', "-c", code, tmp_path / "file")
+    assert status == 0
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_closed_terminal_stops_a_study_with_its_state_saved_and_does_not_under_nohup(arguments, tmp_path, ignored):
+    terminal, its = pty.openpty()
+
+    def begin():
+        os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    more = [*arguments, "--config.rounds=40000", "--config.eval_every=20"]
+    more = [*arguments, "--config.rounds=40", "--config.eval_every=4"] if ignored else more
+    process = subprocess.Popen([sys.executable, "-m", "launch.sweep", *more], cwd=ROOT, stdin=its, stdout=its,
+                               stderr=its, env=os.environ | {"PYTHONPATH": str(ROOT)}, preexec_fn=begin)  # fmt: skip
+    os.close(its)
+    os.set_blocking(terminal, False)
+    metrics, seen = tmp_path / "run" / "metrics.jsonl", b""
+    while not (metrics.is_file() and metrics.stat().st_size):
+        assert process.poll() is None
+        try:
+            seen += os.read(terminal, 1000)
+        except BlockingIOError:
+            time.sleep(0.02)
+    os.close(terminal)  # all writing fails from here on
+    for _ in range(2):  # the system sends one, and the shell too
+        process.send_signal(signal.SIGHUP)
+    status = process.wait(timeout=300)
+    assert b"Traceback" not in seen
+    if ignored:
+        assert status == CLOSED
+        assert finished(tmp_path)
+    else:
+        assert status == 130
+        assert list((tmp_path / "run" / "checkpoints").glob("batch-*.npz"))
+
+
+def test_a_mistake_that_nobody_reads_keeps_its_status(arguments):
+    process = start("sweep", *arguments, "--config.rounds=-1")
+    process.stderr.close()
+    process.stdout.close()
+    assert process.wait(timeout=300) == 2

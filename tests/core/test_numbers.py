@@ -1,0 +1,221 @@
+"""Numbers of members: bounds and their lines, what is traced and what is static, types, texts, nesting, inheritance."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import (
+    LARGEST,
+    Numbers,
+    Setting,
+    check_bounds,
+    fields_of,
+    kinds_of,
+    nested,
+    number,
+    single,
+)
+from mdfl_jax.core.registry import Registry
+
+MILES = {"one": (1.0, 2.0), "two": (3.0, 4.0)}
+
+
+class Wander(Numbers):
+    speed: float = number(5.0, "metres a second", above=0, unit="m/s", source="a paper")
+    share: float = number(0.5, "of them", at_least=0, at_most=1)
+    below_one: float = number(0.0, "momentum", at_least=0, below=1)
+    steps: int = number(3, "how many", at_least=1, at_most=10)
+    loose: float = number(math.inf, "no bound at all", finite=False)
+    straight: bool = number(False, "whether")
+    way: str = number("one", "by name", read=lambda text: np.array(MILES[text]))
+
+
+class Shape(Numbers):
+    widths: tuple[int, ...] = number((4, 8), "of the layers", static=True, at_least=1)
+    kernel: int = number(3, "size", static=True, at_least=1, odd=True)
+    norm: str = number("batch", "which", static=True, names=("batch", "group"))
+    scale: float = number(1.0, "traced beside static ones", at_least=0)
+
+
+class Inner(Numbers):
+    levels: int = number(16, "of a quantiser", at_least=1)
+
+
+class Outer(Numbers):
+    lr: float = number(0.1, "step", above=0)
+    inner: Numbers = nested(Numbers())
+
+
+def line_of(numbers, prefix=""):
+    with pytest.raises(UserError) as caught:
+        numbers.validate(prefix)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (Wander(speed=0.0), "motion.speed is 0.0; it must be greater than 0 and finite"),
+        (Wander(speed=math.inf), "motion.speed is inf; it must be greater than 0 and finite"),
+        (Wander(speed=math.nan), "motion.speed is nan; it must be greater than 0 and finite"),
+        (Wander(speed=1e-40), "motion.speed is 1e-40, 0.0 in single precision; it must be greater than 0 and finite"),
+        (Wander(speed=1e39), "motion.speed is 1e+39, inf in single precision; it must be greater than 0 and finite"),
+        (Wander(share=-0.1), "motion.share is -0.1; it must be at least 0 and at most 1"),
+        (Wander(share=1.1), "motion.share is 1.1; it must be at least 0 and at most 1"),
+        (Wander(share=math.nan), "motion.share is nan; it must be at least 0 and at most 1"),
+        (Wander(below_one=1.0), "motion.below_one is 1.0; it must be at least 0 and less than 1"),
+        (Wander(steps=0), "motion.steps is 0; it must be at least 1 and at most 10"),
+        (Wander(steps=11), "motion.steps is 11; it must be at least 1 and at most 10"),
+        (Shape(widths=(4, 0)), "motion.widths is 0; it must be at least 1"),
+        (Shape(kernel=2), "motion.kernel is 2; it must be odd"),
+        (Shape(kernel=2**31 + 1), f"motion.kernel is {2**31 + 1}; it must be at most {LARGEST}"),
+        (Shape(norm="grup"), "motion.norm: unknown norm 'grup' (did you mean 'group'?); known: batch, group"),
+        (Shape(scale=math.inf), "motion.scale is inf; it must be at least 0 and finite"),
+    ],
+)
+def test_a_number_out_of_bounds_is_told_with_what_is_allowed(numbers, expected):
+    assert line_of(numbers, "motion.") == expected
+    assert line_of(numbers) == expected.removeprefix("motion.")
+
+
+def test_bounds_of_static_numbers_are_those_of_double_precision():
+    """What is traced is seen in single precision, what is not is seen as it stands."""
+    assert (single(1e-40), single(1e39), single(-1e39)) == (0.0, math.inf, -math.inf)
+    assert single(0.1) == float(np.float32(0.1))
+    check_bounds("x", 1e-40, {"above": 0})
+    with pytest.raises(UserError, match=r"x is 1e-40, 0\.0 in single precision; it must be greater than 0"):
+        check_bounds("x", 1e-40, {"above": 0, "traced": True})
+    check_bounds("x", "a text has no bounds", {"above": 0})
+
+
+def test_traced_numbers_are_the_leaves_and_static_ones_the_structure():
+    leaves, structure = jax.tree.flatten(Shape())
+    assert leaves == [1.0]
+    assert jax.tree.structure(Shape(scale=2.0)) == structure
+    for other in (Shape(widths=(4,)), Shape(kernel=5), Shape(norm="group")):
+        assert jax.tree.structure(other) != structure
+    assert jax.tree.unflatten(structure, [7.0]) == Shape(scale=7.0)
+    assert jax.tree.leaves(Wander()) == [5.0, 0.5, 0.0, 3, math.inf, False, "one"]
+    assert jax.tree.map(lambda x: x + 1, Inner(2)) == Inner(3)
+    assert jax.tree.leaves(Numbers()) == []
+
+
+def test_a_program_is_compiled_again_for_static_numbers_alone():
+    seen = []
+
+    @jax.jit
+    def run(numbers):
+        seen.append(numbers.kernel)
+        return numbers.scale * numbers.kernel
+
+    given = Shape(), Shape(scale=2.0), Shape(kernel=5), Shape(kernel=5, scale=3.0)
+    assert [float(run(numbers)) for numbers in given] == [3.0, 6.0, 5.0, 15.0]
+    assert seen == [3, 5]
+
+
+@pytest.mark.parametrize("how", ["traced", "typed"])
+def test_kinds_of_arrays(how):
+    """32 bits whatever the types of what is given, in x64 as well; texts as what they are read to."""
+    given = Wander(speed=2, steps=np.int64(4), share=np.float64(0.25), straight=1, way="two")
+    with jax.enable_x64(True):
+        found = getattr(given, how)()
+    kind = np.generic if how == "traced" else jax.Array
+    expected = {"speed": "float32", "share": "float32", "below_one": "float32", "steps": "int32", "loose": "float32"}
+    for name, dtype in (expected | {"straight": "bool"}).items():
+        value = getattr(found, name)
+        assert isinstance(value, kind), name
+        assert (value.dtype, value.shape) == (np.dtype(dtype), ()), name
+    assert (float(found.speed), int(found.steps), bool(found.straight)) == (2.0, 4, True)
+    assert found.way.dtype == np.float32
+    np.testing.assert_array_equal(found.way, [3.0, 4.0])
+    again = getattr(found, how)()  # what is an array already is not read again
+    np.testing.assert_array_equal(again.way, [3.0, 4.0])
+    assert jax.tree.structure(again) == jax.tree.structure(found)
+
+
+def test_typed_inside_a_program_takes_tracers():
+    @jax.jit
+    def run(numbers):
+        typed = numbers.typed()
+        return typed.speed, typed.steps, typed.straight
+
+    assert [x.dtype for x in run(Wander(way=jnp.zeros(2), speed=3, straight=1))] == [jnp.float32, jnp.int32, jnp.bool_]
+
+
+def test_numbers_of_another_member_are_held():
+    numbers = Outer(inner=Inner(levels=5))
+    assert list(fields_of(Outer)) == ["lr"]
+    assert jax.tree.leaves(numbers) == [0.1, 5]
+    assert jax.tree.structure(numbers) != jax.tree.structure(Outer())
+    for found in (numbers.traced(), numbers.typed()):
+        assert (found.lr.dtype, found.inner.levels.dtype) == (np.float32, np.int32)
+        assert int(found.inner.levels) == 5
+    assert numbers.replace(inner=numbers.inner.replace(levels=6)).inner == Inner(6)
+    numbers.replace(inner=Inner(levels=0)).validate()  # each member's are checked by themselves
+    assert jax.tree.leaves(Outer().traced().inner) == []
+
+
+def test_a_subclass_has_the_numbers_above_it_and_may_give_them_other_defaults():
+    class Rush(Wander):
+        speed: float = number(50.0, "much faster", at_least=10)
+        hurry: float = number(1.0, "of its own", at_least=0)
+
+    assert [*fields_of(Rush)] == [*fields_of(Wander), "hurry"]
+    assert (Rush().speed, Rush().share, Wander().speed) == (50.0, 0.5, 5.0)
+    assert line_of(Rush(speed=5.0)) == "speed is 5.0; it must be at least 10 and finite"
+    assert line_of(Rush(share=2.0)) == "share is 2.0; it must be at least 0 and at most 1"
+    assert fields_of(Rush)["speed"].metadata["doc"] == "much faster"
+    assert fields_of(Wander)["speed"].metadata["doc"] == "metres a second"
+    assert jax.tree.structure(Rush()) != jax.tree.structure(Wander())
+    assert (kinds_of(Rush)["hurry"], kinds_of(Rush)["steps"], kinds_of(Rush)["way"]) == (float, int, str)
+    assert float(Rush().traced().hurry) == 1.0
+
+
+def test_checks_and_notes_of_a_subclass_see_the_setting():
+    class Crowd(Numbers):
+        groups: int = number(4, "how many", at_least=1)
+
+        def check(self, setting):
+            if self.groups > setting.num_clients:
+                raise UserError(f"{setting.member}.groups is {self.groups} of {setting.num_clients}")
+
+        def notes(self, setting):
+            return [f"one group of {setting.num_clients}"] if self.groups == 1 else []
+
+    with pytest.raises(UserError, match=r"crowd\.groups is 4 of 3"):
+        Crowd().check(Setting(member="crowd", num_clients=3))
+    Crowd().check(Setting(num_clients=4))
+    assert Crowd(groups=1).notes(Setting(num_clients=9)) == ["one group of 9"]
+    assert Crowd().notes(Setting()) == Wander().notes(Setting()) == []
+    Wander(speed=-1.0).check(Setting())  # bounds are `validate`'s
+
+
+def test_a_registry_keeps_the_numbers_and_the_line_of_each_member():
+    members = Registry("walk", Inner)
+
+    @members.register("wander", Wander)
+    def wander():
+        """Here and there.
+
+        And back.
+        """
+
+    members.register("plain", doc="As usual.")(lambda: None)
+    assert members.numbers("wander") is Wander
+    assert members.numbers("plain") is Inner
+    assert Registry("walk").register("x")(wander) is wander
+    assert (members.doc("wander"), members.doc("plain")) == ("Here and there.", "As usual.")
+    for ask in (members.numbers, members.doc, members.__getitem__):
+        with pytest.raises(UserError, match=r"unknown walk 'wandr' \(did you mean 'wander'\?\); known: plain, wander"):
+            ask("wandr")
+    members.register("wander", Shape)(wander)  # the same module gives it again
+    assert members.numbers("wander") is Shape
+    elsewhere = compile("members.register('wander')(wander)", "elsewhere.py", "exec")
+    with pytest.raises(UserError, match=r"walk 'wander' is there already, from .*test_numbers.py; choose another name"):
+        exec(elsewhere, {"members": members, "wander": wander, "__name__": "elsewhere"})
+    assert members["wander"] is wander

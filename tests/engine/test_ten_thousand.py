@@ -1,0 +1,115 @@
+"""A study of ten thousand clients: no array of all pairs of clients, in any part of its program."""
+
+import re
+from math import prod
+
+import jax
+import numpy as np
+import pytest
+from array_sizes import largest
+from small import toy_dataset, toy_hparams, toy_task
+
+from mdfl_jax import Hparams, Schedule
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.core.types import FIXED
+from mdfl_jax.engine.simulation import build
+from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.networks.contact_list import contact_list
+from mdfl_jax.networks.costs import CostParams
+from mdfl_jax.networks.costs.filters import link_filter
+from mdfl_jax.networks.costs.work import Work
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
+from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
+from mdfl_jax.traces.trace import ContactTable
+
+N = 10_000
+PAIRS = N * N // 30  # a model has 51 numbers, a list 32 places, and the grid 10,000 points; bits of pairs are N N / 32
+PLANE = SpatialParams(N // 2, radius=150.0, motion=Motion(1e4, 1e4, 10.0), link_failure=0.1, link_filter=CostParams())
+GRID = SpatialParams(N // 4, radius=1.5, max_step=5.0)
+UNITS = RoadsideParams(PLANE, np.array([[300.0, 300.0]], np.float32), 200.0)
+
+
+def plane(**options):
+    return spatial(N, mobility=("random_waypoint",), contact="swept", max_neighbours=31, **options)
+
+
+def world_for(algorithm):
+    """A network that gives what an algorithm needs, and its numbers."""
+    needs = ALGORITHMS[algorithm](Settings()).needs
+    if "at_server" in needs:
+        return roadside(plane(), 4, one_at_a_time=False), UNITS
+    return (fixed_graph(N, "ring", lists=True), GraphParams()) if FIXED in needs else (plane(), PLANE)
+
+
+def listed(at_most=20_000):
+    """The numbers of a contact list of three rounds."""
+    edges = np.random.default_rng(0).integers(0, N, (3 * at_most, 2)).astype(np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    table = ContactTable(edges, np.array([0, at_most, at_most, len(edges)]), N)
+    return SpatialParams(trace=contact_list(table), link_failure=0.1)
+
+
+STUDIES = {
+    "dpsgd in the plane, links fail": ("dpsgd", plane(links_fail=True), PLANE),
+    "dpsgd by dam and dcm": ("dpsgd", spatial(N, 100, ("dam", "dcm"), max_neighbours=31), GRID),
+    "dpsgd by dam_met and dcm_met": ("dpsgd", spatial(N, 100, ("dam_met", "dcm_met"), max_neighbours=31), GRID),
+    "dpsgd over a contact list": ("dpsgd", spatial(N, mobility=("contacts",), max_neighbours=31), listed()),
+    "dpsgd, messages go on": ("dpsgd", plane(link_filter=link_filter(Work(), "resume", True)), PLANE),
+    "dpsgd by speeds": ("dpsgd", plane(mixing="speed_aware_auto"), PLANE),
+    "dpsgd on a torus": ("dpsgd", fixed_graph(N, "torus", lists=True), GraphParams()),
+    "dpsgd on the exponential graph": ("dpsgd", fixed_graph(N, "exponential", lists=True), GraphParams()),
+    "sgp of one peer": ("sgp", fixed_graph(N, "one_peer_exponential", lists=True), GraphParams()),
+    "partial participation": ("nids", partial_participation(plane()), ParticipationParams(PLANE, 0.5, 2)),
+    "picks that stay": (
+        "d2",
+        partial_participation(fixed_graph(N, "ring", lists=True), stay=True),
+        ParticipationParams(GraphParams(), 0.5, 2),
+    ),
+    "fedmobile at units, in pairs": ("fedmobile", roadside(plane(), 4), UNITS),
+    "fedmobile in pairs": ("fedmobile", meetings(N, lists=True), MeetingsParams()),
+    **{name: (name, *world_for(name)) for name in ALGORITHMS},
+}
+
+
+def study(name):
+    """The simulation and its arguments."""
+    algorithm, network, params = STUDIES[name]
+    task = toy_task(num_clients=N, dataset=toy_dataset(num_train=6 * N))
+    simulation = build(task, network, ALGORITHMS[algorithm](Settings()), Schedule(4, 2, eval_clients=20))
+    return simulation, Hparams(toy_hparams().task, params, resolved(algorithm, "", {}).typed())
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("name", [*STUDIES])
+def test_no_array_of_all_pairs_is_computed(name):
+    simulation, numbers = study(name)
+    key = jax.random.key(0)
+    assert largest(simulation.init, simulation.data, numbers, key)[0] < PAIRS
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, numbers, key)
+    assert largest(simulation.advance, simulation.data, numbers, key, carry)[0] < PAIRS
+
+
+@pytest.mark.long
+def test_no_array_of_all_pairs_is_compiled():
+    simulation, numbers = study("dpsgd in the plane, links fail")
+    key = jax.random.key(0)
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, numbers, key)
+    program = jax.jit(simulation.advance).lower(simulation.data, numbers, key, carry).compile()
+    shapes = [tuple(map(int, shape.split(","))) for shape in re.findall(r"\w\d+\[([\d,]+)\]", program.as_text())]
+    assert max(map(prod, shapes)) < PAIRS
+    assert (N, 32) in shapes
+    assert program.memory_analysis().temp_size_in_bytes < N * N
+
+
+def test_matrices_are_found_by_this_test():
+    simulation = build(toy_task(num_clients=1000), spatial(1000), ALGORITHMS["dpsgd"](Settings()), Schedule(2, 1))
+    numbers = toy_hparams(mobility=0)
+    carry, _ = jax.eval_shape(simulation.init, simulation.data, numbers, jax.random.key(0))
+    found = largest(simulation.advance, simulation.data, numbers, jax.random.key(0), carry)
+    assert found[0] >= 1000 * 1000

@@ -1,0 +1,95 @@
+"""What files of data, graphs and studies unpack to: looked at first, and refused in one line that names the file."""
+
+import gzip
+import io
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.data.formats import idx, npz
+from mdfl_jax.data.partition.table import read_table
+from mdfl_jax.networks.graph_files import read_matrices
+from mdfl_jax.storage import limits
+from mdfl_jax.storage.study_files import History
+
+READERS = {
+    "data": lambda path: npz.read([path], f"data.name='a', file {str(path)!r}"),
+    "graph": lambda path: read_matrices(path, 6),
+    "owners": lambda path: read_table(str(path)),
+    "history": lambda path: dict(History(path)),
+}
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+def member(shape, content=b"", kind="<f4"):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": kind, "fortran_order": False, "shape": shape})
+    return file.getvalue() + content
+
+
+def told(reader, path):
+    with pytest.raises(UserError) as error:
+        READERS[reader](path)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+    return str(error.value)
+
+
+@pytest.fixture
+def small_machine(monkeypatch):
+    monkeypatch.setattr(limits, "host_memory", lambda: 2**20)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.usefixtures("small_machine")
+def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, reader):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, **{key: np.zeros(2**20, np.float32) for key in KEYS})
+    assert path.stat().st_size < 2**18
+    assert "GiB; this machine has 0.0 GiB of memory" in told(reader, path)
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_a_history_may_be_larger_than_the_memory_if_its_arrays_are_not(tmp_path):
+    path = tmp_path / "history.npz"
+    np.savez_compressed(path, **{key: np.zeros(2**17, np.float32) for key in KEYS})
+    assert set(History(path)) == set(KEYS)
+    assert "it unpacks to" in told("data", path)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("shape", [(2**40,), (2**62, 2**62), (3,)])
+def test_a_header_that_says_another_size_is_refused(tmp_path, reader, shape):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for key in KEYS:
+            archive.writestr(f"{key}.npy", member(shape, bytes(16)))
+    assert "the header of x_train.npy says" in told(reader, path)
+
+
+@pytest.mark.parametrize("reader", ["data", "graph", "owners", "history"])
+def test_objects_are_refused(tmp_path, reader):
+    path = tmp_path / "a.npz"
+    key = {"owners": "owner"}.get(reader, "x_train")
+    np.savez(path, **{name: np.array([{}], object) for name in ([*KEYS] if reader == "data" else [key])})
+    assert "bject" in told(reader, path) or "pickle" in told(reader, path)
+
+
+@pytest.mark.parametrize("name", ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"])
+def test_an_idx_file_is_read_as_far_as_its_header_says(tmp_path, name):
+    path, header = tmp_path / name, bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 4, 4)
+    pack = gzip.compress if name.endswith("gz") else bytes
+    path.write_bytes(pack(header + bytes(range(32))))
+    assert idx.read_idx(path, "x").shape == (2, 4, 4)
+    path.write_bytes(pack(header + bytes(2**24)))  # a bomb
+    with pytest.raises(UserError, match=r"it holds at least 1,048,608 bytes behind its header, which says \[2, 4, 4\]"):
+        idx.read_idx(path, "x")
+    path.write_bytes(pack(bytes([0, 0, 8, 3]) + struct.pack(">3I", *[2**32 - 1] * 3)))
+    with pytest.raises(UserError, match="GiB; this machine has"):
+        idx.read_idx(path, "x")
+    path.write_bytes(pack(bytes([0, 0, 8, 255]) + bytes(8)))
+    with pytest.raises(UserError, match="it begins with 00 00 08 ff"):
+        idx.read_idx(path, "x")
