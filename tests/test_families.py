@@ -8,6 +8,29 @@ from pathlib import Path
 import mdfl_jax
 
 FILES = {
+    "algorithms/mine.py": (
+        "from mdfl_jax.algorithms.dpsgd import dpsgd\n"
+        "from mdfl_jax.algorithms.registry import register\n"
+        "mine = register('mine')(lambda settings: dpsgd(settings))\n"
+    ),
+    "exchange/mine.py": (
+        "from mdfl_jax.exchange.aggregation import AGGREGATIONS\n"
+        "from mdfl_jax.exchange.compressors import COMPRESSORS, IDENTITY\n"
+        "COMPRESSORS.register('mine')(IDENTITY)\n"
+        "AGGREGATIONS.register('mine')(lambda heard: heard.own)\n"
+    ),
+    "networks/mine.py": (
+        "from mdfl_jax.networks.graphs import GRAPHS, Graph\n"
+        "from mdfl_jax.networks.meetings import PATTERNS, Pattern\n"
+        "from mdfl_jax.networks.mixing import MIXINGS\n"
+        "GRAPHS.register('mine')(Graph(lambda params, key, n: None))\n"
+        "PATTERNS.register('mine')(Pattern(None, None))\n"
+        "MIXINGS.register('mine')(lambda inputs: inputs.adjacency)\n"
+    ),
+    "networks/costs/mine.py": (
+        "from mdfl_jax.networks.costs.filters import SHORT_CONTACTS, ShortContact\n"
+        "SHORT_CONTACTS.register('mine')(ShortContact(None, None))\n"
+    ),
     "data/formats/mine.py": (
         "from mdfl_jax.data.formats import FORMATS, of_ending\n"
         "FORMATS.register('mine')(of_ending('.mine', lambda files, where: {}, place=9))\n"
@@ -38,17 +61,26 @@ FILES = {
 }
 LOOK = """
 import mdfl_jax.traces.formats.waypoints  # the last file of its folder, imported first
+from mdfl_jax.algorithms import ALGORITHMS, mine
 from mdfl_jax.data.formats import FORMATS
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.data.sources import PREPARED, SOURCES
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
+from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.metrics import METRICS
 from mdfl_jax.models import MODELS
+from mdfl_jax.networks.costs.filters import SHORT_CONTACTS
+from mdfl_jax.networks.graphs import GRAPHS
+from mdfl_jax.networks.meetings import PATTERNS
+from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.tasks import TASKS
 from mdfl_jax.tasks.losses import LOSSES
 from mdfl_jax.traces import TRACE_FORMATS
 
 families = (FORMATS, PARTITIONS, PREPARED, SOURCES, METRICS, MODELS, TASKS, LOSSES, TRACE_FORMATS)
-print([family.kind for family in families if "mine" not in family], *TRACE_FORMATS.as_registered())
+families += (ALGORITHMS, AGGREGATIONS, COMPRESSORS, GRAPHS, MIXINGS, PATTERNS, SHORT_CONTACTS)
+missing = [family.kind for family in families if "mine" not in family]
+print(missing, mine is ALGORITHMS["mine"], *TRACE_FORMATS.as_registered())
 """
 
 
@@ -59,4 +91,4 @@ def test_a_file_in_the_folder_of_a_family_is_a_member(tmp_path):
         (tmp_path / package.name / path).write_text(text)
     found = subprocess.run([sys.executable, "-c", LOOK], cwd=tmp_path, capture_output=True, text=True, check=False)
     formats = "mine sumo sumo_geo csv csv_geo contacts bonnmotion ns2"
-    assert found.stdout.strip() == f"[] {formats}", found.stderr
+    assert found.stdout.strip() == f"[] True {formats}", found.stderr

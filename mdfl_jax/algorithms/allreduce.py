@@ -7,13 +7,14 @@ import numpy as np
 from mdfl_jax.algorithms.dpsgd import DPSGDState, local_then
 from mdfl_jax.algorithms.local import LocalNumbers, Settings
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import sent
 from mdfl_jax.core.message_bits import Bits, count_bits, float_bits, num_coordinates
+from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.metrics.values import mean_model
 
 
-def ring_bits(client_params: ClientParams, num_clients: int) -> Bits:
+def ring_bits(client_params: ClientParams, num_clients: int, active: jax.Array | None = None) -> Bits:
     """Count the bits that each client sends in a ring all-reduce of one model: about 2 (N - 1) / N of a model.
 
     The n coordinates are cut into N chunks. Client i sends all chunks but i + 1 while sums are made, and all chunks but
@@ -23,11 +24,17 @@ def ring_bits(client_params: ClientParams, num_clients: int) -> Bits:
     Args:
       client_params: [rows, ...] stacked models.
       num_clients: N; padding rows send nothing.
+      active: [rows] bool, the clients that form the ring; None: all N.
 
     Returns:
       The counts, [rows].
     """
     size, rows = num_coordinates(client_params), jax.tree.leaves(client_params)[0].shape[0]
+    if active is not None:
+        ring, place = jnp.maximum(jnp.sum(active, dtype=jnp.int32), 1), jnp.cumsum(active, dtype=jnp.int32) - 1
+        of_ring = lambda k: size // ring + (k % ring < size % ring)  # noqa: E731
+        sends = jnp.where(active, 2 * size - of_ring(place + 1) - of_ring(place + 2), 0)
+        return count_bits(sends, float_bits(client_params))
     client = np.arange(num_clients)
     chunk = lambda k: size // num_clients + (k % num_clients < size % num_clients)  # noqa: E731
     coordinates = np.zeros(rows, np.uint32)
@@ -50,10 +57,18 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
+        params = settings.sent(hparams, key, links, params)
+        is_member = takes_part(links, links.adjacency.shape[0])
+        if links.active is None:
+            mean = mean_model(jax.tree.map(lambda p: p[: links.num_clients], params))
+            messages: jax.Array | int = 2 * (links.num_clients - 1)
+        else:
+            size = jnp.maximum(jnp.sum(is_member, dtype=jnp.int32), 1)
+            total = lambda p: jnp.sum(jnp.where(rows_like(is_member, p), p, 0), axis=0, keepdims=True)  # noqa: E731
+            mean = jax.tree.map(lambda p: total(p) / size.astype(p.dtype), params)
+            messages = 2 * (size - 1)
         everybody = jax.tree.map(lambda m, p: jnp.broadcast_to(m, p.shape), mean, params)
-        is_client = jnp.arange(links.adjacency.shape[0]) < links.num_clients
-        return everybody, jnp.where(is_client, 2 * (links.num_clients - 1), 0)
+        return everybody, jnp.where(is_member, messages, 0)
 
     steps = local_then(settings, exchange, ())
 
@@ -61,8 +76,8 @@ def allreduce(settings: Settings = Settings()) -> Algorithm:
         hparams: LocalNumbers, key: jax.Array, state: DPSGDState, links: Links, gradient: Gradient
     ) -> tuple[DPSGDState, RoundStats]:
         state, stats = steps.round(hparams, key, state, links, gradient)
-        exchanged = sent(state.params, settings.local_statistics)
-        return state, stats._replace(bits=ring_bits(exchanged, links.num_clients))
+        exchanged = settings.part(state.params)
+        return state, stats._replace(bits=ring_bits(exchanged, links.num_clients, links.active))
 
     # PaME's count has one size for all messages and does not know N.
     return steps._replace(round=do_round, double_bits=None)

@@ -13,9 +13,9 @@ from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_ste
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import ANQNumbers
-from mdfl_jax.exchange.flat import ravel
 
 
 class ANQNIDSState(NamedTuple):
@@ -43,7 +43,7 @@ class ANQNIDSNumbers(CompressedNumbers):
     eta_decay: float = number(0.99, "factor a round of the quantiser's absolute error", at_least=0, at_most=1)
 
 
-@register("anq_nids", ANQNIDSNumbers, ignores=RECURSION)
+@register("anq_nids", ANQNIDSNumbers, ignores=(*RECURSION, "aggregation"))
 def anq_nids(settings: Settings = Settings()) -> Algorithm:
     """NIDS (Li, Shi, Yan 2019, algorithm 1, smooth case) under quantisation (Michelusi, Scutari, Lee 2022), with anq.
 
@@ -73,7 +73,8 @@ def anq_nids(settings: Settings = Settings()) -> Algorithm:
         numbers = hparams.compressor
         if isinstance(numbers, ANQNumbers):
             numbers = numbers.replace(eta=jnp.asarray(numbers.eta, x.dtype) * shrink)
-        sent = send(compressor, numbers, own_draws(key), planned, state.known, links, state.round > 0)
+        shrunk = hparams.replace(compressor=numbers)
+        sent = send(settings, compressor, shrunk, own_draws(key), planned, state.known, links, state.round > 0)
         mixed = jnp.where(state.round > 0, planned + pull(links, sent.estimate, settings) / 2, planned)
         following = ANQNIDSState(unravel(mixed), x, descent, sent.estimate, state.round + 1)
         following = jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following)

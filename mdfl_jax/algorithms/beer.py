@@ -11,8 +11,8 @@ from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import add_bits
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.flat import ravel
 
 
 class BEERState(NamedTuple):
@@ -42,7 +42,7 @@ class BEERNumbers(CompressedNumbers):
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
 
 
-@register("beer", BEERNumbers, ignores=RECURSION)
+@register("beer", BEERNumbers, ignores=(*RECURSION, "aggregation"))
 def beer(settings: Settings = Settings()) -> Algorithm:
     """BEER (Zhao, Li, Li, Richtarik, Chi, NeurIPS 2022, algorithm 1), by default with top_k.
 
@@ -68,10 +68,10 @@ def beer(settings: Settings = Settings()) -> Algorithm:
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         tracked = state.tracked + pace * pull(links, state.known_tracked, settings) + found - state.gradient
         of_tracked = send(
-            compressor, hparams.compressor, key_tracked, tracked, state.known_tracked, links, state.round > 0
+            settings, compressor, hparams, key_tracked, tracked, state.known_tracked, links, state.round > 0
         )
         x = x + pace * pull(links, state.known_params, settings) - step.astype(x.dtype) * tracked
-        of_params = send(compressor, hparams.compressor, key_params, x, state.known_params, links)
+        of_params = send(settings, compressor, hparams, key_params, x, state.known_params, links)
         following = BEERState(unravel(x), tracked, of_params.estimate, of_tracked.estimate, found, state.round + 1)
         messages = of_tracked.messages + of_params.messages
         return following, RoundStats(loss, messages, add_bits(of_tracked.bits, of_params.bits))

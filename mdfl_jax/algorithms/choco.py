@@ -10,8 +10,8 @@ from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_ste
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.flat import ravel
 
 
 class ChocoState(NamedTuple):
@@ -35,7 +35,7 @@ class ChocoNumbers(CompressedNumbers):
     consensus_lr: float = number(0.4, "step of the compressed gossip, gamma", at_least=0, at_most=1)
 
 
-@register("choco", ChocoNumbers, ignores=RECURSION)
+@register("choco", ChocoNumbers, ignores=(*RECURSION, "aggregation"))
 def choco(settings: Settings = Settings()) -> Algorithm:
     """CHOCO-SGD (Koloskova, Stich, Jaggi, ICML 2019, algorithm 2), by default with top_k.
 
@@ -53,7 +53,7 @@ def choco(settings: Settings = Settings()) -> Algorithm:
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         stepped = x - step * found
-        sent = send(compressor, hparams.compressor, own_draws(key), stepped, state.estimate, links)
+        sent = send(settings, compressor, hparams, own_draws(key), stepped, state.estimate, links)
         mixed = stepped + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = ChocoState(unravel(mixed), sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)

@@ -46,9 +46,9 @@ class Moved(NamedTuple):
     messages: jax.Array
 
 
-# (hparams, links, state, descent [N, ...] = eta grad f(x^k)) -> Moved. In round 0 ``state.before`` holds the models and
-# ``state.descent`` is zero.
-Move = Callable[[Any, Links, CorrectedState, ClientParams], Moved]
+# (hparams, key of the round, links, state, descent [N, ...] = eta grad f(x^k)) -> Moved. In round 0 ``state.before``
+# holds the models and ``state.descent`` is zero.
+Move = Callable[[Any, jax.Array, Links, CorrectedState, ClientParams], Moved]
 
 
 def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm:
@@ -72,7 +72,7 @@ def corrected(settings: Settings, move: Move, needs: Iterable[str]) -> Algorithm
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(gradient, hparams, step)(state.params, jax.random.fold_in(key, 0))
         descent = jax.tree.map(lambda g: step.astype(g.dtype) * g, found)
-        moved = move(hparams, links, state, descent)
+        moved = move(hparams, key, links, state, descent)
         stats = RoundStats(loss, moved.messages, count_bits(moved.messages, dense_bits(state.params)))
         following = CorrectedState(moved.params, moved.before, descent, state.round + 1)
         return jax.tree.map(lambda old, new: jnp.where(waits(links), old, new), state, following), stats

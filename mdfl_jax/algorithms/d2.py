@@ -1,5 +1,6 @@
 """D2: D-PSGD without the error that clients with unlike data cause, from the difference of two rounds' gradients."""
 
+import jax
 import jax.numpy as jnp
 
 from mdfl_jax.algorithms.corrected import CorrectedState, Moved, corrected, extrapolated
@@ -8,7 +9,6 @@ from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
-from mdfl_jax.exchange.gossip import mix
 
 
 class D2Numbers(AlgorithmNumbers):
@@ -36,10 +36,10 @@ def d2(settings: Settings = Settings()) -> Algorithm:
     step size of their own round.
     """
 
-    def move(hparams: D2Numbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+    def move(hparams: D2Numbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
         share = jnp.asarray(hparams.laziness, links.mix.dtype)
         weights = (1 - share) * links.mix + share * links.senders.own(links.mix.shape[0]).astype(links.mix.dtype)
-        params = mix(weights, extrapolated(state, descent), settings.mixing_bound, links.senders)
+        params = settings.aggregate(hparams, key, links._replace(mix=weights), extrapolated(state, descent))
         return Moved(params, state.params, messages_sent(links.adjacency, links.senders))
 
     return corrected(settings, move, ("adjacency", "mix", SYMMETRIC, FIXED))

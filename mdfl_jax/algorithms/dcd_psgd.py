@@ -9,8 +9,8 @@ from mdfl_jax.algorithms.innovations import NEEDS, compressor_of, finished, flat
 from mdfl_jax.algorithms.local import CompressedNumbers, Settings, recursion_step
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.flat import ravel
 
 
 class DCDState(NamedTuple):
@@ -33,7 +33,7 @@ class DCDNumbers(CompressedNumbers):
     own_compressor = "qsgd"
 
 
-@register("dcd_psgd", DCDNumbers, ignores=RECURSION)
+@register("dcd_psgd", DCDNumbers, ignores=(*RECURSION, "aggregation"))
 def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
     """DCD-PSGD (Tang, Gan, Zhang, Zhang, Liu, NeurIPS 2018, algorithm 1), by default with qsgd.
 
@@ -54,7 +54,7 @@ def dcd_psgd(settings: Settings = Settings()) -> Algorithm:
         step = recursion_step(settings, hparams, state.round).astype(x.dtype)
         loss, found = flat_gradient(hparams, key, state.params, gradient, step)
         wanted = x + pull(links, state.known, settings) - step * found
-        sent = send(compressor, hparams.compressor, own_draws(key), wanted, state.known, links)
+        sent = send(settings, compressor, hparams, own_draws(key), wanted, state.known, links)
         moved = jnp.where((sent.messages > 0)[:, None], sent.estimate, wanted)
         return DCDState(unravel(moved), sent.estimate, state.round + 1), RoundStats(loss, sent.messages, sent.bits)
 

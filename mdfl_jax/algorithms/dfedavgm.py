@@ -11,7 +11,6 @@ from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.together import take_steps
 
 
@@ -58,7 +57,7 @@ def dfedavgm(settings: Settings = Settings()) -> Algorithm:
         (y, _), loss = take_steps(step, (state.params, state.params), num_steps)
         sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(y)))
-        return DFedAvgMState(mix(links.mix, y, settings.mixing_bound, links.senders), state.step + num_steps), stats
+        return DFedAvgMState(settings.aggregate(hparams, key, links, y), state.step + num_steps), stats
 
     needs = frozenset({"adjacency", "mix"})
     return Algorithm(needs, init, do_round, lambda state: state.params, double_bits=double_dense_bits)

@@ -52,7 +52,7 @@ class DFedSAMNumbers(LocalNumbers):
     rho: float = number(0.01, "radius of the perturbation", at_least=0)
 
 
-@register("dfedsam", DFedSAMNumbers)
+@register("dfedsam", DFedSAMNumbers, ignores=("compressor",))
 def dfedsam(settings: Settings = Settings()) -> Algorithm:
     """DFedSAM (Shi et al., ICML 2023, algorithm 1): E local steps y <- y - eta grad f(y + rho g / |g|), then x <- W y.
 

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, local_steps
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core import batch_statistics, contract
+from mdfl_jax.core import contract
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.gossip import mix
 
 
 class DPSGDState(NamedTuple):
@@ -50,37 +49,35 @@ def local_then(
         params, opt_state, loss = local_steps(
             optimizer(hparams), settings.num_local_steps, key, state.params, state.opt_state, seen(hparams, gradient)
         )
-        local = settings.local_statistics
-        mine = batch_statistics.sent(params, local)
+        mine = settings.part(params)
         exchanged = exchange(hparams, key, links, mine)
         contract.like(exchange, exchanged, (mine, contract.of_kind(loss.shape, int)))
         part, sent = exchanged
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine)))
-        return DPSGDState(batch_statistics.received(params, part, local), opt_state), stats
+        return DPSGDState(settings.with_part(params, part), opt_state), stats
 
     return Algorithm(
         frozenset(needs),
         init,
         do_round,
         lambda state: state.params,
-        double_bits=double_dense_bits,
+        double_bits=None if settings.shared else double_dense_bits,
         local_statistics=settings.local_statistics,
     )
 
 
 def gossip(settings: Settings) -> Exchange:
-    """Make the exchange x <- W x, which sends one message a link."""
+    """Make the exchange x <- W x, or another aggregation, which sends one message a link."""
 
     def exchange(
         hparams: LocalNumbers, key: jax.Array, links: Links, params: ClientParams
     ) -> tuple[ClientParams, jax.Array]:
-        mixed = mix(links.mix, params, settings.mixing_bound, links.senders)
-        return mixed, messages_sent(links.adjacency, links.senders)
+        return settings.aggregate(hparams, key, links, params), messages_sent(links.adjacency, links.senders)
 
     return exchange
 
 
-@register("dpsgd")
+@register("dpsgd", ignores=("compressor",))
 def dpsgd(settings: Settings = Settings()) -> Algorithm:
     """Decentralized parallel SGD (Lian et al., NeurIPS 2017) as in MADFL algorithm 1: x <- W (x - eta g)."""
     return local_then(settings, gossip(settings), ("adjacency", "mix"))

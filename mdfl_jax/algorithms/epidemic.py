@@ -12,7 +12,6 @@ from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.types import Algorithm, ClientParams, Links
-from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.peers import random_receivers, random_regular_part
 from mdfl_jax.exchange.together import draw_pairs
 from mdfl_jax.networks.mixing import uniform
@@ -31,13 +30,13 @@ def _make(settings: Settings, draw: Callable[[jax.Array, jax.Array, Number, Send
     ) -> tuple[ClientParams, jax.Array]:
         senders = links.senders
         received = draw_pairs(lambda adjacency, whose: draw(own_draws(key), adjacency, hparams.num_peers, whose), links)
-        mixed = mix(uniform(received, senders), params, settings.mixing_bound, senders)
-        return mixed, messages_sent(received, senders)
+        drawn = links._replace(adjacency=received, mix=uniform(received, senders))
+        return settings.aggregate(hparams, key, drawn, params), messages_sent(received, senders)
 
     return local_then(settings, exchange, ("adjacency",))
 
 
-@register("epidemic", EpidemicNumbers)
+@register("epidemic", EpidemicNumbers, ignores=("compressor",))
 def epidemic(settings: Settings = Settings()) -> Algorithm:
     """EL-Local (De Vos et al., NeurIPS 2023, algorithm 1 with local sampling).
 
@@ -49,7 +48,7 @@ def epidemic(settings: Settings = Settings()) -> Algorithm:
     return _make(settings, random_receivers)
 
 
-@register("epidemic_oracle", EpidemicNumbers)
+@register("epidemic_oracle", EpidemicNumbers, ignores=("compressor",))
 def epidemic_oracle(settings: Settings = Settings()) -> Algorithm:
     """EL-Oracle (De Vos et al., NeurIPS 2023, algorithm 1): the exchanges of a round form a random s-regular graph.
 

@@ -7,7 +7,6 @@ from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Links
-from mdfl_jax.exchange.gossip import mix
 
 
 @register("extra", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
@@ -24,9 +23,11 @@ def extra(settings: Settings = Settings()) -> Algorithm:
     and convex objectives the paper proves that all models converge to the same exact minimiser.
     """
 
-    def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+    def move(
+        hparams: AlgorithmNumbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams
+    ) -> Moved:
         # Here ``before`` is W~ x^(k-1), and x^0 in round 0, where the line for x^1 is a case of the general one.
-        x, heard = state.params, mix(links.mix, state.params, settings.mixing_bound, links.senders)
+        x, heard = state.params, settings.aggregate(hparams, key, links, state.params)
         params = jax.tree.map(lambda x, h, b, d, e: x + h - b - (d - e), x, heard, state.before, descent, state.descent)
         half_way = jax.tree.map(lambda x, h: (x + h) / 2, x, heard)
         return Moved(params, half_way, messages_sent(links.adjacency, links.senders))

@@ -26,6 +26,7 @@ from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import BEFORE, Algorithm, ClientParams, Gradient, Links, RoundStats
+from mdfl_jax.exchange.active import takes_part
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.relay import Meetings, Relays, Search, find, handed_over, meetings_of
 from mdfl_jax.exchange.relay_compression import Private, after_exchange, manipulate, no_private
@@ -236,47 +237,52 @@ def _make(settings: Settings, variant: Variant) -> Algorithm:
         hparams: Any,
         key: jax.Array,
         state: FedMobileState,
+        told: ClientParams,
         links: Links,
         uploads: jax.Array,
         relays: Relays,
     ) -> tuple[ClientParams, Private | None, jax.Array | int]:
-        """RESET and COMBINE (4.1, E): return the held and the private updates, and the bits of a relayed update."""
+        """RESET and COMBINE (4.1, E): return the held and the private updates, and the bits of a relayed update.
+
+        ``told`` are the updates that clients send, [N, ...].
+        """
         clear, held, private = uploads | relays.gives, state.held, state.private
         cleared = jax.tree.map(lambda m: jnp.where(rows_like(clear, m), 0, m), held)
         if not variant.relay_upload:
             return cleared, private, 0
         if private is None:
             combine = partial(handed_over, relays=relays, partner=links.partner)
-            return jax.tree.map(combine, cleared, held), None, dense_bits(held)
+            return jax.tree.map(combine, cleared, told), None, dense_bits(held)
         error, bits = manipulate(settings.compressor, hparams.compressor, own_draws(key), private, relays)
 
         def leaf(m: jax.Array, kept: jax.Array, eps: jax.Array) -> jax.Array:
             left = jnp.where(rows_like(relays.gives, m), -eps, kept)
             return handed_over(left, m + eps, relays, links.partner)
 
-        return jax.tree.map(leaf, held, cleared, error), after_exchange(private, uploads, relays), bits
+        return jax.tree.map(leaf, told, cleared, error), after_exchange(private, uploads, relays), bits
 
     def do_round(
         hparams: Any, key: jax.Array, state: FedMobileState, links: Links, gradient: Gradient
     ) -> tuple[FedMobileState, RoundStats]:
         rows = state.version.shape[0]
-        everyone, meetings = jnp.arange(rows) < links.num_clients, meetings_of(links, rows)
+        everyone, meetings = takes_part(links, rows), meetings_of(links, rows)
         uploads = everyone if variant.upload == "always" else meetings.now
         downloads = everyone if variant.download == "always" else meetings.now
         if variant.download == "once":
             downloads |= everyone & (state.slot - meetings.last == hparams.download_after)
 
         # 1. The server.
-        server = _delivered(state.server, state.held, state.params, uploads, links.num_clients)
+        told = settings.sent(hparams, key, links, state.held)
+        server = _delivered(state.server, told, state.params, uploads, links.num_clients)
         state = state._replace(version=jnp.where(downloads, state.slot, state.version))
 
         # 2. Relays. A model that a source downloaded in this slot is not in its row yet, so it is read from the server.
         relays, state = _exchanges(variant, hparams, state, links, meetings)
-        held, private, update_bits = hand_over(hparams, key, state, links, uploads, relays)
+        held, private, update_bits = hand_over(hparams, key, state, told, links, uploads, relays)
         fresh = downloads | (relays.takes & downloads[relays.source])
-        offered = state.params if state.copies is None else state.copies
+        offered = settings.sent(hparams, key, links, state.params if state.copies is None else state.copies, which=1)
         params = _replaced(state.params, offered, server, fresh, relays)
-        copies = None if state.copies is None else _replaced(state.copies, state.copies, server, fresh, relays)
+        copies = None if state.copies is None else _replaced(state.copies, offered, server, fresh, relays)
 
         # 3. Local steps.
         stepped, opt_state, loss = local_steps(
@@ -329,7 +335,8 @@ def _register(name: str, variant: Variant, doc: str) -> Any:
     numbers: type[LocalNumbers] = DownloadOnceNumbers if variant.download == "once" else LocalNumbers
     if variant.relays:
         numbers = RelayNumbers if variant.search == "auto" else FedMobileNumbers
-    return register(name, numbers, ignores=("statistics", *(() if variant.relay_upload else ("compressor",))))(factory)
+    ignores = ("aggregation", "statistics", *(() if variant.relay_upload else ("compressor",)))
+    return register(name, numbers, ignores)(factory)
 
 
 BOTH = Variant(relay_upload=True, relay_download="global")

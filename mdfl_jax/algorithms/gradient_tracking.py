@@ -9,7 +9,6 @@ from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings, decayed_gradie
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.gossip import mix
 
 
 class TrackingState(NamedTuple):
@@ -50,10 +49,10 @@ def gradient_tracking(settings: Settings = Settings()) -> Algorithm:
         x = state.params
         step = recursion_step(settings, hparams, state.round)
         loss, found = decayed_gradient(gradient, hparams, step)(x, jax.random.fold_in(key, 0))
-        heard = mix(links.mix, state.tracked, settings.mixing_bound, links.senders)  # all zeros in round 0
+        heard = settings.aggregate(hparams, key, links, state.tracked)  # all zeros in round 0
         tracked = jax.tree.map(lambda h, g, before: h + g - before, heard, found, state.gradient)
         stepped = jax.tree.map(lambda x, y: x - step.astype(x.dtype) * y, x, tracked)
-        params = mix(links.mix, stepped, settings.mixing_bound, links.senders)
+        params = settings.aggregate(hparams, key, links, stepped, which=1)
         messages = messages_sent(links.adjacency, links.senders) * jnp.where(state.round == 0, 1, 2)
         stats = RoundStats(loss, messages, count_bits(messages, dense_bits(x)))
         return TrackingState(params, tracked, found, state.round + 1), stats

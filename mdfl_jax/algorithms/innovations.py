@@ -13,10 +13,9 @@ import jax.numpy as jnp
 
 from mdfl_jax.algorithms.local import AlgorithmNumbers, CompressedNumbers, Settings, decayed_gradient
 from mdfl_jax.core.message_bits import Bits, count_bits, double_dense_bits, double_sparse_bits, messages_sent
-from mdfl_jax.core.numbers import Numbers
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Gradient, Links
 from mdfl_jax.exchange.compressors import COMPRESSORS, Compressor, bits_of, compressed, num_kept
-from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.gossip import mix
 
 NEEDS = frozenset({"adjacency", "mix", SYMMETRIC, FIXED})
@@ -42,8 +41,9 @@ def compressor_of(settings: Settings, numbers: type[CompressedNumbers]) -> Compr
 
 
 def send(
+    settings: Settings,
     compressor: Compressor,
-    numbers: Numbers,
+    hparams: CompressedNumbers,
     key: jax.Array,
     x: jax.Array,
     estimate: jax.Array,
@@ -53,9 +53,10 @@ def send(
     """Send innovations: x_hat <- x_hat + C(x - x_hat) for every client that another client hears.
 
     Args:
+      settings: the algorithm's settings, with the maps of what is sent before it is compressed.
       compressor: C.
-      numbers: the compressor's numbers.
-      key: the key of the compressor's random draws.
+      hparams: the algorithm's numbers, with those of the compressor.
+      key: the key of the random draws.
       x: [N, n] the vectors that the estimates should follow.
       estimate: [N, n] x_hat.
       links: the links of this round.
@@ -64,10 +65,11 @@ def send(
     Returns:
       The new estimates, and the messages and bits sent.
     """
-    message = compressed(compressor, numbers, key, x - estimate)
+    innovation = settings.sent(hparams, key, links, x - estimate)
+    message = compressed(compressor, hparams.compressor, key, innovation)
     receivers = jnp.where(speaks, messages_sent(links.adjacency, links.senders), 0)
     updated = jnp.where((receivers > 0)[:, None], estimate + message.value, estimate)
-    return Sent(updated, receivers, count_bits(receivers, bits_of(compressor, numbers, message)))
+    return Sent(updated, receivers, count_bits(receivers, bits_of(compressor, hparams.compressor, message)))
 
 
 def pull(links: Links, estimate: jax.Array, settings: Settings) -> jax.Array:

@@ -1,5 +1,6 @@
 """Local work, the same in every algorithm: E optimiser steps of each client on its own data."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -7,10 +8,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from mdfl_jax.core.batch_statistics import STATISTICS, each, has_statistics, trained
+from mdfl_jax.core import batch_statistics
+from mdfl_jax.core.batch_statistics import STATISTICS, each, has_statistics, trained, with_trained
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, Setting, nested, number
-from mdfl_jax.core.types import ClientParams, Gradient, Links
+from mdfl_jax.core.trees import chosen_leaves, joined_leaves
+from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, Params, RoundStats
+from mdfl_jax.exchange.aggregation import Heard, aggregate
+from mdfl_jax.exchange.sending import Sending, sent
 from mdfl_jax.exchange.together import take_steps
 
 Number = Any  # a traced scalar or a Python number
@@ -20,7 +25,7 @@ class AlgorithmNumbers(Numbers):
     """The numbers that every algorithm has.
 
     `mdfl_jax.networks.wrappers.participation` applies participation and the periods, except in PaME, which applies
-    them itself.
+    them itself. ``aggregation`` holds the numbers of the rule by which models are combined.
     """
 
     lr: float = number(0.1, "learning rate at the first step", above=0)
@@ -38,6 +43,7 @@ class AlgorithmNumbers(Numbers):
     period_max: int = number(
         1, "largest period; one for all clients is the middle of the two", at_least=1, at_most=10**9, source="PaME V-D"
     )
+    aggregation: Any = nested(Numbers())
 
     def check(self, setting: Setting) -> None:
         """Check that the smallest period is at most the largest one."""
@@ -110,6 +116,10 @@ class Settings(NamedTuple):
       compressor: a name of `mdfl_jax.exchange.compressors.COMPRESSORS`; "" uses the algorithm's own.
       schedule: (step) -> factor of the learning rate, for algorithms that have no optimiser.
       local_statistics: whether batch statistics are kept local and not exchanged (`mdfl_jax.core.batch_statistics`).
+      aggregation: a name of `mdfl_jax.exchange.aggregation.AGGREGATIONS`, for algorithms that mix whole models.
+      shared: patterns of the paths of the leaves that are exchanged (`mdfl_jax.core.trees.chosen_leaves`), for
+        algorithms that can keep a part of the model local; "": all. The other leaves are personal.
+      sends: maps of what clients send (`mdfl_jax.exchange.sending`), applied one after another.
     """
 
     optimizer: OptimizerFactory = sgd()
@@ -118,6 +128,46 @@ class Settings(NamedTuple):
     compressor: str = ""
     schedule: Schedule | None = None
     local_statistics: bool = False
+    aggregation: str = "mean"
+    shared: str = ""
+    sends: tuple[Sending, ...] = ()
+
+    def part(self, model: ClientParams) -> ClientParams:
+        """Return the part of models [N, ...] that is exchanged: not the batch statistics and leaves that stay local."""
+        part = batch_statistics.sent(model, self.local_statistics)
+        if not self.shared:
+            return part
+        return with_trained(part, chosen_leaves(trained(part), self.shared, "model.shared"))
+
+    def with_part(self, model: ClientParams, part: ClientParams) -> ClientParams:
+        """Return models [N, ...] with the result of exchanging what `part` returned."""
+        if self.shared:
+            part = with_trained(part, joined_leaves(trained(part), trained(model)))
+        return batch_statistics.received(model, part, self.local_statistics)
+
+    def sent(
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0
+    ) -> ClientParams:
+        """Return what the clients send in place of their vectors [N, ...]; `mdfl_jax.exchange.sending.sent`."""
+        return sent(self.sends, hparams, key, links, vectors, which)
+
+    def aggregate(
+        self, hparams: AlgorithmNumbers, key: jax.Array, links: Links, own: ClientParams, which: int = 0
+    ) -> ClientParams:
+        """Send the models of all clients over the links, and combine what each client hears with its own model.
+
+        Args:
+          hparams: the algorithm's numbers.
+          key: the key of the round.
+          links: the links, with the weights ``mix`` of the mean.
+          own: [N, ...] the models, or other vectors of their shape.
+          which: the index of the exchange, for algorithms with several in a round.
+
+        Returns:
+          [N, ...] what each client has after the exchange, by the rule ``aggregation``.
+        """
+        told = self.sent(hparams, key, links, own, which)
+        return aggregate(self.aggregation, Heard(links, own, told, hparams.aggregation, self.mixing_bound))
 
 
 def recursion_step(settings: Settings, hparams: AlgorithmNumbers, k: jax.Array) -> jax.Array:
@@ -157,6 +207,22 @@ def decayed_gradient(gradient: Gradient, hparams: AlgorithmNumbers, step: jax.Ar
         return loss, each(add, divided, found, client_params)
 
     return decayed
+
+
+def with_per_sample(algorithm: Algorithm, change: Callable[[Any, Params], Params]) -> Algorithm:
+    """Make an algorithm whose clients change the gradient of each sample, as a clip, before they average them.
+
+    Args:
+      algorithm: any algorithm.
+      change: (the algorithm's numbers, gradient of one sample) -> gradient.
+    """
+
+    @functools.wraps(algorithm.round)
+    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
+        changed = functools.partial(gradient, per_sample=functools.partial(change, hparams))
+        return algorithm.round(hparams, key, state, links, changed)
+
+    return algorithm._replace(round=do_round)
 
 
 def init_optimizer(optimizer: optax.GradientTransformation, client_params: ClientParams) -> Any:

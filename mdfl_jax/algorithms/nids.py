@@ -8,7 +8,6 @@ from mdfl_jax.algorithms.local import AlgorithmNumbers, Settings
 from mdfl_jax.algorithms.registry import RECURSION, register
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.core.types import SYMMETRIC, Algorithm, ClientParams, Links
-from mdfl_jax.exchange.gossip import mix
 
 
 @register("nids", AlgorithmNumbers, ignores=(*RECURSION, "compressor"))
@@ -23,10 +22,12 @@ def nids(settings: Settings = Settings()) -> Algorithm:
     other results do not apply.
     """
 
-    def move(hparams: AlgorithmNumbers, links: Links, state: CorrectedState, descent: ClientParams) -> Moved:
+    def move(
+        hparams: AlgorithmNumbers, key: jax.Array, links: Links, state: CorrectedState, descent: ClientParams
+    ) -> Moved:
         is_first = state.round == 0
         planned = extrapolated(state, descent)
-        heard = mix(links.mix, planned, settings.mixing_bound, links.senders)
+        heard = settings.aggregate(hparams, key, links, planned)
         params = jax.tree.map(lambda p, h: jnp.where(is_first, p, (p + h) / 2), planned, heard)
         return Moved(params, state.params, jnp.where(is_first, 0, messages_sent(links.adjacency, links.senders)))
 

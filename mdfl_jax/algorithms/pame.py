@@ -11,14 +11,13 @@ import optax
 
 from mdfl_jax.algorithms.local import LocalNumbers, Settings, init_optimizer, optimizer_updates
 from mdfl_jax.algorithms.registry import register
-from mdfl_jax.core.batch_statistics import received, sent, trained, with_trained
+from mdfl_jax.core.batch_statistics import trained, with_trained
 from mdfl_jax.core.message_bits import count_bits, double_sparse_bits, float_bits, messages_sent, sparse_bits
 from mdfl_jax.core.numbers import Setting, number
 from mdfl_jax.core.rng import own_draws
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import ravel, rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
 from mdfl_jax.exchange.compressors import num_kept
-from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.partial import partial_average, random_coordinates, random_neighbours
 from mdfl_jax.exchange.together import draw_pairs, select
 
@@ -30,7 +29,7 @@ class PaMEState(NamedTuple):
       params: [N, ...] the models w_i.
       opt_state: [N, ...] the optimiser states, never exchanged.
       round: [] int32 k.
-      period: [N] int32 kappa_i, the period of communication in rounds, drawn in round 0.
+      period: [N] int32 kappa_i, the period of communication in rounds, drawn in a client's first round; 0 before it.
       heard: [N] int32 m_i, the number of neighbours picked at the latest communication, at least 1.
     """
 
@@ -67,7 +66,7 @@ def _num_sent(hparams: PaMENumbers, num_params: int) -> jax.Array:
     return num_kept(hparams.transmission, num_params)
 
 
-@register("pame", PaMENumbers, ignores=("compressor", "local_steps"))
+@register("pame", PaMENumbers, ignores=("aggregation", "compressor", "local_steps"))
 def pame(settings: Settings = Settings()) -> Algorithm:
     """PaME (algorithm 1): v_i = PME(w_i, {w_j}) in rounds k that kappa_i divides, else v_i = w_i; then a gradient step.
 
@@ -81,32 +80,35 @@ def pame(settings: Settings = Settings()) -> Algorithm:
     def init(hparams: PaMENumbers, client_params: ClientParams) -> PaMEState:
         ones = jnp.ones(jax.tree.leaves(client_params)[0].shape[0], jnp.int32)
         opt_state = init_optimizer(settings.optimizer(hparams), client_params)
-        return PaMEState(client_params, opt_state, jnp.int32(0), ones, ones)
+        return PaMEState(client_params, opt_state, jnp.int32(0), jnp.zeros_like(ones), ones)
 
     def do_round(
         hparams: PaMENumbers, key: jax.Array, state: PaMEState, links: Links, gradient: Gradient
     ) -> tuple[PaMEState, RoundStats]:
         key_period, key_neighbours, key_coordinates = jax.random.split(own_draws(key), 3)
-        own, unravel = ravel(sent(state.params, settings.local_statistics))
+        own, unravel = ravel(settings.part(state.params))
         num_clients, size = own.shape
         low, high = jnp.asarray(hparams.period_min, jnp.int32), jnp.asarray(hparams.period_max, jnp.int32)
         drawn = jax.random.randint(key_period, (num_clients,), low, high + 1, jnp.int32)
-        period = jnp.where(state.round == 0, drawn, state.period)
+        # A client that is absent from round 0 draws its period when it comes.
+        is_first = state.round == 0 if links.active is None else state.period == 0
+        period = jnp.where(is_first, drawn, state.period)
         turn = state.round % period == 0
         pick = lambda near, senders: random_neighbours(key_neighbours, near, hparams.participation, senders)  # noqa: E731
         picked = draw_pairs(pick, links) & turn[:, None]
         messages = messages_sent(picked, links.senders)
         heard = jnp.where(turn, jnp.maximum(jnp.sum(picked, axis=1, dtype=jnp.int32), 1), state.heard)
-        count = _num_sent(hparams, size)
+        count, told = _num_sent(hparams, size), settings.sent(hparams, key, links, own)
+        changed = None if told is own else told  # else the exchange below would have the models as two arguments
 
         def exchange(own: jax.Array) -> jax.Array:
             chosen = random_coordinates(key_coordinates, num_clients, size, count, messages > 0)
-            return partial_average(own, chosen, picked, links.senders)
+            return partial_average(own, chosen, picked, links.senders, changed)
 
         # Where periods are long or equal, no client communicates in many rounds, and the exchange is skipped. On a mesh
         # it is not skipped, but then no row is computed either.
         part = unravel(select(jnp.any(picked), exchange, lambda own: own, own))
-        averaged = received(state.params, part, settings.local_statistics)
+        averaged = settings.with_part(state.params, part)
 
         loss, gradients = gradient(averaged, jax.random.fold_in(key, 0))
         updates, opt_state = optimizer_updates(settings.optimizer(hparams), gradients, state.opt_state, averaged)
@@ -126,7 +128,7 @@ def pame(settings: Settings = Settings()) -> Algorithm:
         init=init,
         round=do_round,
         params=lambda state: state.params,
-        double_bits=double_bits,
+        double_bits=None if settings.shared else double_bits,
         participates=True,
         local_statistics=settings.local_statistics,
     )

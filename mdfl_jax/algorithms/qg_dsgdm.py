@@ -15,7 +15,6 @@ from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.message_bits import count_bits, dense_bits, double_dense_bits, messages_sent
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.gossip import mix
 
 
 class QuasiGlobalState(NamedTuple):
@@ -62,7 +61,7 @@ def _make(settings: Settings, nesterov: bool) -> Algorithm:
 
         plain = lambda x, velocity, g: x - eta.astype(x.dtype) * g  # noqa: E731
         half = each(stepped, plain, state.params, state.velocity, found)
-        params = mix(links.mix, half, settings.mixing_bound, links.senders)
+        params = settings.aggregate(hparams, key, links, half)
 
         def followed(velocity: jax.Array, x: jax.Array, new: jax.Array) -> jax.Array:
             mu, step = jnp.asarray(hparams.momentum_memory, x.dtype), eta.astype(x.dtype)

@@ -8,11 +8,12 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, fields_of, from_values
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.core.types import Algorithm
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 
 Factory = Callable[[Settings], Algorithm]
 
-ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers)
+ALGORITHMS: Registry[Factory] = Registry("algorithm", LocalNumbers, home="mdfl_jax.algorithms")
 _IGNORED: dict[str, frozenset[str]] = {}
 
 RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
@@ -20,15 +21,16 @@ RECURSION = ("momentum", "optimizer", "local_steps", "statistics")
 
 
 def register(
-    name: str, numbers: type[AlgorithmNumbers] = LocalNumbers, ignores: Iterable[str] = ("compressor",)
+    name: str, numbers: type[AlgorithmNumbers] = LocalNumbers, ignores: Iterable[str] = ("aggregation", "compressor")
 ) -> Callable[[Factory], Factory]:
     """Return a decorator that lists an algorithm in `ALGORITHMS`, with the class of its numbers.
 
     Args:
       name: the algorithm's name in configs.
       numbers: the class of its numbers, whose defaults are those of its paper.
-      ignores: the settings that it does not use, of compressor, local_steps, momentum, optimizer and statistics (local
-        batch statistics). A config that sets one of them is refused.
+      ignores: the settings that it does not use, of aggregation, compressor, local_steps, momentum, optimizer and
+        statistics (local batch statistics). A config that sets one of them is refused. An algorithm that mixes whole
+        models by `Settings.aggregate` uses the aggregation.
 
     Raises:
       UserError: if ``numbers`` is no subclass of `AlgorithmNumbers`, or if the name is taken.
@@ -50,30 +52,38 @@ def compressor_in_use(name: str, compressor: str = "") -> str:
     return (compressor or kind.own_compressor) if issubclass(kind, CompressedNumbers) else ""
 
 
-def resolved(name: str, compressor: str, values: dict[str, Any]) -> Any:
-    """Return an algorithm's numbers with those of its compressor. Values that neither has are ignored."""
+def aggregation_in_use(name: str, aggregation: str) -> str:
+    """Return the name of the rule by which an algorithm mixes whole models; "" if it mixes none."""
+    return "" if "aggregation" in ignored_by(name) else aggregation
+
+
+def resolved(name: str, compressor: str, values: dict[str, Any], aggregation: str = "mean") -> Any:
+    """Return an algorithm's numbers with those of its compressor and of its aggregation. Other values are ignored."""
     found, used = from_values(ALGORITHMS.numbers(name), values), compressor_in_use(name, compressor)
+    if rule := aggregation_in_use(name, aggregation):
+        found = found.replace(aggregation=from_values(AGGREGATIONS.numbers(rule), values))
     return found.replace(compressor=from_values(COMPRESSORS.numbers(used), values)) if used else found
 
 
-def numbers_of(name: str, compressor: str = "", **values: Any) -> Any:
-    """Return an algorithm's numbers with those of its compressor, for studies written in Python.
+def numbers_of(name: str, compressor: str = "", aggregation: str = "mean", **values: Any) -> Any:
+    """Return an algorithm's numbers with those of its compressor and of its aggregation, for studies in Python.
 
     Args:
       name: the name of the algorithm.
       compressor: a name of `COMPRESSORS`; "" uses the algorithm's own, if it has one.
-      **values: numbers of the algorithm or the compressor, by name. A number that is left out or None has the paper's
-        value.
+      aggregation: a name of `AGGREGATIONS`.
+      **values: numbers of the algorithm, the compressor or the aggregation, by name. A number that is left out or None
+        has its default, the paper's value.
 
     Raises:
-      UserError: for an unknown algorithm, compressor or number.
+      UserError: for an unknown algorithm, compressor, aggregation or number.
 
     >>> numbers_of("pame", lr=0.5).lr, numbers_of("pame").period_max
     (0.5, 7)
     """
-    found = resolved(name, compressor, values)
-    compressed: Numbers = getattr(found, "compressor", Numbers())
-    known = [*fields_of(type(found)), *fields_of(type(compressed))]
+    found = resolved(name, compressor, values, aggregation)
+    inside: list[Numbers] = [getattr(found, "compressor", Numbers()), found.aggregation]
+    known = [field for numbers in (found, *inside) for field in fields_of(type(numbers))]
     if unknown := [value for value in values if value not in known]:
         raise UserError(unknown_name(f"number of {name}", unknown[0], known))
     return found

@@ -13,7 +13,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import count_bits, dense_bits, float_bits, messages_sent
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.gossip import mix
+from mdfl_jax.exchange.aggregation import Heard, weighted_mean
 from mdfl_jax.exchange.together import take_steps
 from mdfl_jax.networks.mixing import uniform
 
@@ -82,21 +82,22 @@ def sgp(settings: Settings = Settings()) -> Algorithm:
             return (optax.apply_updates(z, updates), opt_state), loss
 
         (z, opt_state), loss = take_steps(step, (state.params, state.opt_state), settings.num_local_steps)
-        local = settings.local_statistics
-        mine = batch_statistics.sent(z, local)
+        mine = settings.part(z)
         pushed = push_weights(links.adjacency, links.senders).astype(state.weight.dtype)
         pushed = pushed * links.senders.of(state.weight)
         weight = jnp.sum(pushed, axis=1)
-        heard = mix(pushed / weight[:, None], mine, settings.mixing_bound, links.senders)
+        weighed = links._replace(mix=pushed / weight[:, None])
+        told = settings.sent(hparams, key, links, mine)
+        heard = weighted_mean(Heard(weighed, mine, told, mixing_bound=settings.mixing_bound))
         sent = messages_sent(links.adjacency, links.senders)
         stats = RoundStats(loss, sent, count_bits(sent, dense_bits(mine) + float_bits(mine)))
-        return SGPState(batch_statistics.received(z, heard, local), weight, opt_state), stats
+        return SGPState(settings.with_part(z, heard), weight, opt_state), stats
 
     return Algorithm(
         frozenset({"adjacency"}),
         init,
         do_round,
         lambda state: state.params,
-        double_bits=lambda hparams, num_params: 64.0 * (num_params + 1),
+        double_bits=None if settings.shared else lambda hparams, num_params: 64.0 * (num_params + 1),
         local_statistics=settings.local_statistics,
     )

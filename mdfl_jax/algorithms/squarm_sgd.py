@@ -14,8 +14,8 @@ from mdfl_jax.algorithms.registry import register
 from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.core.types import Algorithm, ClientParams, Gradient, Links, RoundStats
-from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.together import take_steps
 
 
@@ -44,7 +44,7 @@ class SquarmNumbers(CompressedNumbers):
     trigger: float = number(0.0, "threshold of the trigger, c: send if ||x - x_hat||^2 > c eta^2", at_least=0)
 
 
-@register("squarm_sgd", SquarmNumbers, ignores=("optimizer", "statistics"))
+@register("squarm_sgd", SquarmNumbers, ignores=("optimizer", "statistics", "aggregation"))
 def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
     """SQuARM-SGD (Singh, Data, George, Diggavi, 2021, algorithm 1), by default with top_k.
 
@@ -77,7 +77,7 @@ def squarm_sgd(settings: Settings = Settings()) -> Algorithm:
         (x, velocity), loss = take_steps(step, (x, state.velocity), num_steps)
         moved = jnp.sum(jnp.square(x - state.estimate), axis=1)
         far = moved > jnp.asarray(hparams.trigger, x.dtype) * jnp.square(pace(jnp.int32(num_steps - 1)))
-        sent = send(compressor, hparams.compressor, own_draws(key), x, state.estimate, links, far)
+        sent = send(settings, compressor, hparams, own_draws(key), x, state.estimate, links, far)
         x = x + jnp.asarray(hparams.consensus_lr, x.dtype) * pull(links, sent.estimate, settings)
         following = SquarmState(unravel(x), velocity, sent.estimate, state.round + 1)
         return following, RoundStats(loss, sent.messages, sent.bits)

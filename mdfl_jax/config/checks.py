@@ -174,9 +174,17 @@ def check_relays(experiment: Experiment) -> None:
 
 
 OWN, MEAN = "own", "mean"  # where each client starts: with its own kept model, or all with their mean
-UNSET = {"compressor": "", "local_steps": 1, "momentum": 0.0, "optimizer": "sgd", "statistics": "mixed"}
+UNSET = {
+    "aggregation": "mean",
+    "compressor": "",
+    "local_steps": 1,
+    "momentum": 0.0,
+    "optimizer": "sgd",
+    "statistics": "mixed",
+}
 MOST_EVALUATIONS = 1_000_000  # of a run
 WHY = {
+    "aggregation": "mixes no whole models by the network's weights; it must be mean",
     "compressor": "sends nothing compressed; it must be empty",
     "local_steps": "takes one gradient step a round; it must be 1",
     "momentum": "has its step in its recursion, which knows no momentum; it must be 0",
@@ -197,6 +205,21 @@ def check_algorithm(experiment: Experiment) -> None:
         if value is not None and value != UNSET[field]:
             shown = repr(value) if isinstance(value, str) else value
             raise UserError(f"algorithm.{field} is {shown}; {config.name} {WHY[field]}")
+
+
+def check_leaves(experiment: Experiment) -> None:
+    """Check that the task has leaves to freeze and the algorithm can keep leaves local, if the model names some.
+
+    Raises:
+      UserError: If not. The message names the field, its value and the value that it must have.
+    """
+    model, name = experiment.model, experiment.algorithm.name
+    if model.trainable and not task_of(experiment).of_datasets:
+        raise UserError(
+            f"model.trainable is {model.trainable!r}; it must be empty with data.name {experiment.data.name}"
+        )
+    if model.shared and "statistics" in ignored_by(name):
+        raise UserError(f"model.shared is {model.shared!r}; {name} exchanges whole models; it must be empty")
 
 
 def notes(experiment: Experiment) -> list[str]:
@@ -364,6 +387,7 @@ def check_together(experiment: Experiment) -> None:
     check_task(experiment)
     check_pretrained(experiment)
     check_algorithm(experiment)
+    check_leaves(experiment)
     check_server(experiment)
     check_cost(experiment)
     check_links(experiment)

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
-from mdfl_jax.algorithms.registry import compressor_in_use, resolved
+from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, Setting, check_bounds, fields_of, from_values, kinds_of
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
@@ -39,6 +40,7 @@ class Family(NamedTuple):
 FAMILIES = (
     Family(ALGORITHMS, "algorithm", "algorithm.name"),
     Family(COMPRESSORS, "algorithm", "algorithm.compressor"),
+    Family(AGGREGATIONS, "algorithm", "algorithm.aggregation"),
     Family(MOBILITIES, "motion", "network.mobility"),
     Family(MIXINGS, "network", "network.mixing"),
     Family(GRAPHS, "graph", "network.graph"),
@@ -134,7 +136,7 @@ def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     family = next(family for family in FAMILIES if family.registry is registry)
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
-        return resolved(member, experiment.algorithm.compressor, values)
+        return resolved(member, experiment.algorithm.compressor, values, experiment.algorithm.aggregation)
     return from_values(registry.numbers(member), values)
 
 
@@ -171,6 +173,7 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
     names: dict[int, str] = {
         id(ALGORITHMS): experiment.algorithm.name,
         id(COMPRESSORS): compressor_in_use(experiment.algorithm.name, experiment.algorithm.compressor),
+        id(AGGREGATIONS): aggregation_in_use(experiment.algorithm.name, experiment.algorithm.aggregation),
         id(MOBILITIES): "" if network.graph else network.mobility,
         id(MIXINGS): network.mixing,
         id(GRAPHS): network.graph,

@@ -18,6 +18,7 @@ from mdfl_jax.core.diverging import NORM
 from mdfl_jax.core.outcomes import SELECT_BY, VALIDATION_LOSS
 from mdfl_jax.data.normalize import MODES
 from mdfl_jax.data.partition import PARTITIONS
+from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
 from mdfl_jax.mobility.trace import AT_END
@@ -235,6 +236,15 @@ class ModelConfig:
         "with kept models: each client starts from its own, or all from the mean (or global) one",
         names=("own", "mean"),
     )
+    trainable: str = field(
+        "",
+        "leaves that are trained, by patterns of their paths, separated by commas: 'Dense_1/*'; empty: all. The others "
+        "are frozen: alike for all clients, stored once and never sent",
+    )
+    shared: str = field(
+        "",
+        "trained leaves that are exchanged, by patterns of their paths; empty: all. The others are personal",
+    )
 
 
 @dataclass(frozen=True)
@@ -256,6 +266,7 @@ class AlgorithmConfig:
         names=PICKS,
     )
     statistics: str = field("mixed", "batch statistics: exchanged like the parameters, or kept local", names=KEPT)
+    aggregation: str = field("mean", "how a client combines the models that it hears with its own", names=AGGREGATIONS)
     compressor: str = field("", "message compressor; empty: the algorithm's own", names=lambda: ("", *COMPRESSORS))
 
 

@@ -74,6 +74,7 @@ def pad_links(links: Links, rows: int) -> Links:
         partner=None if partner is None else jnp.where(others, jnp.arange(rows, dtype=partner.dtype), partner),
         real=num_clients,
         senders=senders,
+        active=optional(links.active, False),
     )
 
 

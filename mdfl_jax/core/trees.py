@@ -1,9 +1,13 @@
-"""Combines one number per client with stacked trees, whose leaves have one row per client."""
+"""Stacked trees, whose leaves have one row per client: rows that one number per client chooses, and leaves by path."""
 
+from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from mdfl_jax.core.errors import UserError
 
 
 def rows_like(values: jax.Array, leaf: jax.Array) -> jax.Array:
@@ -47,3 +51,71 @@ def of_types(tree: Any, like: Any) -> Any:
         return x.astype(y.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else x
 
     return jax.tree.map(leaf, tree, like)
+
+
+def leaf_paths(tree: Any) -> list[str]:
+    """Return the paths of the leaves of a tree, in their order.
+
+    >>> leaf_paths({"Dense_0": {"bias": 1.0, "kernel": 2.0}})
+    ['Dense_0/bias', 'Dense_0/kernel']
+    """
+    return [_path(keys) for keys, _ in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _path(keys: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(keys, simple=True, separator="/")
+
+
+def chosen_leaves(tree: Any, patterns: str, field: str = "the pattern", inside: bool = True) -> Any:
+    """Return a tree with None in place of the leaves that are not chosen. JAX takes None for no leaf at all.
+
+    Args:
+      tree: any tree.
+      patterns: patterns of paths, separated by commas, in which * stands for any text; empty: all leaves.
+      field: the name of the patterns in an error message.
+      inside: False chooses the other leaves, which match no pattern.
+
+    Raises:
+      UserError: if a pattern matches no leaf.
+
+    >>> chosen_leaves({"Dense_0": {"bias": 1.0, "kernel": 2.0}}, "*/bias")
+    {'Dense_0': {'bias': 1.0, 'kernel': None}}
+    """
+    listed = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()] or ["*"]
+    paths = leaf_paths(tree)
+    for pattern in listed:
+        if not any(fnmatchcase(path, pattern) for path in paths):
+            raise UserError(f"{field} is {patterns!r}; {pattern!r} matches none of the leaves {', '.join(paths)}")
+    matches = lambda keys: any(fnmatchcase(_path(keys), pattern) for pattern in listed)  # noqa: E731
+    return jax.tree_util.tree_map_with_path(lambda keys, leaf: leaf if matches(keys) == inside else None, tree)
+
+
+def joined_leaves(some: Any, rest: Any) -> Any:
+    """Put two trees of `chosen_leaves` together: a leaf of ``some`` where there is one, else that of ``rest``."""
+    return jax.tree.map(lambda x, y: y if x is None else x, some, rest, is_leaf=lambda x: x is None)
+
+
+def ravel(client_params: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
+    """Flatten stacked trees [N, ...] to a matrix [N, n], with the coordinates in the order of the leaves.
+
+    Args:
+      client_params: [N, ...] stacked trees.
+
+    Returns:
+      (x [N, n], unravel), where unravel maps [M, n] to trees [M, ...] with the shapes and types of the leaves.
+
+    >>> x, unravel = ravel({"a": jnp.ones((2, 3)), "b": jnp.zeros((2, 1, 2))})
+    >>> x.shape, jax.tree.map(jnp.shape, unravel(x[:1]))
+    ((2, 5), {'a': (1, 3), 'b': (1, 1, 2)})
+    """
+    leaves, structure = jax.tree.flatten(client_params)
+    shapes, dtypes = [leaf.shape[1:] for leaf in leaves], [leaf.dtype for leaf in leaves]
+    rows = [leaf.reshape(leaf.shape[0], -1) for leaf in leaves]
+    ends = [sum(row.shape[1] for row in rows[: k + 1]) for k in range(len(rows))]
+
+    def unravel(x: jax.Array) -> Any:
+        parts = jnp.split(x, ends[:-1], axis=1)
+        shaped = [p.reshape(p.shape[0], *shape).astype(dtype) for p, shape, dtype in zip(parts, shapes, dtypes)]
+        return jax.tree.unflatten(structure, shaped)
+
+    return jnp.concatenate(rows, axis=1), unravel

@@ -113,7 +113,9 @@ class Task(NamedTuple):
         clients (`mdfl_jax.core.sharding.padded`).
       init: (data, key) -> params of one model, with which all clients start.
       gradient: (data, clients, client_params, key) -> (loss [N], gradients [N, ...]); a client without samples has a
-        gradient of zero. ``key`` draws the minibatches of one local step.
+        gradient of zero. ``key`` draws the minibatches of one local step. A further argument ``per_sample`` may be
+        given: (gradient of one sample) -> gradient, such as a clip; it is applied to the gradient of each sample before
+        they are averaged. A task of your own may leave it out.
       evaluate: (data, clients, client_params [M, ...]) -> Score of M models on the test samples.
       objective: (data, clients, params [1, ...]) -> [] the objective over all training samples; the stop rule needs it.
       validate: (data, clients, params [1, ...]) -> [] the loss on validation samples, by which step sizes are chosen.
@@ -129,7 +131,7 @@ class Task(NamedTuple):
     data: Any
     partition: Callable[..., Any]
     init: Callable[[Any, jax.Array], Params]
-    gradient: Callable[[Any, Any, ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+    gradient: Callable[..., tuple[jax.Array, ClientParams]]
     evaluate: Callable[[Any, Any, ClientParams], Score]
     objective: Callable[[Any, Any, ClientParams], jax.Array] | None = None
     validate: Callable[[Any, Any, ClientParams], jax.Array] | None = None
@@ -156,6 +158,9 @@ class Links(NamedTuple):
       real: the number of rows that are clients, which come first; None: all. Networks leave it out. The other rows are
         padding clients, which have no samples and no links and are excluded from all sums over clients.
       senders: the clients for which the K places stand.
+      active: [N] bool, the clients that take part in the round (`mdfl_jax.exchange.active`); None: all. An inactive
+        client keeps its state and neither computes nor sends. The network need not remove its links. A network whose
+        active clients change must not promise `FIXED`.
     """
 
     adjacency: jax.Array
@@ -166,6 +171,7 @@ class Links(NamedTuple):
     partner: jax.Array | None = None
     real: int | None = None
     senders: Senders = ALL_PAIRS
+    active: jax.Array | None = None
 
     @property
     def num_clients(self) -> int:
@@ -254,7 +260,7 @@ class Observed(NamedTuple):
     differences: jax.Array | None
 
 
-Gradient = Callable[[ClientParams, jax.Array], tuple[jax.Array, ClientParams]]
+Gradient = Callable[..., tuple[jax.Array, ClientParams]]  # `Task.gradient`, with the data and the clients given
 
 
 class Algorithm(NamedTuple):

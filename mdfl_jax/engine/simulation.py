@@ -43,6 +43,7 @@ from mdfl_jax.core.types import (
     Task,
 )
 from mdfl_jax.engine.checks import check_fit, check_metrics
+from mdfl_jax.exchange.active import links_of_active, round_of_active
 from mdfl_jax.metrics import round_records
 from mdfl_jax.metrics.declare import metrics_of
 from mdfl_jax.metrics.evaluation import Evaluation, RoundView, Sample, Sums, add_round, no_sums
@@ -406,7 +407,8 @@ class Simulation:
             )
             contract.like(network.step, network_state, carry.network)
             network_state = of_types(network_state, carry.network)
-            algorithm_state, stats = self.algorithm.round(
+            links = links_of_active(links)
+            algorithm_state, stats = round_of_active(self.algorithm)(
                 hparams.algorithm,
                 stream_at(key, "batch", carry.round),
                 carry.algorithm,

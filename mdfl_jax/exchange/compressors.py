@@ -44,7 +44,7 @@ class Compressor(NamedTuple):
     bits: Callable[[Any, Message], jax.Array]
 
 
-COMPRESSORS: Registry[Compressor] = Registry("compressor")
+COMPRESSORS: Registry[Compressor] = Registry("compressor", home="mdfl_jax.exchange")
 
 
 def compressed(compressor: Compressor, numbers: Any, key: jax.Array, x: jax.Array) -> Message:

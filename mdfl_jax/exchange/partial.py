@@ -63,7 +63,13 @@ def random_neighbours(
     return random_of_rows(key, adjacency, share_of(rate, jnp.sum(adjacency, axis=1, dtype=jnp.int32)), senders)
 
 
-def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array, senders: Senders = ALL_PAIRS) -> jax.Array:
+def partial_average(
+    own: jax.Array,
+    sent: jax.Array,
+    neighbours: jax.Array,
+    senders: Senders = ALL_PAIRS,
+    told: jax.Array | None = None,
+) -> jax.Array:
     """Average each coordinate over the neighbours that sent it, or keep it where none did (PaME, equations 6 and 7).
 
     A coordinate that was sent counts even if its value is zero. The average takes two matrix products in single
@@ -74,6 +80,7 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array, send
       sent: [N, n] bool, the coordinates that each client sends.
       neighbours: [N, K] bool, [i, j] where i listens to the sender at place j in this round.
       senders: the clients for which the places stand.
+      told: [N, n] the models that the clients send in place of their own; None: their own.
 
     Returns:
       [N, n] the averaged models.
@@ -84,7 +91,7 @@ def partial_average(own: jax.Array, sent: jax.Array, neighbours: jax.Array, send
     [2.0, 8.0, 1.0, 5.0]
     """
     wide = jnp.promote_types(own.dtype, jnp.float32)
-    values, present = jnp.where(sent, own, 0).astype(wide), sent.astype(wide)
+    values, present = jnp.where(sent, own if told is None else told, 0).astype(wide), sent.astype(wide)
 
     def merged(total: jax.Array, number: jax.Array, mine: jax.Array) -> jax.Array:
         return jnp.where(number > 0, total / jnp.maximum(number, 1), mine.astype(wide)).astype(own.dtype)

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from mdfl_jax.core.message_bits import dense_bits
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.sharding import choose
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import ravel, rows_like
 from mdfl_jax.core.types import ClientParams
 from mdfl_jax.exchange.compressors import COMPRESSORS, bits_of, compressed
-from mdfl_jax.exchange.flat import ravel
 from mdfl_jax.exchange.relay import Relays
 
 

@@ -1,6 +1,5 @@
 """The registry of the metrics of every study, and the list of the metrics of one simulation."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -103,41 +102,3 @@ def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[M
         names.add(one.name)
         keys.update(own_keys)
     return tuple(found)
-
-
-def of_inner(network: Any, state_of: Callable[[Any], Any], params_of: Callable[[Any], Any]) -> tuple[Metric, ...]:
-    """Make the metrics of an inner network usable for an outer network that wraps it.
-
-    Args:
-      network: the inner network.
-      state_of: (state of the outer network) -> state of the inner network.
-      params_of: (traced numbers of the outer network) -> those of the inner network.
-
-    Returns:
-      The metrics of the inner network, which read their data from the state and the numbers of the outer one.
-    """
-
-    def seen(view: Any) -> Any:
-        before = None if view.before is None else state_of(view.before)
-        return view._replace(network=network, params=params_of(view.params), before=before, state=state_of(view.state))
-
-    def inside(own: Metric) -> Metric:
-        see = lambda at: at._replace(network=network, network_state=state_of(at.network_state))  # noqa: E731
-        each = own.each_round
-        own_rounds = None if each is None else lambda view: each(seen(view))
-        return dataclasses.replace(own, measure=lambda at: own.measure(see(at)), each_round=own_rounds)
-
-    return tuple(map(inside, network.metrics))
-
-
-def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
-    """Make what is known of an inner network's neighbour lists usable for an outer network."""
-    needed = network.lists and network.lists.needed
-    return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))
-
-
-def of_inner_observe(network: Any) -> Any:
-    """Make an inner network's ``observe`` usable for an outer one, whose parts have it as ``inner``; None if it is."""
-    if network.observe is None:
-        return None
-    return lambda params, state, seen: state._replace(inner=network.observe(params.inner, state.inner, seen))

@@ -1,10 +1,10 @@
 """Networks: they say which clients can talk to each other in each round.
 
-This package exports every network and the class of the traced numbers that it takes. Importing it registers all graphs.
+This package exports every network and the class of the traced numbers that it takes. A file in it that registers a
+graph, a mixing rule or a server pattern is found by itself.
 """
 
 from mdfl_jax.mobility.registry import rule_numbers
-from mdfl_jax.networks import random_graphs  # this import registers the random graphs
 from mdfl_jax.networks.fixed import fixed_graph, given
 from mdfl_jax.networks.graphs import GRAPHS, GraphParams
 from mdfl_jax.networks.meetings import PATTERNS, MeetingsParams, meetings
@@ -28,7 +28,6 @@ __all__ = [
     "meetings",
     "move_first",
     "partial_participation",
-    "random_graphs",
     "roadside",
     "rule_numbers",
     "spatial",

@@ -133,7 +133,7 @@ class ExponentialNumbers(Numbers):
         return exponential_gaps(self.mean_gap, self.gap_limit)
 
 
-PATTERNS: Registry[Pattern] = Registry("server pattern")
+PATTERNS: Registry[Pattern] = Registry("server pattern", home="mdfl_jax.networks")
 PATTERNS.register("fixed", FixedNumbers, "Client i meets the server at the slots i + interval * n.")(
     Pattern(_fixed, lambda params: params.numbers.interval)
 )

@@ -48,7 +48,7 @@ class MixingInputs(NamedTuple):
 
 
 MixingRule = Callable[[MixingInputs], jax.Array]
-MIXINGS: Registry[MixingRule] = Registry("mixing")
+MIXINGS: Registry[MixingRule] = Registry("mixing", home="mdfl_jax.networks")
 SYMMETRIC_MIXINGS = ("lazy", "max_degree", "metropolis_hastings")  # symmetric if links are undirected and none fails
 
 

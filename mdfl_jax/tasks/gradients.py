@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.sharding import Mesh
 
-from mdfl_jax.core import devices, sharding
+from mdfl_jax.core import contract, devices, sharding
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.types import ClientParams, Params
 from mdfl_jax.data.batching import Blocks, default_block_size
@@ -26,6 +26,7 @@ SMALLEST_BLOCK, LARGEST_BLOCK = {"tpu": 128, "gpu": 32}, 1024  # samples, in ful
 ENOUGH = 2_000_000_000  # FLOPs: about 10 us of a TPU v5e at its peak, compared with 2 us for starting each operation
 # (params of one model, data, one block: leaves [B]) -> the sums over its samples of the loss, [], and of the gradient
 BlockGradient = Callable[[Params, Any, Blocks], tuple[jax.Array, Params]]
+PerSample = Callable[[Params], Params]  # (gradient of one sample) -> gradient, such as a clip
 
 
 class Tiling(NamedTuple):
@@ -154,6 +155,35 @@ def pad_blocks(blocks: Blocks, multiple: int) -> Blocks:
     extra = -blocks.client.shape[0] % multiple
     pad = lambda a: jnp.pad(a, [(0, extra)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
     return jax.tree.map(pad, blocks)
+
+
+def by_sample(of_block: BlockGradient, change: PerSample) -> BlockGradient:
+    """Make a block gradient that changes the gradient of each sample before it adds them up.
+
+    Each sample is computed as a block of its own, so this takes the memory of one gradient for each sample of a block.
+
+    Args:
+      of_block: computes the loss and gradient of one block.
+      change: the transformation of one sample's gradient.
+
+    Raises:
+      UserError: if the transformation returns a tree of other shapes (when the gradient is traced).
+    """
+
+    def of_samples(params: Params, data: Any, block: Blocks) -> tuple[jax.Array, Params]:
+        def of_one(place: jax.Array) -> tuple[jax.Array, Params]:
+            view, draws = block.view, block.draws
+            if draws is not None:
+                draws = jax.random.bits(jax.random.fold_in(jax.random.key(draws), place), (), jnp.uint32)
+            one = Blocks(block.client, block.sample[place][None], block.mask[place][None], draws=draws)
+            loss, found = of_block(params, data, one._replace(view=None if view is None else view[place][None]))
+            changed = change(found)
+            contract.like(change, changed, found)
+            return loss, jax.tree.map(lambda g: jnp.where(block.mask[place], g, 0), changed)
+
+        return jax.tree.map(lambda x: jnp.sum(x, axis=0), jax.vmap(of_one)(jnp.arange(block.mask.shape[0])))
+
+    return of_samples
 
 
 def block_gradients(

@@ -11,16 +11,17 @@ from jax.sharding import Mesh
 
 from mdfl_jax.core import contract, sharding
 from mdfl_jax.core.batch_statistics import STATISTICS, trained, with_trained
+from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers
 from mdfl_jax.core.rng import stream
-from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.trees import chosen_leaves, joined_leaves, rows_like
 from mdfl_jax.core.types import ClientParams, Params, Score, Tally
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, cut_blocks, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 from mdfl_jax.models.model import SampleSpec
 from mdfl_jax.tasks.evaluation import Evaluator, draw_part, local_accuracy_of, over_samples, score_of, score_of_part
-from mdfl_jax.tasks.gradients import Cut, client_gradients, pad_blocks
+from mdfl_jax.tasks.gradients import Cut, PerSample, by_sample, client_gradients, pad_blocks
 from mdfl_jax.tasks.losses import Loss
 from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData, minibatch_blocks, seed_of_block
 
@@ -50,6 +51,7 @@ class Learner:
       augmentation: how training images are augmented.
       with_statistics, may_draw: whether the model has batch statistics, and whether it draws random numbers.
       has_one_label: whether each sample has one label.
+      trainable: patterns of the paths of the leaves that are trained (`mdfl_jax.core.trees.chosen_leaves`); "": all.
     """
 
     num_clients: int
@@ -71,6 +73,7 @@ class Learner:
     with_statistics: bool
     may_draw: bool
     has_one_label: bool
+    trainable: str = ""
 
     @property
     def evaluator(self) -> Evaluator:
@@ -90,7 +93,8 @@ class Learner:
             if data.mean is not None and data.std is not None:
                 x = (x - data.mean) / data.std
             x = x.astype(dtype)
-        low = {"params": jax.tree.map(lambda p: p.astype(dtype), trained(params))}
+        own = trained(params) if data.frozen is None else joined_leaves(trained(params), data.frozen)
+        low = {"params": jax.tree.map(lambda p: p.astype(dtype), own)}
         if self.with_statistics:
             low[STATISTICS] = params[STATISTICS]
         return self.model.apply(low, x, *mask, **rest)
@@ -141,21 +145,40 @@ class Learner:
         """Divide the training samples among the clients; see `mdfl_jax.core.types.Task`."""
         owner = self.owner(data, hparams, key, places)
         index = index_clients(owner, data.strata, sharding.padded(self.num_clients, self.mesh), self.num_strata)
-        if self.batch_size:
-            return SupervisedClients(index, None)
-        return SupervisedClients(index, pad_blocks(cut_blocks(index, self.sizes.block_size), sharding.size(self.mesh)))
+        blocks = None
+        if not self.batch_size:
+            blocks = pad_blocks(cut_blocks(index, self.sizes.block_size), sharding.size(self.mesh))
+        return SupervisedClients(index, blocks, self.frozen(data, key) if self.trainable else None)
+
+    def frozen(self, data: SupervisedData, key: jax.Array) -> Params:
+        """Return the leaves of the model that are not trained, from the given weights or drawn by the key."""
+        return chosen_leaves(trained(self._variables(data, stream(key, "init"))), self.trainable, inside=False)
 
     def init(self, data: SupervisedData, key: jax.Array) -> Params:
-        """Draw the variables of one model, except for those that are given."""
+        """Draw the variables of one model, except for those that are given and those that are not trained."""
+        variables = self._variables(data, key)
+        if not self.trainable:
+            return variables
+        return with_trained(variables, chosen_leaves(trained(variables), self.trainable))
+
+    def _variables(self, data: SupervisedData, key: jax.Array) -> Params:
         variables = self.model.init(key, jnp.zeros((1, *self.sample.shape), self.sample.dtype))
         if data.pretrained is not None:
             variables = jax.tree.map(_or_drawn, data.pretrained, variables, is_leaf=lambda given: given is None)
         return variables if self.with_statistics else variables["params"]
 
     def gradient(
-        self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array
+        self,
+        data: SupervisedData,
+        clients: SupervisedClients,
+        client_params: ClientParams,
+        key: jax.Array,
+        per_sample: PerSample | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         """Compute the mean losses and gradients of all clients; see `mdfl_jax.core.types.Task`."""
+        if per_sample and self.with_statistics:
+            raise UserError("a model with batch statistics has no gradients of single samples")
+        of_block = by_sample(self.of_block, per_sample) if per_sample else self.of_block
         if clients.blocks is None:
             blocks = minibatch_blocks(key, clients.held, self.batch_size, self.sizes.block_size)
             per_client = blocks.sample.size // len(clients.num_samples)
@@ -170,14 +193,14 @@ class Learner:
         if self.may_draw:
             seed = jax.vmap(partial(seed_of_block, stream(key, "dropout")))(blocks.client, place[:, 0])
             blocks = blocks._replace(draws=seed)
-        equal_shares, at_once = clients.blocks is None, self.sizes.at_once
+        data, equal_shares, at_once = clients.with_frozen(data), clients.blocks is None, self.sizes.at_once
         with self.in_precision():
-            sums = client_gradients(self.of_block, data, client_params, blocks, at_once, self.mesh, equal_shares)
+            sums = client_gradients(of_block, data, client_params, blocks, at_once, self.mesh, equal_shares)
         return jax.tree.map(lambda a: a / rows_like(samples, a), sums)
 
     def evaluate(self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams) -> Score:
         """Compute the accuracy and the loss of M models on all test samples."""
-        del clients
+        data = clients.with_frozen(data)
         with self.in_precision():
             return score_of(self.evaluator, self.loss, self.loss_numbers, data, client_params)
 
@@ -185,7 +208,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
     ) -> tuple[Score, jax.Array]:
         """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.evaluation.Part`."""
-        del clients
+        data = clients.with_frozen(data)
         stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
         sample = draw_part(key, stratum, count)
         with self.in_precision():
@@ -195,7 +218,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, tally: Tally
     ) -> Any:
         """Add up a function of outputs and targets over all test samples; see `mdfl_jax.core.types.Task`."""
-        del clients
+        data = clients.with_frozen(data)
         of_targets = lambda y_test, outputs, sample, mask: tally(outputs, y_test[sample], mask)  # noqa: E731
         with self.in_precision():
             return over_samples(self.evaluator, data, client_params, of_targets, data.y_test)
@@ -204,6 +227,7 @@ class Learner:
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams
     ) -> jax.Array:
         """Compute the accuracy of each client's model on the test samples of its own natural owners, [N]."""
+        data = clients.with_frozen(data)
         with self.in_precision():
             return local_accuracy_of(
                 self.evaluator, self.loss, data, clients.held, self.num_natural_owners, client_params

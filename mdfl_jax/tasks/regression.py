@@ -12,6 +12,7 @@ from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Params, Score, Spread, Task
 from mdfl_jax.tasks.evaluation import MANY, by_group
+from mdfl_jax.tasks.gradients import PerSample
 from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
 KINDS = ("linear", "logistic")
@@ -175,7 +176,11 @@ def regression(
         )
 
     def gradient(
-        data: None, clients: RegressionClients, client_params: ClientParams, key: jax.Array
+        data: None,
+        clients: RegressionClients,
+        client_params: ClientParams,
+        key: jax.Array,
+        per_sample: PerSample | None = None,
     ) -> tuple[jax.Array, ClientParams]:
         features, targets = clients.train
         weights = cast(dict[str, jax.Array], client_params)["w"]
@@ -185,7 +190,13 @@ def regression(
         outputs = jnp.einsum("iqn,in->iq", features, weights, precision="highest")
         penalty = clients.l2 / 2 * jnp.sum(jnp.square(weights), axis=1)
         slopes = _slopes(kind, outputs, targets) / targets.shape[1]
-        slope = jnp.einsum("iqn,iq->in", features, slopes, precision="highest") + clients.l2 * weights
+        if per_sample is None:
+            slope = jnp.einsum("iqn,iq->in", features, slopes, precision="highest")
+        else:  # the penalty belongs to no sample
+            of_one = lambda a, s: per_sample({"w": s * a})["w"]  # noqa: E731
+            each = jax.vmap(jax.vmap(of_one))(features, _slopes(kind, outputs, targets))
+            slope = jnp.mean(each, axis=1)
+        slope = slope + clients.l2 * weights
         return jnp.mean(_losses(kind, outputs, targets), axis=1) + penalty, {"w": slope}
 
     def objective(data: None, clients: RegressionClients, params: ClientParams) -> jax.Array:

@@ -30,6 +30,7 @@ class SupervisedData(NamedTuple):
       pretrained: the model's initial variables; None means drawn.
       natural_owner: [n] int32, the data set's array ``client``, numbered from 0 without gaps; None if it has none.
       natural_owner_test: [m] int32, the same of the test samples; -1 for an owner without training samples.
+      frozen: the model's leaves that are not trained, while a model is applied; None: all are trained.
       stratum: [n] int32, the groups by which partitions divide samples without a label; None for labels.
     """
 
@@ -45,6 +46,7 @@ class SupervisedData(NamedTuple):
     natural_owner: jax.Array | None = None
     natural_owner_test: jax.Array | None = None
     stratum: jax.Array | None = None
+    frozen: Any = None
 
     @property
     def strata(self) -> jax.Array:
@@ -53,10 +55,22 @@ class SupervisedData(NamedTuple):
 
 
 class SupervisedClients(NamedTuple):
-    """The samples of each client, and their blocks in full-batch training (None for minibatches)."""
+    """The data of the clients of a run.
+
+    Attributes:
+      held: the samples of each client.
+      blocks: their blocks in full-batch training; None for minibatches.
+      frozen: the leaves of the model that are not trained, which all clients have alike, so they are stored once; None
+        if all leaves are trained.
+    """
 
     held: ClientIndex
     blocks: Blocks | None
+    frozen: Any = None
+
+    def with_frozen(self, data: SupervisedData) -> SupervisedData:
+        """Return the data with the leaves of the model that are not trained."""
+        return data if self.frozen is None else data._replace(frozen=self.frozen)
 
     @property
     def num_samples(self) -> jax.Array:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mdfl_jax.core.batch_statistics import STATISTICS
+from mdfl_jax.core.batch_statistics import STATISTICS, trained
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.trees import chosen_leaves
 from mdfl_jax.core.types import Scoring, Spread, Task
 from mdfl_jax.data.augment import Augmentation, check_augmentation
 from mdfl_jax.data.batching import ClientIndex
@@ -37,6 +38,7 @@ def supervised(
     pretrained: Any = None,
     loss: str = "",
     loss_numbers: Any = None,
+    trainable: str = "",
 ) -> Task:
     """Make the task of learning the targets of a data set that is divided among clients.
 
@@ -59,6 +61,7 @@ def supervised(
       pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`; None draws all of them.
       loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the targets.
       loss_numbers: the numbers of the loss; None: its defaults.
+      trainable: patterns of the paths of the leaves that are trained (`mdfl_jax.core.trees.chosen_leaves`); empty: all.
 
     Raises:
       UserError: for an unknown partition, mapping, precision or loss; for a loss or an augmentation that the data set
@@ -78,6 +81,7 @@ def supervised(
             pretrained=pretrained,
             loss=loss,
             loss_numbers=loss_numbers,
+            trainable=trainable,
         )
     )
 
@@ -123,6 +127,7 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
         raise UserError(
             "algorithm.batch_size is 0; an adapted model with batch statistics needs minibatches, 1 or more"
         )
+    chosen_leaves(trained(shapes if with_statistics else shapes["params"]), asked.trainable, "model.trainable")
     if precision not in PRECISIONS:
         raise UserError(unknown_name("precision", precision, PRECISIONS))
     count, dtype = len(dataset.y_train), low_type(precision)
@@ -147,6 +152,7 @@ def _learner(asked: TaskRequest, dataset: Dataset) -> Learner:
         with_statistics=with_statistics,
         may_draw=may_draw,
         has_one_label=dataset.targets is Targets.LABELS,
+        trainable=asked.trainable,
     )
 
 
@@ -155,7 +161,9 @@ def _by_client(clients: SupervisedClients) -> SupervisedClients:
 
     The clients of a device may hold any number of samples, so each device keeps the whole list, which is n words.
     """
-    return jax.tree.map(lambda _: True, clients)._replace(held=ClientIndex(False, True, True, True))  # type: ignore[arg-type]
+    alike = jax.tree.map(lambda _: False, clients.frozen)
+    divided = jax.tree.map(lambda _: True, clients)
+    return divided._replace(held=ClientIndex(False, True, True, True), frozen=alike)  # type: ignore[arg-type]
 
 
 TASKS.register(OF_DATASETS, doc="Learns the targets of a partitioned data set: labels, numbers or sequences.")(

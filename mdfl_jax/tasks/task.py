@@ -40,6 +40,7 @@ class TaskRequest(NamedTuple):
       pretrained: initial variables of the model, see `mdfl_jax.models.pretrained.match`.
       loss: a name of `mdfl_jax.tasks.losses.LOSSES`; empty: the natural one of the data set's targets.
       loss_numbers: the numbers of the loss; None: its defaults.
+      trainable: patterns of the paths of the model's leaves that are trained; empty: all.
     """
 
     num_clients: int
@@ -56,6 +57,7 @@ class TaskRequest(NamedTuple):
     loss: str = ""
     loss_numbers: Any = None
     num_relays: int = 0
+    trainable: str = ""
 
 
 class TaskKind(NamedTuple):

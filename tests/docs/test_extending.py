@@ -22,6 +22,7 @@ EXAMPLES = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", 
 OWN = {
     "A mobility rule": ("motion.patience", 1.5),
     "An algorithm": ("algorithm.trust", -0.1),
+    "An aggregation rule": ("algorithm.trim", 0.5),
     "A compressor": ("algorithm.cut", 1.0),
     "A graph": ("graph.hops", 0),
     "Mixing weights": ("network.own", 1.5),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mdfl_jax.core.numbers import from_values
+from mdfl_jax.core.trees import ravel
 from mdfl_jax.exchange.compressors import COMPRESSORS, anq, elias_bits, qsgd
-from mdfl_jax.exchange.flat import ravel
 
 N, SIZE = 3, 40
 f32 = np.float32

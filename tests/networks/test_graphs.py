@@ -13,8 +13,14 @@ from mdfl_jax.core.numbers import Setting, from_values
 from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.networks.connected import is_connected, joined, until_connected
 from mdfl_jax.networks.fixed import fixed_graph, given
-from mdfl_jax.networks.graphs import GRAPHS, GraphParams
-from mdfl_jax.networks.random_graphs import ErdosRenyiNumbers, RegularNumbers, SmallWorldNumbers, circulant
+from mdfl_jax.networks.graphs import (
+    GRAPHS,
+    ErdosRenyiNumbers,
+    GraphParams,
+    RegularNumbers,
+    SmallWorldNumbers,
+    circulant,
+)
 from mdfl_jax.networks.spatial import spatial
 
 PLAIN = ("ring", "torus", "star", "complete", "barbell", "exponential")

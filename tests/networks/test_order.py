@@ -102,7 +102,7 @@ def test_clients_meet_the_server_where_they_mix():
     inner, units = move_first(spatial(N, 6, ("random_movement",))), np.array([[3.0, 3.0]])
     states, links = played(roadside(inner, ROUNDS), RoadsideParams(GRID, units, 2.0))
     for t in range(ROUNDS):
-        np.testing.assert_array_equal(links.at_server[t], at_units(states.spatial.places.position[t], units, 2.0))
+        np.testing.assert_array_equal(links.at_server[t], at_units(states.inner.places.position[t], units, 2.0))
     met = np.maximum.accumulate(np.where(links.at_server, np.arange(ROUNDS)[:, None], -1))
     np.testing.assert_array_equal(links.last_server, met)
     assert links.at_server.any()

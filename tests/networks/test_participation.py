@@ -15,8 +15,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC
 from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.exchange.partial import random_neighbours
 from mdfl_jax.networks.fixed import fixed_graph, given
-from mdfl_jax.networks.graphs import GraphParams
-from mdfl_jax.networks.random_graphs import RegularNumbers
+from mdfl_jax.networks.graphs import GraphParams, RegularNumbers
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation, pick_links
 

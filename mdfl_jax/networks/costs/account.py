@@ -13,9 +13,9 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import WORD
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.types import Clients, Links, Network, Observed
-from mdfl_jax.metrics.declare import of_inner, of_inner_lists
 from mdfl_jax.networks.costs.numbers import CostParams, computing_seconds, sending_seconds
 from mdfl_jax.networks.costs.work import Work
+from mdfl_jax.networks.wrappers.wrapper import wrap
 
 
 class CountedParams(NamedTuple):
@@ -145,33 +145,28 @@ def counted(network: Network, work: Work = Work()) -> Network:
         inner, links = network.step(params.inner, key, round_index, state.inner, clients)
         return state._replace(inner=inner), links
 
+    passed = wrap(network, init=init, step=step, metrics=(SECONDS, JOULES))
+
     def observe(params: CountedParams, state: CountedState, seen: Observed) -> CountedState:
         cost, (links, stats, _) = params.cost, seen
+        state = passed.observe(params, state, seen) if passed.observe else state
+        samples, computing = state.samples, state.computing
+        if links.active is not None:
+            samples, computing = (jnp.where(links.active, x, 0) for x in (samples, computing))
         bits = stats.bits.high.astype(jnp.float32) * 2**WORD + stats.bits.low.astype(jnp.float32)
         sending = sending_seconds(cost, stats.messages, bits)
         joules = (
-            cost.joules_per_sample * state.samples
+            cost.joules_per_sample * samples
             + cost.joules_per_bit * bits
             + cost.joules_per_bit_received * received_bits(bits, links.adjacency, work.uses_links, links.senders)
         )
-        inner = state.inner if network.observe is None else network.observe(params.inner, state.inner, seen)
         return state._replace(
-            inner=inner,
-            seconds=add(state.seconds, round_seconds(cost, work, state.computing, sending)),
+            seconds=add(state.seconds, round_seconds(cost, work, computing, sending)),
             worked=add(state.worked, joules),
-            moved=cost.joules_per_metre * network.places(inner).distance_moved,
+            moved=cost.joules_per_metre * passed.places(state).distance_moved,
         )
 
-    reached = network.reached
-    return network._replace(
-        init=init,
-        step=step,
-        observe=observe,
-        places=lambda state: network.places(state.inner),
-        reached=None if reached is None else lambda state: reached(state.inner),
-        metrics=(*of_inner(network, lambda state: state.inner, lambda params: params.inner), SECONDS, JOULES),
-        lists=of_inner_lists(network, lambda state: state.inner),
-    )
+    return passed._replace(observe=observe)
 
 
 def _seconds(at: Any) -> jax.Array:

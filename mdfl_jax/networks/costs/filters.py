@@ -30,7 +30,7 @@ class ShortContact(NamedTuple):
     step: Callable[[jax.Array, Any, jax.Array, jax.Array, Senders], tuple[jax.Array, Any]]
 
 
-SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts")
+SHORT_CONTACTS: Registry[ShortContact] = Registry("rule for short contacts", home="mdfl_jax.networks.costs")
 
 
 def _drop(

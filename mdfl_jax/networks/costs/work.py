@@ -126,7 +126,8 @@ def _rounds(algorithm: Algorithm, numbers: Any, model: Any, count: int) -> list[
     def gradient_of_a_probe(params: ClientParams, key: jax.Array) -> tuple[jax.Array, ClientParams]:
         return jnp.zeros(2, jax.tree.leaves(params)[0].dtype), _drawn(model, 1)
 
-    gradient = jax.jit(gradient_of_a_probe)  # a call with a name, which can be counted
+    named = jax.jit(gradient_of_a_probe)  # a call with a name, which can be counted
+    gradient = lambda params, key, per_sample=None: named(params, key)  # noqa: E731
     state, found = algorithm.init(numbers, _drawn(model, 0)), []
     for index in range(count):
         state, stats = algorithm.round(numbers, jax.random.key(2 + index), state, links, gradient)

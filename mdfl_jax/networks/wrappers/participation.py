@@ -15,10 +15,10 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.metrics.declare import of_inner, of_inner_lists, of_inner_observe
 from mdfl_jax.metrics.values import components
 from mdfl_jax.networks.connected import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
+from mdfl_jax.networks.wrappers.wrapper import wrap
 
 # This number is folded into the key, since the inner network draws from the same streams.
 OWN = zlib.crc32(b"participation") & 0x7FFFFFFF
@@ -149,12 +149,5 @@ def partial_participation(network: Network, stay: bool = False, picks: str = "bo
         mix = jnp.where(turn, mix, links.senders.own(network.num_clients).astype(mix.dtype))
         return ParticipationState(inner, state.links), links._replace(adjacency=kept & turn, mix=mix)
 
-    return network._replace(
-        gives=network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED}),
-        init=init,
-        step=step,
-        places=lambda state: network.places(state.inner),
-        lists=of_inner_lists(network, lambda state: state.inner),
-        observe=of_inner_observe(network),
-        metrics=of_inner(network, lambda state: state.inner, lambda params: params.inner),
-    )
+    gives = network.gives - ({SYMMETRIC} if picks == "one_way" else set()) - (set() if stay else {FIXED})
+    return wrap(network, init=init, step=step, gives=gives)

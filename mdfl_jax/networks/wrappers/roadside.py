@@ -15,22 +15,22 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import pair_uniform, stream_at
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import BEFORE, FIXED, NEVER, SYMMETRIC, Clients, Links, Network
-from mdfl_jax.metrics.declare import of_inner, of_inner_lists
 from mdfl_jax.networks.meetings import SERVER_FIELDS
 from mdfl_jax.networks.server import MET_SERVER, expected_next, observed_mean, pair_links
 from mdfl_jax.networks.spatial import SpatialParams, SpatialState
+from mdfl_jax.networks.wrappers.wrapper import wrap
 
 
 class RoadsideParams(NamedTuple):
     """Traced numbers of a network with road-side units.
 
     Attributes:
-      spatial: the numbers of the inner spatial network.
+      inner: the numbers of the inner spatial network.
       units: [U, 2] places of the units, in the unit of length of the world.
       unit_range: the distance from a unit within which a client meets the server.
     """
 
-    spatial: SpatialParams
+    inner: SpatialParams
     units: Any
     unit_range: Any = 100.0
 
@@ -39,7 +39,7 @@ class RoadsideState(NamedTuple):
     """The state of a network with road-side units between two slots.
 
     Attributes:
-      spatial: the state of the inner spatial network.
+      inner: the state of the inner spatial network.
       last: [N] int32, the slot of each client's last meeting; -1 before the first.
       met: [N] int32, the number of meetings so far.
       following: [R, N] int32, the slot of the next meeting after each slot; `NEVER` where none comes. None if clients
@@ -47,7 +47,7 @@ class RoadsideState(NamedTuple):
       reached: [N] bool, true for the clients that meet a unit in at least one of the R slots.
     """
 
-    spatial: SpatialState
+    inner: SpatialState
     last: jax.Array
     met: jax.Array
     following: jax.Array | None
@@ -160,11 +160,11 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     num_clients = inner.num_clients
 
     def init(params: RoadsideParams, key: jax.Array, clients: Clients) -> RoadsideState:
-        start = inner.init(params.spatial, key, clients)
+        start = inner.init(params.inner, key, clients)
         none = jnp.zeros(num_clients, jnp.int32)
 
         def ahead(state: SpatialState, slot: jax.Array) -> tuple[SpatialState, jax.Array]:
-            following = of_types(inner.step(params.spatial, key, slot, state, clients)[0], state)
+            following = of_types(inner.step(params.inner, key, slot, state, clients)[0], state)
             return following, _at_server(params, state)
 
         _, at_server = jax.lax.scan(ahead, start, jnp.arange(rounds, dtype=jnp.int32))
@@ -174,17 +174,18 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     def step(
         params: RoadsideParams, key: jax.Array, slot: jax.Array, state: RoadsideState, clients: Clients
     ) -> tuple[RoadsideState, Links]:
-        at_server = _at_server(params, state.spatial)
+        at_server = _at_server(params, state.inner)
         last = jnp.where(at_server, slot, state.last).astype(jnp.int32)
         met = state.met + at_server
         if state.following is None:
             following = expected_next(last, observed_mean(last, met), slot)
         else:
             following = state.following[jnp.minimum(slot, rounds - 1)]
-        moved, links = inner.step(params.spatial, key, slot, state.spatial, clients)
+        moved, links = inner.step(params.inner, key, slot, state.inner, clients)
         if one_at_a_time:
             partner = matching(jax.random.fold_in(stream_at(key, "link", slot), 1), links.adjacency, links.senders)
-            links = pair_links(partner, at_server, last, following, lists=links.senders.ids is not None)
+            pairs = pair_links(partner, at_server, last, following, lists=links.senders.ids is not None)
+            links = pairs._replace(active=links.active)
         else:
             links = links._replace(at_server=at_server, last_server=last, next_server=following)
         return RoadsideState(moved, last, met, state.following, state.reached), links
@@ -192,17 +193,8 @@ def roadside(inner: Network, rounds: int, known_next: bool = True, one_at_a_time
     gives = inner.gives | SERVER_FIELDS
     if one_at_a_time:  # pairs are drawn in every slot, also if no client moves, so the links are not FIXED
         gives = gives - {FIXED} | {"partner", SYMMETRIC}
-    own = (*of_inner(inner, lambda state: state.spatial, lambda params: params.spatial), MET_SERVER)
-    lists = of_inner_lists(inner, lambda state: state.spatial)
-    if lists and one_at_a_time:
-        lists = lists._replace(places=2)  # of pairs; those of the inner network are still bounded
-    return Network(
-        num_clients=num_clients,
-        gives=frozenset(gives),
-        init=init,
-        step=step,
-        places=lambda state: inner.places(state.spatial),
-        reached=lambda state: state.reached,
-        metrics=own,
-        lists=lists,
-    )
+    own: dict[str, Any] = {"gives": frozenset(gives), "metrics": (MET_SERVER,), "reached": lambda state: state.reached}
+    passed = wrap(inner, init=init, step=step, **own)
+    if passed.lists and one_at_a_time:
+        return passed._replace(lists=passed.lists._replace(places=2))  # of pairs; the inner lists are still bounded
+    return passed

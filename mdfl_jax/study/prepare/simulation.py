@@ -157,6 +157,8 @@ def build_simulation(
             compressor=experiment.algorithm.compressor,
             schedule=_schedule(experiment),
             local_statistics=experiment.algorithm.statistics == "local",
+            aggregation=experiment.algorithm.aggregation,
+            shared=experiment.model.shared,
         )
     )
     schedule = RunSchedule(

@@ -157,5 +157,6 @@ def build_task(
         pretrained=pretrained,
         loss=loss,
         loss_numbers=loss_numbers,
+        trainable=experiment.model.trainable,
     )
     return GRADIENTS[experiment.algorithm.gradient](task_of(experiment).make(asked), batch_size)

@@ -1,0 +1,76 @@
+"""Clients that take no part in a round: they keep their state, compute and send nothing, and nobody hears them.
+
+A network says in `Links.active` who takes part. The links of the others are removed here, in one place, and one wrapper
+serves the rounds of all algorithms. If `Links.active` is None, everybody takes part and no program has a further
+operation.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.sharding import everywhere, stacked
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import Algorithm, Gradient, Links, RoundStats
+
+Round = Callable[[Any, jax.Array, Any, Links, Gradient], tuple[Any, RoundStats]]
+
+
+def links_of_active(links: Links) -> Links:
+    """Remove the links from and to clients that take no part in the round, and their meetings with the server.
+
+    The weights of removed links go to the receivers' own models. So rows of the mixing matrix still sum to one, and a
+    symmetric matrix stays symmetric.
+    """
+    return links if links.active is None else everywhere(_without_inactive, links)
+
+
+def _without_inactive(links: Links) -> Links:
+    active = links.active
+    assert active is not None
+    me = jnp.arange(active.shape[0], dtype=jnp.int32)
+    kept = active[:, None] & links.senders.of(active)
+    others = ~links.senders.own(active.shape[0])
+    removed = jnp.sum(jnp.where(others & ~kept, links.mix, 0), axis=1)
+    partner = links.partner
+    if partner is not None:
+        partner = jnp.where(active & active[partner], partner, me.astype(partner.dtype))
+    return links._replace(
+        adjacency=links.adjacency & kept,
+        mix=jnp.where(others & ~kept, 0, links.mix) + links.senders.on_own(removed),
+        at_server=None if links.at_server is None else links.at_server & active,
+        partner=partner,
+    )
+
+
+def takes_part(links: Links, rows: int) -> jax.Array:
+    """Return [rows] bool, the clients that take part in the round; False for rows of padding clients."""
+    is_client = jnp.arange(rows) < links.num_clients
+    return is_client if links.active is None else is_client & links.active
+
+
+def round_of_active(algorithm: Algorithm) -> Round:
+    """Make the round of an algorithm in which only the active clients of `Links.active` change and count.
+
+    An inactive client keeps its rows of the state, and it has sent no message. The loss that is recorded for it is that
+    of the model that it keeps. Parts of the state that have no row for each client, such as the model of a server, are
+    those after the round.
+    """
+
+    def do_round(hparams: Any, key: jax.Array, state: Any, links: Links, gradient: Gradient) -> tuple[Any, RoundStats]:
+        following, stats = algorithm.round(hparams, key, state, links, gradient)
+        active = links.active
+        if active is None:
+            return following, stats
+        rows = active.shape[0]
+
+        def chosen(of_client: bool, new: jax.Array, old: jax.Array) -> jax.Array:
+            return jnp.where(rows_like(active, new), new, old) if of_client else new
+
+        following = jax.tree.map(chosen, stacked(following, rows), following, state)
+        nothing = jax.tree.map(lambda count: jnp.where(active, count, 0), (stats.messages, stats.bits))
+        return following, stats._replace(messages=nothing[0], bits=nothing[1])
+
+    return do_round

@@ -1,0 +1,65 @@
+"""Aggregation: how a client combines the models that it hears with its own.
+
+Every algorithm that mixes whole models does it by a rule of `AGGREGATIONS`, which `algorithm.aggregation` names. A file
+in this folder, or one of your own, that registers a rule adds it to all these algorithms.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core import contract
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.core.trees import rows_like
+from mdfl_jax.core.types import ClientParams, Links
+from mdfl_jax.exchange.gossip import mix
+
+
+class Heard(NamedTuple):
+    """What a rule of aggregation combines.
+
+    Attributes:
+      links: the links over which the models were sent. Receiver i hears the senders where ``links.adjacency`` [N, K] is
+        True; ``links.mix`` has the weights, and ``links.senders.of(leaf)`` the senders' rows of a leaf.
+      own: [N, ...] the models that the clients have.
+      sent: [N, ...] the models that the clients have sent. They are those of ``own``, the same object, unless something
+        has changed them on the way (`mdfl_jax.exchange.sending`).
+      numbers: the numbers of the rule.
+      mixing_bound: the setting of `mdfl_jax.exchange.gossip.mix`; it changes the speed alone.
+    """
+
+    links: Links
+    own: ClientParams
+    sent: ClientParams
+    numbers: Any = None
+    mixing_bound: int = 0
+
+
+Aggregation = Callable[[Heard], ClientParams]
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation", home="mdfl_jax.exchange")
+
+
+@AGGREGATIONS.register("mean", doc="The mean with the weights of the mixing matrix (network.mixing).")
+def weighted_mean(heard: Heard) -> ClientParams:
+    """Compute the mean with the weights of the mixing matrix: X <- W X, where a client trusts its own model."""
+    links, senders = heard.links, heard.links.senders
+    if heard.sent is heard.own:
+        return mix(links.mix, heard.own, heard.mixing_bound, senders)
+    mine = senders.own(links.mix.shape[0])
+    others = mix(jnp.where(mine, 0, links.mix), heard.sent, heard.mixing_bound, senders)
+    weight = jnp.sum(jnp.where(mine, links.mix, 0), axis=1)
+    return jax.tree.map(lambda o, x: o + rows_like(weight, x).astype(x.dtype) * x, others, heard.own)
+
+
+def aggregate(rule: str, heard: Heard) -> ClientParams:
+    """Combine the models that each client hears with its own, by a rule of `AGGREGATIONS`: [N, ...].
+
+    Raises:
+      UserError: for an unknown rule, or if the rule returns other shapes.
+    """
+    combine = AGGREGATIONS[rule]
+    combined = combine(heard)
+    contract.like(combine, combined, heard.own)
+    return combined

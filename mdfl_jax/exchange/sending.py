@@ -1,0 +1,49 @@
+"""What a sender sends: every vector that leaves a client in a round passes through `sent`.
+
+Maps of what is sent are composed there: privacy noise, the lies of an attacker. A compressor is the last map of those
+algorithms that compress; since it also counts the bits of its messages, it has a type of its own
+(`mdfl_jax.exchange.compressors`). Without maps a program has no further operation.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from mdfl_jax.core import contract
+from mdfl_jax.core.rng import own_draws
+from mdfl_jax.core.types import ClientParams, Links
+
+SENDING = zlib.crc32(b"sending") & 0x7FFFFFFF  # folded into the key, since algorithms draw from the same stream
+
+# (the algorithm's numbers, key, links, vectors [N, ...]) -> what the clients send in their place, [N, ...]
+Sending = Callable[[Any, jax.Array, Links, ClientParams], ClientParams]
+
+
+def sent(
+    maps: Sequence[Sending], hparams: Any, key: jax.Array, links: Links, vectors: ClientParams, which: int = 0
+) -> ClientParams:
+    """Return what the clients send in place of their vectors.
+
+    Args:
+      maps: the maps, which are applied one after another. A map sees the vectors of all clients, as an attacker does
+        who knows everything. It must return a tree of the same shapes.
+      hparams: the algorithm's numbers.
+      key: the key of the round. Each map gets a key of its own.
+      links: the links of the round.
+      vectors: [N, ...] stacked trees or a matrix [N, n]: models, gradients, updates or innovations.
+      which: the index of the vectors, for algorithms that send several in a round.
+
+    Returns:
+      The vectors themselves if there are no maps.
+
+    Raises:
+      UserError: if a map returns other shapes.
+    """
+    for index, change in enumerate(maps):
+        own = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(own_draws(key), SENDING), which), index)
+        changed = change(hparams, own, links, vectors)
+        contract.like(change, changed, vectors)
+        vectors = changed
+    return vectors

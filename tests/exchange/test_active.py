@@ -1,0 +1,163 @@
+"""Clients that take no part in a round, for every algorithm and both forms of links."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import toy_dataset, toy_hparams, toy_task
+
+from mdfl_jax import Hparams, Schedule, simulate
+from mdfl_jax.algorithms import ALGORITHMS, LocalNumbers, dpsgd
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import resolved
+from mdfl_jax.core.client_padding import pad_links
+from mdfl_jax.core.metric import HOLDS, Metric
+from mdfl_jax.core.sharding import client_mesh
+from mdfl_jax.core.types import Links
+from mdfl_jax.data.partition import PartitionNumbers
+from mdfl_jax.exchange.active import links_of_active, round_of_active
+from mdfl_jax.models import make_model
+from mdfl_jax.networks.costs.account import CountedParams, counted
+from mdfl_jax.networks.costs.numbers import CostParams
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+from mdfl_jax.networks.meetings import MeetingsParams, meetings
+from mdfl_jax.tasks import classification
+
+N = 12
+AWAKE = np.arange(N) % 3 != 0  # the others sleep
+
+
+def with_active(network, of_round):
+    """A network from outside of the package, with the clients ``of_round`` (round) -> [N] bool that take part."""
+
+    def step(params, key, round_index, state, clients):
+        state, links = network.step(params, key, round_index, state, clients)
+        return state, links._replace(active=of_round(round_index))
+
+    return network._replace(step=step)
+
+
+def network_for(algorithm, lists):
+    """Links in every round, for what the algorithm needs, and their numbers."""
+    if "at_server" in algorithm.needs or "partner" in algorithm.needs:
+        return meetings(N, lists=lists), MeetingsParams(pairs=np.float32(1.0))
+    return fixed_graph(N, "torus", lists=lists), GraphParams()
+
+
+def models_metric(algorithm):
+    """The algorithm with a metric of each client's first leaf, so that a history tells who has changed."""
+    sums = lambda at: jnp.sum(jnp.abs(jax.tree.leaves(at.models)[0]).reshape(N, -1), axis=1)  # noqa: E731
+    return algorithm._replace(metrics=(*algorithm.metrics, Metric("size_of_model", sums, HOLDS)))
+
+
+def history(name, lists, of_round, network=None):
+    algorithm = models_metric(ALGORITHMS[name](Settings()))
+    network, params = network or network_for(algorithm, lists)
+    hparams = Hparams(toy_hparams().task, params, resolved(name, "", {}).typed())
+    network = with_active(network, of_round) if of_round else network
+    run = simulate(toy_task(num_clients=N, partition="iid"), network, algorithm, Schedule(4, 2))
+    return jax.jit(run)(hparams, jax.random.key(1))
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("name", [*ALGORITHMS])
+def test_who_sleeps_keeps_its_state_and_sends_nothing(name, lists):
+    found = history(name, lists, lambda round_index: jnp.asarray(AWAKE))
+    size = np.asarray(found.size_of_model)
+    np.testing.assert_array_equal(size[0, ~AWAKE], size[-1, ~AWAKE])
+    assert (size[0, AWAKE] != size[-1, AWAKE]).all()
+    assert (found.messages[-1, ~AWAKE] == 0).all()
+    assert (found.bits[-1, ~AWAKE] == 0).all()
+    assert found.messages[-1, AWAKE].sum() > 0 or name == "local_only"
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", [*ALGORITHMS])
+def test_a_network_in_which_all_take_part_is_the_plain_one(name):
+    plain, everybody = (history(name, False, f) for f in (None, lambda round_index: jnp.ones(N, bool)))
+    for metric in ("loss", "messages", "bits"):
+        np.testing.assert_allclose(plain[metric], everybody[metric], rtol=1e-5, atol=1e-6, err_msg=metric)
+
+
+def test_nobody_hears_who_sleeps():
+    """D-PSGD on a complete graph: those that are awake are as on a complete graph of their own weights."""
+    of_round = lambda round_index: jnp.asarray(AWAKE)  # noqa: E731
+    found = history("dpsgd", False, of_round, (fixed_graph(N, "complete"), GraphParams()))
+    assert (found.num_neighbours[-1, ~AWAKE] == 0).all()
+    assert (found.num_neighbours[-1, AWAKE] == AWAKE.sum() - 1).all()
+
+
+@pytest.mark.parametrize("rows", [6, 8])
+def test_the_links_of_sleepers_are_removed_in_one_place(rows):
+    rng = np.random.default_rng(0)
+    adjacency = rng.random((6, 6)) < 0.6
+    adjacency = (adjacency | adjacency.T) & ~np.eye(6, dtype=bool)
+    weights = np.where(adjacency, 0.1, 0) + np.diag(1 - 0.1 * adjacency.sum(axis=1))
+    active = np.array([True, True, False, True, False, True])
+    given = Links(
+        jnp.asarray(adjacency),
+        jnp.asarray(weights, jnp.float32),
+        at_server=jnp.ones(6, bool),
+        partner=jnp.array([1, 0, 3, 2, 5, 4]),
+        active=jnp.asarray(active),
+    )
+    found = pad_links(links_of_active(given), rows)
+    both = active[:, None] & active[None, :]
+    np.testing.assert_array_equal(found.adjacency[:6, :6], adjacency & both)
+    np.testing.assert_array_equal(found.at_server[:6], active)
+    np.testing.assert_array_equal(found.partner[:6], [1, 0, 2, 3, 4, 5])
+    mix = np.asarray(found.mix)
+    np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(mix, mix.T, rtol=1e-6)
+    assert (np.diag(mix)[:6][~active] == 1).all()
+    assert found.active.tolist() == [*active.tolist(), *[False] * (rows - 6)]
+
+
+def test_without_active_clients_links_stay_as_they_are():
+    links = Links(jnp.zeros((2, 2), bool), jnp.eye(2))
+    assert links_of_active(links) is links
+
+
+def test_who_sleeps_computes_nothing_that_costs():
+    costs = CostParams(seconds_per_sample=np.float32(1.0), joules_per_sample=np.float32(1.0))
+    network = counted(with_active(fixed_graph(N, "ring"), lambda t: jnp.asarray(AWAKE) & (t < 2)))
+    hparams = Hparams(toy_hparams().task, CountedParams(GraphParams(), costs), LocalNumbers(lr=0.1).typed())
+    run = simulate(toy_task(num_clients=N, partition="iid"), network, dpsgd(), Schedule(4, 2))
+    found = jax.jit(run)(hparams, jax.random.key(0))
+    assert (found.joules[-1, ~AWAKE] == 0).all()
+    assert found.joules[-1, AWAKE].sum() > 0
+    np.testing.assert_array_equal(found.joules[1], found.joules[2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["dpsgd", "allreduce", "fedmobile"])
+def test_several_devices_let_the_same_clients_sleep(name):
+    found = []
+    for devices in (1, 4):
+        mesh = client_mesh(jax.devices()[:devices])
+        task = classification(toy_dataset(), make_model("linear", 3), N - 1, "iid", batch_size=10, mesh=mesh)
+        algorithm = ALGORITHMS[name](Settings())
+        server = "at_server" in algorithm.needs
+        network = meetings(N - 1) if server else fixed_graph(N - 1, "ring")
+        network = with_active(network, lambda round_index: jnp.asarray(AWAKE[1:]))
+        params = MeetingsParams(pairs=np.float32(1.0)) if server else GraphParams()
+        hparams = Hparams(PartitionNumbers(), params, resolved(name, "", {}).typed())
+        found.append(jax.jit(simulate(task, network, algorithm, Schedule(4, 2)))(hparams, jax.random.key(1)))
+    one, four = found
+    np.testing.assert_allclose(one.loss, four.loss, rtol=1e-4, atol=1e-5)
+    for metric in ("messages", "bits"):
+        np.testing.assert_array_equal(one[metric], four[metric])
+
+
+def test_a_client_of_pame_that_comes_late_draws_its_period():
+    algorithm, params = ALGORITHMS["pame"](Settings()), {"w": jnp.ones((N, 3))}
+    numbers = resolved("pame", "", {}).typed()
+    links = Links(~jnp.eye(N, dtype=bool), jnp.full((N, N), 1 / N))
+    gradient = lambda params, key: (jnp.zeros(N), params)  # noqa: E731
+    state = algorithm.init(numbers, params)
+    for t, active in enumerate((AWAKE, np.ones(N, bool))):
+        now = links_of_active(links._replace(active=jnp.asarray(active)))
+        state, _ = round_of_active(algorithm)(numbers, jax.random.key(t), state, now, gradient)
+        assert ((state.period >= 3) == active).all()

@@ -1,0 +1,117 @@
+"""Rules of aggregation from outside of the package, over matrices and over neighbour lists, and who refuses them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import toy_hparams, toy_task
+from tiny import tiny_config
+
+from mdfl_jax import Hparams, Schedule, UserError, simulate
+from mdfl_jax.algorithms import ALGORITHMS, numbers_of
+from mdfl_jax.algorithms.local import Settings
+from mdfl_jax.algorithms.registry import ignored_by
+from mdfl_jax.config.resolve import resolve
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.types import Links
+from mdfl_jax.exchange.aggregation import AGGREGATIONS, Heard, aggregate, weighted_mean
+from mdfl_jax.networks.fixed import fixed_graph
+from mdfl_jax.networks.graphs import GraphParams
+
+N = 12
+
+
+class PullNumbers(Numbers):
+    pull: float = number(1.0, "how far a client goes to the median", at_least=0, at_most=1)
+
+
+def coordinate_wise_median(heard):
+    """The median of each coordinate over the models that a client hears and its own."""
+    links, rows = heard.links, heard.links.adjacency.shape[0]
+    counts = links.adjacency | links.senders.own(rows)
+
+    def leaf(own, sent):
+        seen = jnp.where(counts.reshape(*counts.shape, *[1] * (sent.ndim - 1)), links.senders.of(sent), jnp.nan)
+        return own + heard.numbers.pull * (jnp.nanmedian(seen, axis=1) - own)
+
+    return jax.tree.map(leaf, heard.own, heard.sent)
+
+
+@pytest.fixture
+def median(unregistered):
+    return AGGREGATIONS.register("my_median", PullNumbers)(coordinate_wise_median)
+
+
+def history(lists, rule, pull=1.0, name="dpsgd"):
+    network, params = fixed_graph(N, "torus", lists=lists), GraphParams()
+    algorithm = ALGORITHMS[name](Settings(aggregation=rule))
+    numbers = numbers_of(name, aggregation=rule, pull=pull) if rule == "my_median" else numbers_of(name)
+    hparams = Hparams(toy_hparams().task, params, numbers.typed())
+    return jax.jit(simulate(toy_task(num_clients=N), network, algorithm, Schedule(4, 2)))(hparams, jax.random.key(0))
+
+
+@pytest.mark.usefixtures("median")
+def test_a_median_from_outside_is_the_same_over_matrices_and_lists():
+    dense, listed, mean = history(False, "my_median"), history(True, "my_median"), history(False, "mean")
+    for name in ("loss", "train_loss", "consensus_distance", "mean_model_loss"):
+        np.testing.assert_allclose(dense[name], listed[name], rtol=1e-5, atol=1e-6, err_msg=name)
+        assert not np.allclose(dense[name][-1], mean[name][-1], rtol=1e-3), name
+    for name in ("messages", "bits"):
+        np.testing.assert_array_equal(dense[name], mean[name], err_msg=name)
+
+
+@pytest.mark.usefixtures("median")
+def test_the_numbers_of_a_rule_reach_it():
+    alone = history(False, "my_median", pull=0.0)
+    np.testing.assert_array_equal(alone.loss, history(False, "mean", name="local_only").loss)
+
+
+def test_a_median_is_numpys(median):
+    rng = np.random.default_rng(0)
+    adjacency = rng.random((7, 7)) < 0.4
+    np.fill_diagonal(adjacency, False)
+    x = rng.normal(size=(7, 3)).astype(np.float32)
+    own, sent = {"w": jnp.asarray(x)}, {"w": jnp.asarray(-x)}
+    heard = Heard(Links(jnp.asarray(adjacency), jnp.eye(7)), own, sent, PullNumbers())
+    expected = [np.median(-x[adjacency[i] | (np.arange(7) == i)], axis=0) for i in range(7)]
+    np.testing.assert_allclose(median(heard)["w"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0, 3])
+def test_the_mean_takes_its_own_model_and_what_others_sent(bound):
+    rng = np.random.default_rng(1)
+    weights, own, sent = rng.random((5, 5)), rng.normal(size=(5, 4)), rng.normal(size=(5, 4))
+    diagonal = np.diag(np.diag(weights))
+    as_jax = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
+    links = Links(~jnp.eye(5, dtype=bool), as_jax(weights))
+    found = weighted_mean(Heard(links, {"w": as_jax(own)}, {"w": as_jax(sent)}, mixing_bound=bound))
+    np.testing.assert_allclose(found["w"], diagonal @ own + (weights - diagonal) @ sent, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("median")
+@pytest.mark.parametrize("name", [*ALGORITHMS])
+def test_an_algorithm_uses_the_rule_or_refuses_it(name):
+    config = tiny_config(**{"algorithm.name": name, "algorithm.aggregation": "my_median"})
+    if "aggregation" in ignored_by(name):
+        with pytest.raises(UserError, match=f"algorithm.aggregation is 'my_median'; {name} mixes no whole models"):
+            resolve(config)
+    else:
+        calls, rule = [], AGGREGATIONS["my_median"]
+        AGGREGATIONS.register("my_median", PullNumbers)(lambda heard: calls.append(1) or rule(heard))
+        algorithm, eye = ALGORITHMS[name](Settings(aggregation="my_median")), jnp.eye(4, dtype=bool)
+        numbers, params = numbers_of(name, aggregation="my_median").typed(), {"w": jnp.ones((4, 2))}
+        state, gradient = algorithm.init(numbers, params), lambda params, key: (jnp.zeros(4), params)
+        links = Links(~eye, jnp.full((4, 4), 0.25))
+        jax.eval_shape(lambda: algorithm.round(numbers, jax.random.key(0), state, links, gradient))
+        assert calls
+
+
+def test_a_wrong_rule_is_told_in_one_line(unregistered):
+    AGGREGATIONS.register("half")(lambda heard: {"w": heard.own["w"][:1]})
+    heard = Heard(Links(jnp.zeros((2, 2), bool), jnp.eye(2)), *[{"w": jnp.ones((2, 3))}] * 2)
+    with pytest.raises(UserError, match=r"returned float32\[1, 3\] in \['w'\]; it must be float32\[2, 3\]"):
+        aggregate("half", heard)
+    with pytest.raises(UserError, match=r"unknown aggregation 'meen' .did you mean 'mean'"):
+        aggregate("meen", heard)
+    with pytest.raises(UserError, match=r"algorithm.aggregation: unknown aggregation 'meen'"):
+        resolve(tiny_config(**{"algorithm.aggregation": "meen"}))
