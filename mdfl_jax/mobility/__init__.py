@@ -1,8 +1,7 @@
 """The mobility rules, which say how clients move, and the parts from which a new rule is built."""
 
+from mdfl_jax.mobility import strategies
 from mdfl_jax.mobility.contact_list import contacts
-from mdfl_jax.mobility.distribution_aware import dam, dcm
-from mdfl_jax.mobility.gauss_markov import gauss_markov
 from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
@@ -12,21 +11,23 @@ from mdfl_jax.mobility.grid import (
     sample_index,
     uniform_within,
 )
-from mdfl_jax.mobility.group import group
-from mdfl_jax.mobility.levy_walk import levy_walk
-from mdfl_jax.mobility.manhattan import manhattan
 from mdfl_jax.mobility.met import dam_met, dcm_met
-from mdfl_jax.mobility.patrol import patrol
 from mdfl_jax.mobility.plane import BOUNDARIES, Motion, PlaneClient, PlaneWorld, plane_mobility
-from mdfl_jax.mobility.random_direction import random_direction
-from mdfl_jax.mobility.random_movement import random_movement
-from mdfl_jax.mobility.random_walk import random_walk
-from mdfl_jax.mobility.random_waypoint import random_waypoint
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path
+from mdfl_jax.mobility.rules.distribution_aware import dam, dcm
+from mdfl_jax.mobility.rules.gauss_markov import gauss_markov
+from mdfl_jax.mobility.rules.group import group
+from mdfl_jax.mobility.rules.levy_walk import levy_walk
+from mdfl_jax.mobility.rules.manhattan import manhattan
+from mdfl_jax.mobility.rules.patrol import patrol
+from mdfl_jax.mobility.rules.random_direction import random_direction
+from mdfl_jax.mobility.rules.random_movement import random_movement
+from mdfl_jax.mobility.rules.random_walk import random_walk
+from mdfl_jax.mobility.rules.random_waypoint import random_waypoint
+from mdfl_jax.mobility.rules.static import static, static_plane
+from mdfl_jax.mobility.rules.waypoint import waypoint
 from mdfl_jax.mobility.sight import Sight, best, drawn
-from mdfl_jax.mobility.static import static, static_plane
-from mdfl_jax.mobility.strategies import waypoint  # and registers the others
 from mdfl_jax.mobility.strategy import strategy
 from mdfl_jax.mobility.trace import static_trace, trace
 
@@ -65,6 +66,7 @@ __all__ = [
     "static",
     "static_plane",
     "static_trace",
+    "strategies",
     "strategy",
     "trace",
     "uniform_within",

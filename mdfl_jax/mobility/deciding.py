@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.grid import GridWorld
-from mdfl_jax.mobility.knowledge import met_enough
+from mdfl_jax.mobility.meeting import met_enough
 from mdfl_jax.mobility.sight import NEVER, Memory, Sight, Sites, look
 
 Choose = Callable[[jax.Array, Sight], jax.Array]

@@ -28,13 +28,13 @@ from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility import many, met_many
 from mdfl_jax.mobility.bits import votes_of
 from mdfl_jax.mobility.clustering import centre_places, centres_of
-from mdfl_jax.mobility.distribution_aware import move_by_distribution
 from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, only_mobile
-from mdfl_jax.mobility.knowledge import Centres, Knowledge, met_enough
 from mdfl_jax.mobility.label_histograms import counts_of
-from mdfl_jax.mobility.random_movement import random_step
+from mdfl_jax.mobility.meeting import Centres, Knowledge, met_enough
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.rules.distribution_aware import move_by_distribution
+from mdfl_jax.mobility.rules.random_movement import random_step
 
 
 class MetNumbers(Numbers):

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from mdfl_jax.core.geometry import within
 from mdfl_jax.mobility.clustering import cluster_centres_by_place
 from mdfl_jax.mobility.discs import half_widths, sums_in_range
-from mdfl_jax.mobility.distribution_aware import probabilities_of
 from mdfl_jax.mobility.grid import GridClient, GridWorld, sample_index
 from mdfl_jax.mobility.label_histograms import distances, histograms
+from mdfl_jax.mobility.rules.distribution_aware import probabilities_of
 
 SIDE = 64  # rows and columns of the piece
 

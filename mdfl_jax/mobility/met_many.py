@@ -18,9 +18,9 @@ from mdfl_jax.mobility import many
 from mdfl_jax.mobility.bits import WORD, num_bits, packed, unpacked
 from mdfl_jax.mobility.discs import over_near, standing
 from mdfl_jax.mobility.grid import GridClient, GridWorld, nearest_within
-from mdfl_jax.mobility.knowledge import Centres, Knowledge, met_enough
+from mdfl_jax.mobility.meeting import Centres, Knowledge, met_enough
 from mdfl_jax.mobility.met_draw import draw
-from mdfl_jax.mobility.random_movement import random_step
+from mdfl_jax.mobility.rules.random_movement import random_step
 
 
 def now_met(world: GridWorld, location: jax.Array, met: jax.Array) -> jax.Array:

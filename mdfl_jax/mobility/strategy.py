@@ -24,9 +24,9 @@ from mdfl_jax.mobility.deciding import Choose, Prepare, compared, destinations, 
 from mdfl_jax.mobility.grid import GridClient, GridWorld, mobility_of, nearest_within, only_mobile
 from mdfl_jax.mobility.met import MetNumbers
 from mdfl_jax.mobility.plane_strategy import register_in_plane
-from mdfl_jax.mobility.random_movement import random_step
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.rules.random_movement import random_step
 from mdfl_jax.mobility.sight import NEVER, Memory, Sites
 
 LARGEST = 4096  # clients; who met whom when takes 4 N N bytes

@@ -11,9 +11,9 @@ from oracles import met as oracle
 from scipy import stats
 
 from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.distribution_aware import probabilities_from_counts
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.mobility.met import MetNumbers, known_centres, known_counts, warmed_up
+from mdfl_jax.mobility.rules.distribution_aware import probabilities_from_counts
 
 SIZE, MOBILE, STATIC, ROUNDS = 7, 3, 5, 25
 GRID = grid_world.square_grid(SIZE)

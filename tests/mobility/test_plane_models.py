@@ -11,7 +11,7 @@ from scipy import stats
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
 from mdfl_jax.mobility.plane import fold
-from mdfl_jax.mobility.random_waypoint import mean_distance
+from mdfl_jax.mobility.rules.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 
 MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane" and "trace" not in name]
@@ -200,7 +200,7 @@ def test_manhattan_stays_on_streets_and_turns_as_often_as_told():
 
 def test_levy_flights_have_the_tail_they_are_told():
     low, high, exponent = 10.0, 150.0, 1.5
-    from mdfl_jax.mobility.levy_walk import truncated_pareto
+    from mdfl_jax.mobility.rules.levy_walk import truncated_pareto
 
     draws = jax.vmap(lambda k: truncated_pareto(k, exponent, low, high))(jax.random.split(jax.random.key(0), 4000))
     law = lambda x: (1 - (x / low) ** -exponent) / (1 - (high / low) ** -exponent)  # noqa: E731

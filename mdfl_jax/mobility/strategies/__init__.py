@@ -11,7 +11,6 @@ from mdfl_jax.mobility.strategies.learnt import learnt
 from mdfl_jax.mobility.strategies.spectral import spectral
 from mdfl_jax.mobility.strategies.staleness import staleness
 from mdfl_jax.mobility.strategies.waiting import waiting
-from mdfl_jax.mobility.strategies.waypoint import waypoint
 
 __all__ = [
     "age_aware",
@@ -25,5 +24,4 @@ __all__ = [
     "spectral",
     "staleness",
     "waiting",
-    "waypoint",
 ]

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, plane_mobility, travel, unit
-from mdfl_jax.mobility.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.rules.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
 
 
 def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
