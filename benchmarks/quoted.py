@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mdfl_jax.config.resolve import MOVED
 from mdfl_jax.core.errors import UserError, unknown_name
 
 RESULTS = Path(__file__).parent / "results"
@@ -102,13 +103,25 @@ def demo_memory() -> str:
     return str(100 * math.ceil(max(row["peak_resident_mib"] for row in results("demo-cpu")["rows"]) / 100))
 
 
+def rule_named(text: str) -> str:
+    """Return today's name of a mobility rule that a results file names with its knowledge or world; else the text.
+
+    >>> [rule_named(name) for name in ("dcm_met", "waiting_plane", "exploring", "static_trace", "dcm", "arena_plane")]
+    ['dcm, met', 'waiting', 'waiting, explored', 'static', 'dcm', 'arena_plane']
+    """
+    if text not in MOVED:
+        return text
+    settings = dict(word.split("=") for word in MOVED[text].split() if "=" in word)
+    return ", ".join(settings[path] for path in ("network.mobility", "motion.knowledge") if path in settings)
+
+
 def of_item(name: str) -> list[str]:
     """Return a table of an item of the papers, which is named as in 'pame:f3, iterations to the stop'."""
     item, _, title = name.partition(", ")
     found = {each["title"]: each for each in paper(item)["tables"]}
     if title not in found:
         raise UserError(unknown_name(f"table of {item}", title, found))
-    return markdown(found[title]["header"], found[title]["rows"])
+    return markdown(found[title]["header"], [[rule_named(cell) for cell in row] for row in found[title]["rows"]])
 
 
 def paper(item: str) -> dict[str, Any]:

@@ -64,10 +64,9 @@ def _restored_registries() -> Iterator[None]:
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    LOGGERS.discover()  # a module that was imported once does not register its logger or its panel again
-    FIGURES.discover()
     with pytest.MonkeyPatch.context() as monkeypatch:
         for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
+            registry.discover()  # a module that was imported once does not register its members again
             for table in ("_members", "_numbers", "_docs", "_origins"):
                 monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

@@ -8,7 +8,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
 from mdfl_jax.config.costs import check_cost
 from mdfl_jax.config.costs import notes as cost_notes
-from mdfl_jax.config.families import check_members, numbers_in, task_numbers, task_of
+from mdfl_jax.config.families import check_members, movement_of, numbers_in, task_numbers, task_of, world_in
 from mdfl_jax.config.loggers import parse_loggers
 from mdfl_jax.config.relays import check_relays
 from mdfl_jax.config.save import parse_save
@@ -19,6 +19,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import from_values
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import TWINS
 from mdfl_jax.models.weight_files import READERS
@@ -114,12 +115,11 @@ def parse_units(text: str) -> list[tuple[float, float]]:
 
 
 def _check_units(experiment: Experiment) -> None:
-    rule = experiment.network.mobility
-    world = MOBILITIES[rule]().world
+    world = world_in(experiment)
     if world == "contacts":
-        raise UserError("server.pattern is roadside; network.mobility contacts knows no places")
+        raise UserError(f"server.pattern is roadside; network.mobility {experiment.network.mobility} knows no places")
     units = parse_units(experiment.server.units)
-    if rule in FOLLOWERS:  # the configuration does not say the area of a trace
+    if world == "trace":  # the configuration does not say the area of a trace
         return
     motion, size = experiment.motion, experiment.network.grid_size
     first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
@@ -144,7 +144,7 @@ def check_order(experiment: Experiment) -> None:
     why = ""
     if network.graph:
         why = f"a graph (network.graph is {network.graph}) knows no places"
-    elif MOBILITIES[network.mobility]().world == "contacts":
+    elif world_in(experiment) == "contacts":
         why = f"network.mobility {network.mobility} knows no places"
     elif pattern and pattern != "roadside":
         why = f"under server.pattern {pattern} pairs are drawn"
@@ -211,6 +211,7 @@ def check_together(experiment: Experiment) -> None:
     if network.graph:
         check_graph(experiment)
     else:
+        MOBILITIES.form(movement_of(experiment))  # refuses a world or a knowledge that the rule lacks
         check_trace(experiment)
     check_order(experiment)
     check_relays(experiment)
@@ -240,13 +241,9 @@ def check_together(experiment: Experiment) -> None:
         raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")
 
 
-FOLLOWERS = ("trace", "static_trace")
-"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
-
-
 def needs_file(experiment: Experiment) -> bool:
-    """Whether the point's mobility rule reads a file."""
-    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
+    """Tell whether a file gives the world in which the point's clients move."""
+    return not experiment.network.graph and world_in(experiment) in FILES
 
 
 def check_trace(experiment: Experiment) -> None:
@@ -256,10 +253,9 @@ def check_trace(experiment: Experiment) -> None:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
     network, config = experiment.network, experiment.trace
-    rule = network.mobility
     if needs_file(experiment) and not config.file:
-        raise UserError(f"trace.file is ''; network.mobility {rule} needs a file")
-    if rule == "contacts":
+        raise UserError(f"trace.file is ''; network.mobility {movement_of(experiment)} needs a file")
+    if world_in(experiment) == "contacts":
         if network.link_fading > 0:
             raise UserError(f"network.link_fading is {network.link_fading}; a contact list knows no distances")
         if network.mixing.startswith("speed_aware"):
@@ -275,14 +271,14 @@ def check_used(experiments: list[Experiment]) -> None:
     given = next((experiment for experiment in experiments if experiment.trace.file), None)
     if given and not any(map(needs_file, experiments)):
         raise UserError(
-            f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
-            f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
+            f"trace.file is {given.trace.file!r}; network.mobility {movement_of(given)} follows no trace; "
+            f"network.world must be {' or '.join(FILES)}"
         )
     shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
-    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
+    if shown and not any(needs_file(one) and world_in(one) == "trace" for one in experiments):
         raise UserError(
-            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
-            f"places; those that do are {', '.join(FOLLOWERS)}"
+            f"trace.streets is {shown.trace.streets!r}; network.mobility {movement_of(shown)} follows no trace of "
+            "places; network.world must be trace"
         )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mdfl_jax.config.families import world_in
 from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import single
-from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.networks.costs.filters import IGNORE
 
 
@@ -85,7 +85,7 @@ def check_cost(experiment: Experiment) -> None:
     if cost.short_contact != IGNORE:
         where = f"network.graph {network.graph}" if network.graph else ""
         where = f"server.pattern {pattern}" if pattern else where
-        if not where and MOBILITIES[network.mobility]().world == "contacts":
+        if not where and world_in(experiment) == "contacts":
             where = f"network.mobility {network.mobility}"
         if where:
             raise UserError(

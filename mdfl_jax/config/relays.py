@@ -1,9 +1,9 @@
 """Checks the fields of standing relays against the others."""
 
-from mdfl_jax.config.families import task_of
+from mdfl_jax.config.families import movement_of, task_of
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.networks.relays import NO_RELAYS
+from mdfl_jax.mobility import MOBILITIES
 
 
 def check_relays(experiment: Experiment) -> None:
@@ -18,8 +18,8 @@ def check_relays(experiment: Experiment) -> None:
     needs: dict[str, bool] = {
         f"at most {network.num_clients - 1}: network.num_clients is {network.num_clients}": count < network.num_clients,
         f"0 with network.graph {network.graph}: its clients have no places": not network.graph,
-        f"0 with network.mobility {network.mobility}: its clients all move or have places": network.mobility
-        not in NO_RELAYS,
+        f"0 with network.mobility {network.mobility}: its clients all move or have places": bool(network.graph)
+        or MOBILITIES.form(movement_of(experiment)).make().relays,
         f"0 with server.pattern {experiment.server.pattern}: pairs are drawn": experiment.server.pattern
         in ("", "roadside"),
         f"0 with data.name {experiment.data.name}: each seed draws every client's data": task_of(

@@ -16,13 +16,29 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.families import check_own, schema
+from mdfl_jax.config.families import check_own, movement_of, schema
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.use import import_used
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.numbers import check_bounds
+from mdfl_jax.mobility import MOBILITIES
 
 RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
+_MET, _PLANE = "motion.knowledge=met", "network.world=plane"
+_SUFFIXES = {"_met": _MET, "_plane": _PLANE, "_met_plane": f"{_MET} and {_PLANE}"}
+_STRATEGIES = "age_aware coordinated dam dcm dcm_weighted learnt spectral staleness waiting"
+MOVED = {
+    **{
+        f"{rule}{suffix}": f"network.mobility={rule} with {settings}"
+        for rule in _STRATEGIES.split()
+        for suffix, settings in _SUFFIXES.items()
+    },
+    "cover_tour_plane": f"network.mobility=cover_tour with {_PLANE}",
+    "exploring": "network.mobility=waiting with motion.knowledge=explored",
+    "static_plane": f"network.mobility=static with {_PLANE}",
+    "static_trace": "network.mobility=static with network.world=trace",
+}
+"""Names of mobility rules that also said what clients know or where they move, and what says it now."""
 
 
 def default_config() -> ConfigDict:
@@ -90,6 +106,8 @@ def check_value(path: str, value: Any) -> Any:
     names = rules.get("names", ())
     known = names() if callable(names) else names
     if known and value not in known:
+        if path == "network.mobility" and value in MOVED:
+            raise UserError(f"{path} {value} is now {MOVED[value]}")
         raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
     return value
 
@@ -143,7 +161,28 @@ def resolve(config: ConfigDict) -> Experiment:
         return kind(**values)
 
     experiment: Experiment = section(schema(), config, "")
+    experiment = _movable(experiment)
     check_together(experiment)
+    return experiment
+
+
+def _movable(experiment: Experiment) -> Experiment:
+    """Return a configuration whose rule, knowledge and world go together.
+
+    If they do not, as where a world is set and only the sweep names rules that move clients in it, they are those of
+    the sweep's first point. A sweep that names none leaves them as they are, and the checks refuse them.
+    """
+    movement = {f"network.{field}" for field in ("mobility", "world")} | {"motion.knowledge"}
+    with contextlib.suppress(UserError):
+        MOBILITIES.form(movement_of(experiment))
+        return experiment
+    swept: dict[str, str] = {}
+    for axis in experiment.sweep.split(";"):
+        fields, _, values = axis.partition("=")
+        first = zip(fields.split("+"), values.split(",")[0].split("+"))
+        swept |= {path.strip(): value.strip() for path, value in first if path.strip() in movement}
+    with contextlib.suppress(UserError):  # what is wrong with a sweep is told where it is read
+        return replace_all(experiment, {path: check_value(path, value) for path, value in swept.items()})
     return experiment
 
 

@@ -41,16 +41,17 @@ class Registry(Generic[T]):
     mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str = ""):
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = ""):
         """Make an empty registry.
 
         Args:
           kind: the family in words, for error messages.
           numbers: the class of numbers of members that are registered without one of their own.
-          home: the package whose modules register the members. They are imported at the first look-up, so a new file
-            there is a new member.
+          home: the package whose modules register the members, or several packages. They are imported at the first
+            look-up, so a new file there is a new member.
         """
-        self.kind, self._usual, self._home = kind, numbers, home
+        self.kind, self._usual = kind, numbers
+        self._homes = (home,) if isinstance(home, str) else home
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
@@ -89,9 +90,9 @@ class Registry(Generic[T]):
             table.pop(name, None)
 
     def discover(self) -> None:
-        """Import the modules of the family's home, in the order of their names. They register their members."""
-        if home := self._home:
-            self._home = ""  # a member's module may look up others
+        """Import the modules of the family's homes, in the order of their names. They register their members."""
+        homes, self._homes = self._homes, ()  # a member's module may look up others
+        for home in filter(None, homes):
             for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
                 importlib.import_module(f"{home}.{found.name}")
 

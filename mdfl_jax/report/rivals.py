@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mdfl_jax.core.outcomes import tied_with
 from mdfl_jax.report.read import Run
 from mdfl_jax.report.recorded import Recorded, recorded
 from mdfl_jax.report.settings import Axis, point_labels
@@ -49,7 +50,11 @@ def matrix_of(run: Run) -> Matrix | None:
 
 
 def _matrix_along(run: Run, axis: Axis) -> Matrix | None:
-    others = [other for other in run.axes if other.path != axis.path]
+    fields = tied_with(run.config.get("sweep") or "", axis.path)
+    tied = [other for other in run.axes if other.path in fields]
+    if len(tied) > 1:
+        axis = Axis(axis.path, axis.name, tuple(point_labels(run.points, tied)))
+    others = [other for other in run.axes if other not in tied]
     if not others:
         return None
     labels = [spaced(label) for label in point_labels(run.points, others)]

@@ -57,7 +57,7 @@ def test_settings_of_other_models_are_not_looked_at(tiny):
 @pytest.mark.parametrize(
     ("sweep", "groups"),
     [
-        ("network.mobility=random_walk,random_waypoint,static_plane", 1),
+        ("network.mobility=random_walk,random_waypoint,static; network.world=plane", 1),
         ("network.mobility=random_walk,static,random_waypoint,dcm", 2),
         ("motion.boundary=reflect,wrap; motion.speed_max=10,20; motion.width=400,500; network.ratio=0,1", 1),
         ("network.contact=disc,swept", 2),
@@ -71,7 +71,7 @@ def test_what_shares_a_program(tiny, sweep, groups):
 
 @pytest.mark.long
 def test_a_study_in_the_plane_runs(tiny, tmp_path):
-    rules = ["random_walk", "patrol", "static_plane"]
+    rules = ["random_walk", "patrol", "static"]
     config = tiny(
         **{
             "sweep": f"network.mobility={','.join(rules)},static",
@@ -97,6 +97,6 @@ def test_a_study_in_the_plane_runs(tiny, tmp_path):
             assert place.min() >= 0
             assert place.max() <= 500
             moved = history[f"{p}/distance_moved"][0, -1]
-            assert (moved[:2] > 0).all() == (name != "static_plane")
+            assert (moved[:2] > 0).all() == (name != "static")
             assert (moved[2:] > 0).all() == (name == "random_walk")
     assert len(summary["points"]) == len(rules) + 1

@@ -23,7 +23,7 @@ from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.metrics.round_records import before_rounds, choose, of_round, without_round
-from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings
@@ -197,7 +197,7 @@ def test_rules_without_destinations_record_none():
     names = lambda network: {metric.name for metric in network.metrics}  # noqa: E731
     assert names(spatial(N, mobility=["gauss_markov", "manhattan"])) == set()
     assert names(spatial(N, mobility=["dam"])) == {"destination"}
-    assert names(spatial(N, mobility=["static", "dcm_met"])) == {"destination", "centre"}
+    assert names(spatial(N, mobility=["static", Movement("dcm", "met")])) == {"destination", "centre"}
     assert names(spatial(N, mobility=["trace"])) == {"present"}
     assert space_records([], lambda *_: None) == ()
 

@@ -7,21 +7,13 @@ import pytest
 from oracles import grid_world
 from scipy import stats
 
-import mdfl_jax.mobility as package
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import grid_points, nearest_within, reachable, sample_index, uniform_within
-from mdfl_jax.mobility.strategy import StrategyNumbers
 
 SIZE, CLASSES = 5, 3
 DRAWS = 20_000
 SMALLEST_P = 1e-4
-
-
-def test_every_rule_is_a_factory_of_the_package():
-    for name in MOBILITIES:  # strategies are functions of what a client sees
-        if not issubclass(MOBILITIES.numbers(name), StrategyNumbers):
-            assert getattr(package, name) is MOBILITIES[name]
 
 
 def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SIZE, name="static"):

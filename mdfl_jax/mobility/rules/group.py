@@ -67,4 +67,4 @@ def group() -> Mobility:
         way = _near(key, reference(client, world, points), world) - client.position
         return client._replace(velocity=way / world.motion.dt)
 
-    return plane_mobility(turn, start, prepare, advance, each_round=True)
+    return plane_mobility(turn, start, prepare, advance, each_round=True)._replace(relays=False)
