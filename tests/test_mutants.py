@@ -14,6 +14,9 @@ def test_a_fault_can_be_tried(mutant):
 
 
 def test_a_fault_whose_code_or_tests_are_gone_is_told():
-    assert (ROOT / "mdfl_jax" / "host.py").is_file()
-    said = wrong_in(Mutant("host.py", "no such text", "", "test_gone.py"))
-    assert said == ["host.py: 'no such text' stands there 0 times, not once", "host.py: there is no tests/test_gone.py"]
+    assert (ROOT / "mdfl_jax" / "storage" / "host.py").is_file()
+    said = wrong_in(Mutant("storage/host.py", "no such text", "", "test_gone.py"))
+    assert said == [
+        "storage/host.py: 'no such text' stands there 0 times, not once",
+        "storage/host.py: there is no tests/test_gone.py",
+    ]

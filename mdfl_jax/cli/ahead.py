@@ -112,8 +112,9 @@ def child(wanted: "Wanted") -> int:
     from ml_collections import ConfigDict
 
     from mdfl_jax.core import devices
-    from mdfl_jax.study import make_study, plan
+    from mdfl_jax.study import make_study
     from mdfl_jax.study.ahead import accounts, topology
+    from mdfl_jax.study.plan import plan
 
     number, path = os.environ[CHILD].split(":", 1)
     config: ConfigDict = flags.FLAGS["config"].value

@@ -47,8 +47,9 @@ def main() -> int:
     """
     from mdfl_jax.config.use import with_files
     from mdfl_jax.core.errors import UserError
-    from mdfl_jax.study import Interrupted, make_study, plan
+    from mdfl_jax.study import Interrupted, make_study
     from mdfl_jax.study.ahead import memory
+    from mdfl_jax.study.plan import plan
     from mdfl_jax.study.shards import part_of
 
     if _CONFIG.value is None:
@@ -135,8 +136,8 @@ def _run(study: "Study", shard: "Shard | None") -> int:
 def _run_alone(study: "Study", shard: "Shard | None", workdir: Path) -> int:
     """Run the study into a workdir that no other process writes."""
     from mdfl_jax.report import diverged, tables
-    from mdfl_jax.study import plan
     from mdfl_jax.study.manifest import wanted
+    from mdfl_jax.study.plan import plan
     from mdfl_jax.study.resume import run_or_resume
 
     def begins(study: "Study", resume: bool) -> None:

@@ -34,7 +34,7 @@ def is_own(file: str) -> bool:
     """
     if file.startswith("<"):
         return False
-    path, package = os.path.realpath(file), os.path.dirname(os.path.realpath(__file__))
+    path, package = os.path.realpath(file), os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     library = os.path.realpath(sysconfig.get_path("stdlib"))
     installed = any(part in ("site-packages", "dist-packages") for part in Path(path).parts)
     return not installed and not any(path.startswith(folder + os.sep) for folder in (package, library))

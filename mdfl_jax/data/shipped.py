@@ -16,7 +16,7 @@ CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # other characters have t
 
 @SOURCES.register("digits")
 def digits() -> dict[str, np.ndarray]:
-    """Load the 1,797 handwritten digits that come with scikit-learn: 8 x 8, grey levels 0 to 16, uint8.
+    """Handwritten digits that come with scikit-learn: 1,797 images, 8 x 8, grey levels 0 to 16, uint8.
 
     The test split is every fifth sample of each class, in the order of the file. It has 355 samples; the training split
     has 1,442.

@@ -70,7 +70,7 @@ class CNNNumbers(StageNumbers):
 
 @MODELS.register("cnn", CNNNumbers)
 def cnn(settings: ModelSettings) -> nn.Module:
-    """Make the CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
+    """CNN of MADFL and DADFL: two stages, a hidden dense layer and the logits."""
     return ConvNet(settings, groups=0, hidden=settings.numbers.hidden)
 
 

@@ -114,7 +114,7 @@ def sinusoids(length: int, width: int) -> np.ndarray:
 
 @MODELS.register("transformer", TransformerNumbers)
 def transformer(settings: ModelSettings) -> nn.Module:
-    """Make a transformer over tokens, vectors or the rows of images; the mean over positions gives the outputs.
+    """Small transformer over tokens, vectors or the rows of images; the mean over positions gives the outputs.
 
     Where the targets have a label at each position, each position gives its own outputs from those before it.
 

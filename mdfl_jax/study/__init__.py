@@ -1,7 +1,19 @@
-"""Studies: reads a config file, expands its sweep, runs the simulations and writes the results."""
+"""A study: prepare it from a configuration, run it, and write its results."""
 
-from mdfl_jax.study.into_workdir import Interrupted, run_study
-from mdfl_jax.study.plan import plan
-from mdfl_jax.study.study import make_study
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Interrupted", "make_study", "plan", "run_study"]
+if TYPE_CHECKING:
+    from mdfl_jax.study.into_workdir import run_study
+    from mdfl_jax.study.runner import Interrupted
+    from mdfl_jax.study.study import make_study
+
+__all__ = ["Interrupted", "make_study", "run_study"]
+_HOMES = {"Interrupted": "runner", "make_study": "study", "run_study": "into_workdir"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, since modules of this room are read without JAX too."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

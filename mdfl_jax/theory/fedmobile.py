@@ -38,6 +38,7 @@ def remaining_law(gaps: Law, as_printed: bool = False) -> np.ndarray:
     Raises:
       UserError: if P is no distribution.
 
+    >>> from mdfl_jax.networks.meetings import fixed_gaps
     >>> remaining_law(fixed_gaps(4)).tolist(), remaining_law(fixed_gaps(4), as_printed=True).tolist()
     ([0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.2, 0.2, 0.2, 0.2])
     """

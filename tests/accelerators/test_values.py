@@ -8,7 +8,7 @@ from small import PATTERNS, toy_dataset, toy_hparams
 
 from mdfl_jax import Schedule
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.devices import Target
+from mdfl_jax.core.devices import Target, aimed_at
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.data.augment import Augmentation
 from mdfl_jax.engine.montecarlo import monte_carlo
@@ -22,7 +22,7 @@ N = 5
 
 
 def aim(backend, memory=2**34, devices=1):
-    return devices.aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
+    return aimed_at(Target(backend, backend, jax.local_devices()[:devices], memory))
 
 
 def history(backend, model="cnn", batch_size=0, devices=1, **settings):

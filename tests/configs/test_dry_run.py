@@ -13,8 +13,9 @@ import pytest
 from shell import ended, start
 
 from mdfl_jax.config import config_files
-from mdfl_jax.study import make_study, plan
+from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.plan import plan
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unregistered")]
 SHORT = {  # arguments: those whose study needs no trace that SUMO makes; those of drawn data beside

@@ -16,12 +16,13 @@ from mdfl_jax.data.sources import load
 from mdfl_jax.models import MODELS, adapt
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.model_files import read_header
-from mdfl_jax.study import Interrupted, make_study, plan, run_study
+from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program
 from mdfl_jax.study.events import Evaluated
 from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
 from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.plan import plan
 from mdfl_jax.study.sinks import MetricsFile
 from mdfl_jax.study.study import Run
 

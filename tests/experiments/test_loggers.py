@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.config.loggers import LOGGERS, load, parse_loggers
+from mdfl_jax.config.loggers import LOGGERS, parse_loggers
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.study.loggers import loggers_of
@@ -219,7 +219,7 @@ def test_a_missing_package_is_one_line_that_names_the_extra(tiny, tmp_path, monk
 def test_every_shipped_logger_has_an_extra_of_its_name():
     import tomllib
 
-    load()
+    LOGGERS.discover()
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     for name in LOGGERS.as_registered():
         if LOGGERS[name].package:

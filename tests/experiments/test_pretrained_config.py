@@ -9,7 +9,8 @@ from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import weight_files
-from mdfl_jax.study import make_study, plan
+from mdfl_jax.study import make_study
+from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.pretrained import PretrainedFiles
 from mdfl_jax.study.prepare.task import build_task, load_dataset
 

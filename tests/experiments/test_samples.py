@@ -19,7 +19,8 @@ from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
 from mdfl_jax.storage.files import plain
-from mdfl_jax.study import make_study, plan, run_study
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.plan import plan
 
 IS_MOBILE = np.array([True, True, True, False, False, False])
 STANDS_FOR = np.array([1.5, 0, 1.5, 1.5, 1.5, 0])  # of six clients, four are evaluated at the second evaluation

@@ -8,7 +8,8 @@ from mdfl_jax import Results
 from mdfl_jax.config.checks import names_saved
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.study import make_study, plan, run_study
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.plan import plan
 
 # Nothing of the state is left out between two halves: plain steps on all samples, links that never change, and no
 # draws in a round.

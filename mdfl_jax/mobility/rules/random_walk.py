@@ -116,7 +116,7 @@ class RandomWalkNumbers(Numbers):
 
 @MOBILITIES.register("random_walk", RandomWalkNumbers)
 def random_walk() -> Mobility:
-    """Make the thesis's random walk (section 4): all clients move, and the mobile clients are the fast ones.
+    """Random walk of the thesis (section 4): all clients move, and the mobile clients are the fast ones.
 
     Each client has a constant speed, U(0, speed_max) for the slow (low-mobility) clients and
     U(beta speed_max, 2 beta speed_max) for the mobile ones. In each round a client draws one of the directions up,

@@ -1,0 +1,269 @@
+"""Measure the house: how many modules, lines, rooms and arrows the code has, and draw them.
+
+Command:   python -m benchmarks.house                  prints the figures of the package and of its rooms
+           python -m benchmarks.house --picture=FILE   draws the rooms with their arrows as PNG, SVG or PDF
+           python -m benchmarks.house --way            follows a small study from `run` to its first round
+
+A room is a folder of `mdfl_jax/`. An arrow is an import of one room by another, wherever the import stands: inside a
+function or under TYPE_CHECKING too. `ORDER` says which room may import which. tests/test_house.py allows no arrow
+upward, no circle of modules, and no loose module at the top.
+"""
+
+import argparse
+import ast
+import os
+import sys
+import tempfile
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ORDER = (
+    *("core", "storage", "traces", "data", "exchange", "models", "mobility", "tasks", "metrics", "networks"),
+    *("algorithms", "engine", "config", "results", "report", "study", "theory", "cli"),
+)
+"""The rooms from the ground up. A room imports only rooms that stand before it."""
+COUNTED = ("benchmarks", "configs", "launch", "tests")  # folders beside the package whose lines are counted
+Graph = Mapping[str, Sequence[str]]
+
+
+def modules_of(package: Path = ROOT / "mdfl_jax") -> dict[str, Path]:
+    """Return the modules of the package by their dotted name; files that `mdfl new` copies are none."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        if "templates" not in parts:
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(name: str, path: Path, known: Mapping[str, Path]) -> set[str]:
+    """Return the modules of the package that a module imports, by their most precise names."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in known}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found |= {full} if full in known else {node.module} & set(known)
+    return {other for other in found if other != name and not name.startswith(f"{other}.")}
+
+
+def graph_of(modules: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Return the imports of each module, also those of a package's `__init__.py`, which hands names on."""
+    return {name: sorted(imports_of(name, path, modules)) for name, path in modules.items()}
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module; "" for a module at the top of the package."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ORDER else ""
+
+
+def upward(graph: Graph) -> list[str]:
+    """Return the imports of a room that stands above, each as 'importer -> imported'."""
+    level = {room: floor for floor, room in enumerate(ORDER)}
+    return [
+        f"{name} -> {other}"
+        for name, others in graph.items()
+        for other in others
+        if room_of(name) and room_of(other) and level[room_of(other)] > level[room_of(name)]
+    ]
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the groups of modules that import each other in a circle (strongly connected components).
+
+    A package whose `__init__.py` hands on names of its modules is no circle: only modules count.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    names = [name for name in graph if not any(other.startswith(f"{name}.") for other in graph)]
+    place = {name: i for i, name in enumerate(names)}
+    pairs = [(place[name], place[other]) for name in names for other in graph[name] if other in place]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    _, labels = connected_components(
+        csr_array(([1] * len(pairs), (rows, columns)), shape=(len(names), len(names))), connection="strong"
+    )
+    groups: dict[int, list[str]] = {}
+    for name, label in zip(names, labels, strict=True):
+        groups.setdefault(int(label), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def loose(modules: Mapping[str, Path]) -> list[str]:
+    """Return the modules that lie at the top of the package beside `__init__.py`."""
+    return [name for name, path in modules.items() if path.parent.name == "mdfl_jax" and path.name != "__init__.py"]
+
+
+def arrows(graph: Graph) -> set[tuple[str, str]]:
+    """Return the pairs (room, room that it imports)."""
+    pairs = {(room_of(name), room_of(other)) for name, others in graph.items() for other in others}
+    return {(a, b) for a, b in pairs if a and b and a != b}
+
+
+def floors(pairs: set[tuple[str, str]]) -> dict[str, int]:
+    """Return the floor of each room: one more than the highest floor of the rooms that it imports; 1 is the ground."""
+    found: dict[str, int] = {}
+    for room in ORDER:
+        found[room] = 1 + max((found[below] for above, below in pairs if above == room and below in found), default=0)
+    return found
+
+
+def code_lines(path: Path) -> int:
+    """Count the lines of code of a file, without docstrings, comments, blank lines and imports."""
+    source = path.read_text()
+    left_out = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.stmt):
+            continue
+        is_text = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    counted = set()
+    nothing = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type not in nothing and token.type != tokenize.ENCODING:
+                counted |= set(range(token.start[0], token.end[0] + 1))
+    return len(counted - left_out)
+
+
+def all_lines(paths: Iterator[Path] | Sequence[Path]) -> int:
+    """Count the lines of files."""
+    return sum(len(path.read_text().splitlines()) for path in paths)
+
+
+def describe() -> str:
+    """Return the figures of the package and of each room as text."""
+    modules = modules_of()
+    graph = graph_of(modules)
+    pairs = arrows(graph)
+    floor = floors(pairs)
+    lines = [
+        f"modules {len(modules)}, lines {all_lines(list(modules.values())):,}, "
+        f"lines of code {sum(map(code_lines, modules.values())):,}",
+        f"loose modules {len(loose(modules))}, circles {len(circles(graph))}, imports upward {len(upward(graph))}",
+        f"rooms {len(ORDER)}, arrows between rooms {len(pairs)}, floors {max(floor.values())}",
+        *(f"lines of {name}/ {all_lines(list((ROOT / name).rglob('*.py'))):,}" for name in COUNTED),
+        "",
+        f"{'room':<12}{'floor':>6}{'modules':>9}{'code':>8}  imports",
+    ]
+    for room in reversed(ORDER):
+        own = [path for name, path in modules.items() if room_of(name) == room]
+        below = " ".join(other for other in ORDER if (room, other) in pairs)
+        lines.append(f"{room:<12}{floor[room]:>6}{len(own):>9}{sum(map(code_lines, own)):>8,}  {below}")
+    return "\n".join(lines)
+
+
+def leading(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the arrows that do not follow from others: no way through a third room leads from one end to the other."""
+    below = {room: {b for a, b in pairs if a == room} for room in ORDER}
+    for room in ORDER:  # from the ground up, so that the sets of the rooms below are whole
+        below[room] |= {far for near in below[room] for far in below[near]}
+    return {(a, b) for a, b in pairs if not any(b in below[mid] for mid in below[a] - {b})}
+
+
+def draw(target: Path) -> None:
+    """Draw the rooms on their floors, each as wide as its code, with the arrows that do not follow from others."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyArrowPatch, Rectangle
+
+    modules = modules_of()
+    pairs = arrows(graph_of(modules))
+    floor = floors(pairs)
+    code = {r: sum(code_lines(p) for name, p in modules.items() if room_of(name) == r) for r in ORDER}
+    figure = Figure(figsize=(9, 0.8 * max(floor.values()) + 0.6), layout="constrained")
+    axes = figure.subplots()
+    scale, gap, height = 1 / 700, 0.5, 0.5
+    places: dict[str, tuple[float, float, float]] = {}
+    for level in range(1, max(floor.values()) + 1):
+        rooms = [room for room in ORDER if floor[room] == level]
+        widths = [max(code[room] * scale, 1.3) for room in rooms]
+        left = -(sum(widths) + gap * (len(rooms) - 1)) / 2
+        for room, width in zip(rooms, widths, strict=True):
+            places[room] = (left + width / 2, level, width)
+            axes.add_patch(Rectangle((left, level - height / 2), width, height, fc="#e8eef7", ec="#33507a", zorder=3))
+            axes.text(
+                left + width / 2, level, f"{room}\n{code[room]:,}", ha="center", va="center", fontsize=7, zorder=4
+            )
+            left += width + gap
+    for above, below in sorted(leading(pairs)):
+        (x, y, _), (to_x, to_y, _) = places[above], places[below]
+        axes.add_patch(
+            FancyArrowPatch(
+                (x, y - height / 2), (to_x, to_y + height / 2), arrowstyle="-|>", mutation_scale=7, lw=0.9, alpha=0.6,
+                color="#33507a", connectionstyle="arc3,rad=0.06", zorder=1,
+            )
+        )  # fmt: skip
+    axes.autoscale_view()
+    axes.set_axis_off()
+    axes.set_title("The rooms of mdfl_jax, with their lines of code. A room imports only rooms below it.", fontsize=9)
+    figure.savefig(target, dpi=130)
+
+
+def walk() -> tuple[list[str], int]:
+    """Run a small study, and follow it from the call of `mdfl_jax.run` to its first round.
+
+    Returns:
+      (the files of the package whose functions are called on the way, in the order of the first call; how often the
+      way comes back to a file that it has been in before, each chain of calls inside of one file counted once).
+    """
+    import mdfl_jax
+    from mdfl_jax.core.errors import UserError  # noqa: F401  imports are no part of the way
+
+    small = {"rounds": 4, "eval_every": 2, "seeds": 1, "model.name": "linear", "network.num_clients": 4}
+    order: list[str] = []
+    came_back, last, arrived = 0, "", False
+    package = str(ROOT / "mdfl_jax") + os.sep
+
+    def follow(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal came_back, last, arrived
+        file = frame.f_code.co_filename
+        if arrived or event != "call" or not file.startswith(package) or frame.f_code.co_name.startswith("<"):
+            return
+        if not file.startswith(tuple(package + room for room in ("study", "config", "engine", "storage", "results"))):
+            return
+        if frame.f_code.co_name == "one_round":
+            arrived = True
+        if file != last:
+            came_back += file in order
+            if file not in order:
+                order.append(file)
+        last = file
+
+    with tempfile.TemporaryDirectory() as folder:
+        mdfl_jax.run(small, workdir=Path(folder) / "warm", progress=False)
+        sys.setprofile(follow)
+        try:
+            mdfl_jax.run(small, workdir=Path(folder) / "study", progress=False)
+        finally:
+            sys.setprofile(None)
+    return [os.path.relpath(file, ROOT) for file in order], came_back
+
+
+def main() -> None:
+    """Print the figures, or draw the rooms."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--picture", type=Path, help="draw the rooms into this file")
+    flags.add_argument("--way", action="store_true", help="follow a small study to its first round")
+    chosen = flags.parse_args()
+    if chosen.picture:
+        draw(chosen.picture)
+    elif chosen.way:
+        files, back = walk()
+        print("\n".join(files))
+        print(f"{len(files)} files of config, study, engine, storage and results; {back} times back in a file")
+    else:
+        print(describe())
+
+
+if __name__ == "__main__":
+    main()

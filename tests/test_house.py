@@ -1,0 +1,35 @@
+"""The layout of the package: rooms that import only rooms below them (`benchmarks.house.ORDER`)."""
+
+from benchmarks import house
+
+MODULES = house.modules_of()
+GRAPH = house.graph_of(MODULES)
+
+
+def test_every_module_lies_in_a_room():
+    assert house.loose(MODULES) == []
+    assert {house.room_of(name) for name in MODULES} == {"", *house.ORDER}  # "": the package itself
+
+
+def test_no_import_runs_upward():
+    assert house.upward(GRAPH) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert house.circles(GRAPH) == []
+
+
+def test_upward_imports_and_circles_are_found():
+    graph = {"mdfl_jax.core.a": ["mdfl_jax.cli.b"], "mdfl_jax.cli.b": ["mdfl_jax.core.a"]}
+    assert house.upward(graph) == ["mdfl_jax.core.a -> mdfl_jax.cli.b"]
+    assert house.circles(graph) == [["mdfl_jax.core.a", "mdfl_jax.cli.b"]]
+
+
+def test_imports_anywhere_in_a_file_count(tmp_path):
+    known = {"mdfl_jax.core.x": tmp_path, "mdfl_jax.cli.y": tmp_path}
+    file = tmp_path / "z.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from mdfl_jax.core import x\n\n\n"
+        "def f():\n    import mdfl_jax.cli.y\n"
+    )
+    assert house.imports_of("mdfl_jax.core.z", file, known) == {"mdfl_jax.core.x", "mdfl_jax.cli.y"}
