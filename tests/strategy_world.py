@@ -10,14 +10,14 @@ from oracles import grid_world
 from mdfl_jax.mobility import MOBILITIES, GridWorld, Motion, Movement, PlaneWorld, rule_numbers
 from mdfl_jax.mobility.choosing import TERRAINS, look
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.lattice import lattice
+from mdfl_jax.mobility.plane import lattice
 
 SIZE, MOBILE, STATIC, RADIUS, STEP = 9, 3, 7, 1.5, 2.0
 ALL = MOBILE + STATIC
 GRID = grid_world.square_grid(SIZE)
-WIDTH, SPEED, DT, PLANE_RADIUS = np.array([400.0, 300.0]), 10.0, 8.0, 60.0
+WIDTH, SPEED, DT, PLANE_RADIUS = np.array([400.0, 300.0]), 10.0, 8.0, 61.0
 LATTICE = np.asarray(lattice(jnp.asarray(WIDTH, jnp.float32)), float)
-# What oracles need to know of each world: the candidate points, the radius, and how far a client goes in a round.
+# What oracles need of each world: the candidate points, the radius (no distance of two points), a step of a round.
 SCALES = {"grid": (GRID, RADIUS, STEP), "plane": (LATTICE, PLANE_RADIUS, SPEED * DT)}
 
 

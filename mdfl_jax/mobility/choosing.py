@@ -33,15 +33,14 @@ from mdfl_jax.mobility.clustering import centre_places, centres_of, cluster_cent
 from mdfl_jax.mobility.discs import summed_at, sums_in_range
 from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, nearest_within, only_mobile, uniform_within
 from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, histograms
-from mdfl_jax.mobility.lattice import SIDE, lattice
 from mdfl_jax.mobility.many import is_dense
 from mdfl_jax.mobility.meeting import MetNumbers, met_enough
-from mdfl_jax.mobility.plane import PlaneClient, PlaneWorld, SpeedNumbers, between, travel
+from mdfl_jax.mobility.plane import LATTICE_SIDE, PlaneClient, PlaneWorld, SpeedNumbers, between, lattice, travel
 from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind
 
 NEVER = -1
 LARGEST = 4096  # clients on the grid; who met whom when takes 4 N N bytes
-LARGEST_IN_PLANE = 1024  # clients in the plane; what each sees of the lattice is an array of N + SIDE^2 by N
+LARGEST_IN_PLANE = 1024  # clients in the plane; what each sees of the lattice is an array of N + LATTICE_SIDE^2 by N
 
 
 class StrategyNumbers(Numbers):
@@ -495,7 +494,7 @@ GRID = Terrain(
 # The plane: the points of the map are a lattice, then the first places of all clients, then their present places. The
 # largest step is what the fastest client goes in a round. Who is met is seen at the ends of rounds, and not on the way.
 
-POINTS = SIDE * SIDE
+POINTS = LATTICE_SIDE * LATTICE_SIDE
 
 
 class Body(NamedTuple):

@@ -11,8 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Clients
 from mdfl_jax.mobility.contact_list import ListWorld, on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
-from mdfl_jax.mobility.lattice import lattice
-from mdfl_jax.mobility.plane import Motion, PlaneWorld
+from mdfl_jax.mobility.plane import Motion, PlaneWorld, lattice
 from mdfl_jax.mobility.registry import MOBILITIES, Movement
 from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, WorldKind
 from mdfl_jax.networks.movers import moving
