@@ -4,7 +4,6 @@ import sys
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from tiny import tiny_config
 
@@ -105,24 +104,6 @@ def test_points_that_differ_in_rule_and_knowledge_share_a_program_and_have_one_b
     assert baseline_of(experiment, found) == [2, 3] * 4
     auto, named = (resolve(tiny_config(**{"network.mobility": "dcm", "network.world": w})) for w in ("auto", "grid"))
     assert static_key(auto) == static_key(named)
-
-
-def test_a_study_draws_what_a_study_of_one_rule_draws():
-    """The world and the knowledge of a point do not change what another point of its program draws."""
-    changes = {"network.radius": 2.0, "seeds": 1, "rounds": 4, "eval_every": 4}
-
-    def places(**more):
-        (group,) = make_study(tiny_config(**changes | more)).groups
-        simulation = group.simulation
-        for hparams in group.hparams:
-            carry = simulation.init(simulation.data, hparams, jax.random.key(3))[0]
-            yield np.asarray(
-                simulation.advance(simulation.data, hparams, jax.random.key(3), carry)[0].network.places.position
-            )
-
-    _, both, _ = places(sweep="network.mobility+motion.knowledge=dcm+oracle,dcm+met,waiting+explored")
-    (alone,) = places(**{"network.mobility": "dcm", "motion.knowledge": "met"})
-    np.testing.assert_array_equal(both, alone)
 
 
 def test_a_file_in_a_home_registers_its_members(tmp_path, monkeypatch):

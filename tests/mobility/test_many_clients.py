@@ -57,12 +57,13 @@ def paths_of(movement, worlds, rounds=10):
 
 @pytest.mark.long
 @pytest.mark.parametrize("movement", RULES, ids=str)
-def test_the_same_movement_draw_by_draw(movement, monkeypatch):
+@pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "not dense"])
+def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
     """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
     worlds = [crowd(0), crowd(1, 1.0, tells=True), crowd(2, np.inf, tells=True), crowd(3, 0.0, mobile=NUM_CLIENTS)]
     expected = paths_of(movement, worlds)
     monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
-    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(many, "LARGEST_DENSE", dense)
     monkeypatch.setattr(many, "TRIES", 0)
     monkeypatch.setattr(meeting, "SIDE", 5)
     for got, wanted in zip(paths_of(movement, worlds), expected):

@@ -229,24 +229,3 @@ def test_row_search_equals_the_search_of_the_whole_grid(size, max_step):
     every_pair = lambda f: jax.jit(jax.vmap(jax.vmap(f, (0, None, 0)), (None, 0, None)))(keys, places, places)  # noqa: E731
     for found, expected in zip(every_pair(by_rows), every_pair(whole_grid)):
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.long
-def test_clients_one_after_another_move_as_all_together(monkeypatch):
-    """What a CPU does for many clients on a large grid: `lax.map`, in which a draw is skipped and not just unused."""
-    grid = grid_points(6)
-    counts = jax.random.randint(jax.random.key(1), (9, 4), 0, 5)
-    start = jax.random.randint(jax.random.key(2), (9,), 0, 36, jnp.int32)
-    crowd = GridWorld(grid, start, jnp.arange(9) < 5, counts, jnp.float32(2), jnp.float32(2))
-    for name in ("random_movement", "dam", "dcm"):
-        paths = []
-        for largest in (2**18, 0):
-            monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_AT_ONCE", largest)
-            rule = MOBILITIES[name]()
-            state, places = rule.init(jax.random.key(3), crowd), []
-            step = jax.jit(rule.step)
-            for r in range(8):
-                state = step(jax.random.key(r), crowd, state)
-                places.append(np.asarray(rule.position(crowd, state)))
-            paths.append(np.stack(places))
-        np.testing.assert_array_equal(*paths)

@@ -51,16 +51,6 @@ def ids(movements):
     return pytest.mark.parametrize("movement", movements, ids=str)
 
 
-def test_strategies_move_clients_in_both_worlds_by_all_that_they_may_know():
-    found = {(m.rule, m.knowledge, m.world) for m in CHOOSE}
-    for where in ("grid", "plane"):
-        assert {rule for rule, known, there in found if (known, there) == ("met", where)} >= {"waiting", "learnt"}
-        assert ("waiting", "explored", where) in found
-        assert ("cover_tour", "met", where) not in found  # it plans with all places
-    assert {("dcm", "met", "plane"), ("dam", "oracle", "plane")} <= found
-    assert len({rule for rule, _, _ in found}) == 9 + 2  # the strategies, and in the plane DAM and DCM
-
-
 @pytest.mark.few(3)
 @ids(CHOOSE)
 def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(movement):
