@@ -153,8 +153,7 @@ def movement_numbers(experiment: Experiment, movement: Movement) -> Any:
     Raises:
       UserError: If its rule lacks the world or the knowledge.
     """
-    kind = MOBILITIES.form(movement).numbers or MOBILITIES.usual
-    return from_values(kind, vars(experiment.motion))
+    return from_values(MOBILITIES.form(movement).numbers, vars(experiment.motion))
 
 
 def world_in(experiment: Experiment) -> WorldKind:

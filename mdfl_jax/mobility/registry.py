@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.core.numbers import Numbers, fields_of, from_values
+from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
 from mdfl_jax.mobility.rule import MET, ORACLE, Form, Mobility
@@ -53,8 +53,8 @@ class Mobilities(Registry[Callable[[], Mobility]]):
           forms: its forms; one of them must have the numbers of all.
           doc: its description in one line.
         """
-        classes = [form.numbers or self.usual for form in forms]
-        self.register(name, max(classes, key=lambda numbers: len(fields_of(numbers))), doc)(forms[0].make)
+        most = max((form.numbers for form in forms), key=lambda numbers: len(fields_of(numbers)))
+        self.register(name, most, doc)(forms[0].make)
         self._forms[name] = tuple(forms)
 
     def remove(self, name: str) -> None:
@@ -117,8 +117,7 @@ def rule_numbers(mobility: "Sequence[str | Movement]", **values: Any) -> tuple[A
     Returns:
       The numbers of each rule, in the order of ``mobility``.
     """
-    forms = [MOBILITIES.form(as_movement(one)) for one in mobility]
-    return tuple(from_values(form.numbers or Numbers, values) for form in forms)
+    return tuple(from_values(MOBILITIES.form(as_movement(one)).numbers, values) for one in mobility)
 
 
 def strategy(

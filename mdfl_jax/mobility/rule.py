@@ -98,13 +98,13 @@ class Form(NamedTuple):
       make: () -> the rule.
       world: the world that the rule then lives in.
       knowledge: one of `KNOWLEDGE`; empty if the rule knows nothing of the static clients, so that it has no effect.
-      numbers: the class of its numbers; None takes the usual one.
+      numbers: the class of its numbers.
     """
 
     make: Callable[[], Mobility]
     world: WorldKind
     knowledge: str = ""
-    numbers: type[Numbers] | None = None
+    numbers: type[Numbers] = Numbers
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:
