@@ -10,19 +10,17 @@ from scipy import stats
 
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
+from mdfl_jax.mobility.choosing import PlaneStrategyNumbers
 from mdfl_jax.mobility.plane import fold
 from mdfl_jax.mobility.rules.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 
-FORMS = (
-    {  # strategies are in test_strategies.py
-        name: form
-        for name in MOBILITIES
-        for form in MOBILITIES.forms(name)
-        if form.world == "plane" and not form.numbers
-    }
-    | {name: form for name in MOBILITIES for form in MOBILITIES.forms(name)[:1] if form.world == "plane"}
-)
+FORMS = {  # strategies are in test_strategies.py
+    name: form
+    for name in MOBILITIES
+    for form in MOBILITIES.forms(name)
+    if form.world == "plane" and not issubclass(form.numbers, PlaneStrategyNumbers)
+}
 MODELS = list(FORMS)
 WIDTH, HEIGHT, N, ROUNDS = 200.0, 120.0, 400, 60
 SMALLEST_P = 1e-4
