@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mdfl_jax.config.resolve import MOVED
+from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.core.errors import UserError, unknown_name
 
 RESULTS = Path(__file__).parent / "results"

@@ -17,28 +17,12 @@ from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
 from mdfl_jax.config.families import check_own, movement_of, schema
+from mdfl_jax.config.renamed import MOVED, RENAMED
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.use import import_used
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.numbers import check_bounds
 from mdfl_jax.mobility import MOBILITIES
-
-RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
-_MET, _PLANE = "motion.knowledge=met", "network.world=plane"
-_SUFFIXES = {"_met": _MET, "_plane": _PLANE, "_met_plane": f"{_MET} and {_PLANE}"}
-_STRATEGIES = "age_aware coordinated dam dcm dcm_weighted learnt spectral staleness waiting"
-MOVED = {
-    **{
-        f"{rule}{suffix}": f"network.mobility={rule} with {settings}"
-        for rule in _STRATEGIES.split()
-        for suffix, settings in _SUFFIXES.items()
-    },
-    "cover_tour_plane": f"network.mobility=cover_tour with {_PLANE}",
-    "exploring": "network.mobility=waiting with motion.knowledge=explored",
-    "static_plane": f"network.mobility=static with {_PLANE}",
-    "static_trace": "network.mobility=static with network.world=trace",
-}
-"""Names of mobility rules that also said what clients know or where they move, and what says it now."""
 
 
 def default_config() -> ConfigDict:

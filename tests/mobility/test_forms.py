@@ -10,7 +10,8 @@ from tiny import tiny_config
 from mdfl_jax import UserError
 from mdfl_jax.config.families import effective
 from mdfl_jax.config.points import baseline_of, points, static_key
-from mdfl_jax.config.resolve import MOVED, resolve
+from mdfl_jax.config.renamed import MOVED
+from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.study import make_study
