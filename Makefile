@@ -22,10 +22,10 @@ test: $(VENV)/tested browser
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not long and not faults"
 
 test-long: lint browser
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile -m "not faults"
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m "not faults"
 
 faults: $(VENV)/tested
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/faults tests/experiments/test_full_disk.py \
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=worksteal -m faults tests/faults tests/study/test_full_disk.py \
 	  --faults-report=benchmarks/results/faults.json
 
 mutants: $(VENV)/tested

@@ -9,11 +9,12 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ml_collections import ConfigDict
 
 # Eight devices on a few busy cores may wait long for one another in a collective: XLA would end the process after 40 s.
 os.environ["XLA_FLAGS"] = (
@@ -29,14 +30,32 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+MOST_MEMORY = 2 * 2**30  # bytes of a test process, beyond which its compiled programs are dropped
+
+
+def _memory() -> float:
+    """Return the bytes of memory that this process holds; where the system does not say it, infinity."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return float("inf")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _compile_as_told(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs are dropped after each module: thousands of them take gigabytes, and were compiled in two manners."""
+    """Drop the programs between two modules only if they take much memory or were compiled in the other manner.
+
+    A test begins with hundreds of small programs, one for each operation on arrays, that all modules share.
+    """
     import jax  # not before the environment is set
 
-    jax.config.update("jax_disable_most_optimizations", not getattr(request.module, "COMPILE_FULLY", False))
+    quickly = not getattr(request.module, "COMPILE_FULLY", False)
+    if quickly != jax.config.values["jax_disable_most_optimizations"]:
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", quickly)
     yield
-    jax.clear_caches()
+    if _memory() > MOST_MEMORY:
+        jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -78,6 +97,14 @@ def _nothing_left_registered() -> Iterator[None]:
     """What a module registers, for instance by importing a config with a rule of its own, is gone after it."""
     with _restored_registries():
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., ConfigDict]:
+    """Return the configuration of a study of some seconds, changed by path: tiny(**{"data.alpha": 0.1})."""
+    from tiny import tiny_config  # not before the environment is set
+
+    return tiny_config
 
 
 @pytest.fixture

@@ -148,17 +148,3 @@ def test_a_batch_that_does_not_fit_is_split_and_no_failure(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "MiB of a device for 8 runs mapped together" in out
     assert "so many do not fit; about 7 do, and a study is split into such batches" in out
-
-
-def test_a_process_that_was_killed_or_could_not_begin_is_told_apart(monkeypatch, capsys):
-    children(monkeypatch, (-9, "a warning\n", {"count": 2, "plan": "p", "points": ["first"]}), (1, "Oops: no\n", None))
-    assert ahead.main(parse("h100")) == 1
-    out = capsys.readouterr().out
-    assert "was ended by SIGKILL, as where the machine's memory does not suffice: a warning" in out
-    assert "program 2 of 2\n    does not compile: the compiler's process ended with status 1: Oops: no" in out
-
-
-def test_a_mistake_that_a_child_finds_is_the_users(monkeypatch):
-    children(monkeypatch, (2, "warning: x\nerror: data.name is ''; it must be another\n", None))
-    with pytest.raises(UserError, match=r"^data\.name is ''; it must be another$"):
-        ahead.main(parse("h100"))

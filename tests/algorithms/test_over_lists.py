@@ -43,7 +43,7 @@ def history(name, lists, network=None):
     return run(hparams, jax.random.key(1))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*ALGORITHMS])
 def test_an_algorithm_over_lists(name):
     of_pairs, listed = history(name, False), history(name, True)
@@ -54,6 +54,7 @@ def test_an_algorithm_over_lists(name):
         np.testing.assert_allclose(of_pairs[metric], listed[metric], rtol=2e-4, atol=1e-6, err_msg=metric)
 
 
+@pytest.mark.long
 def test_pairs_over_lists():
     found = [history("fedmobile", lists, (meetings(N, lists=lists), MeetingsParams())) for lists in (False, True)]
     for metric in found[0]:

@@ -22,7 +22,7 @@ SHARED = {"sweep": ("shards", "ahead")}  # modules whose flags a command has too
 ALWAYS = {"config", "scale", "use", "help", "flagfile"}
 EXACT = ("theory", "new", "data")  # run as printed, and what is printed below them is what they print
 NOT_RUN = {
-    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/experiments/test_loggers.py",
+    "loggers=wandb": "needs an account or WANDB_MODE=offline: tests/study/test_loggers.py",
     "--target=": "needs the compiler of the device, some gigabytes, and minutes: tests/accelerators",
     "runs/digits/shard-": "needs the shards: tests/docs/test_hosts_page.py",
     "resnet18.safetensors": "needs torchvision's weights: tests/models/test_pretrained.py",

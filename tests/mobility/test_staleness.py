@@ -68,6 +68,7 @@ def memory_of(state):
     return state.rules[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "changes",
     [

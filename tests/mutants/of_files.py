@@ -2,56 +2,57 @@
 
 from tests.mutants.mutant import Mutant
 
-CHECKPOINT, TEXTS = "experiments/test_checkpoint.py", "experiments/test_texts.py"
-ALONE, DISK = "experiments/test_alone.py", "experiments/test_full_disk.py"
-STREAMS, SIGNALS = "commands/test_closed_streams.py", "experiments/test_signals.py"
-MEMORY, BOUNDS = "experiments/test_out_of_memory.py", "commands/test_bounds_cli.py"
+CHECKPOINT, TEXTS = "storage/test_checkpoint.py", "storage/test_texts.py"
+ALONE, DISK = "study/test_alone.py", "study/test_full_disk.py"
+STREAMS, SIGNALS = "cli/test_closed_streams.py", "study/test_signals.py"
+MEMORY, BOUNDS = "study/test_out_of_memory.py", "cli/test_bounds_cli.py"
 WEIGHTS, TRACES = "models/test_hostile_weights.py", "traces/test_bounds.py"
-DIVERGING, IDENTITY = "experiments/test_diverging.py", "experiments/test_identity.py"
+DIVERGING, IDENTITY = "study/test_diverging.py", "study/test_identity.py"
 DRY_RUN = "configs/test_dry_run.py::test_a_dry_run_describes_the_study[pame-f8,scale=smoke]"
 DEVICES = f"{CHECKPOINT}::test_a_study_goes_on_over_another_number_of_devices"
 
-RESULTS, RUN = "storage", "study"
 MUTANTS = [
     # Flipped bytes.
-    Mutant(f"{RESULTS}/state_file.py", "checksum is not None and checksum !=", "False and checksum !=", CHECKPOINT),
-    Mutant(f"{RESULTS}/state_file.py", "only is None and {", "False and {", CHECKPOINT),
-    Mutant(f"{RESULTS}/checkpoint.py", "saved if digest in (None,", "saved if digest or digest in (None,", CHECKPOINT),
-    Mutant(f"{RESULTS}/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
-    Mutant(f"{RESULTS}/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
-    Mutant(f"{RESULTS}/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
-    Mutant("storage/model_files.py", "if checksum not in (None,", "if checksum is True not in (None,", "test_model_files.py"),
+    Mutant("storage/state_file.py", "checksum is not None and checksum !=", "False and checksum !=", CHECKPOINT),
+    Mutant("storage/state_file.py", "only is None and {", "False and {", CHECKPOINT),
+    Mutant("storage/checkpoint.py", "saved if digest in (None,", "saved if digest or digest in (None,", CHECKPOINT),
+    Mutant("storage/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
+    Mutant("storage/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
+    Mutant("storage/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
+    Mutant("storage/model_files.py", "if checksum not in (None,", "if checksum is True not in (None,",
+           "storage/test_model_files.py"),
     Mutant("storage/checksums.py", "if name in known and", "if False and", TEXTS),
-    Mutant("storage/checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None", TEXTS),
+    Mutant("storage/checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None",
+           TEXTS),
     # A kill between two writes, and what it leaves.
     Mutant("storage/disk.py", "part.replace(path)", "path.write_bytes(part.read_bytes())", f"{CHECKPOINT} {DISK}"),
-    Mutant(f"{RUN}/resume.py", "in LEFT if held.is_finished else ()", "in ()", TEXTS),
-    Mutant(f"{RUN}/resume.py", "not changed and in_order and not stopped", "not changed and in_order", TEXTS),
+    Mutant("study/resume.py", "in LEFT if held.is_finished else ()", "in ()", TEXTS),
+    Mutant("study/resume.py", "not changed and in_order and not stopped", "not changed and in_order", TEXTS),
     # Two processes in one workdir.
-    Mutant(f"{RUN}/alone.py", "raise self._refusal(os.read(file, 10_000)) from None", "return True", ALONE),
-    Mutant(f"{RUN}/alone.py", "if now != seen:", "if False:", ALONE),
-    Mutant(f"{RUN}/alone.py", "if found and found != watched:", "if False:", ALONE),
-    Mutant(f"{RUN}/alone.py", "if self.token.encode() not in found:", "if False:", ALONE),
+    Mutant("study/alone.py", "raise self._refusal(os.read(file, 10_000)) from None", "return True", ALONE),
+    Mutant("study/alone.py", "if now != seen:", "if False:", ALONE),
+    Mutant("study/alone.py", "if found and found != watched:", "if False:", ALONE),
+    Mutant("study/alone.py", "if self.token.encode() not in found:", "if False:", ALONE),
     # A full disk.
     Mutant("storage/disk.py", "raise DiskError(line) from error", "raise", DISK),
     Mutant("storage/disk.py", "if not told:", "if True:", f"{DISK}::test_a_run_that_waits_says_so_once_and_goes_on"),
     Mutant("storage/disk.py", "part.unlink(missing_ok=True)", "pass", DISK),
     Mutant("storage/disk.py", "self._file.truncate(self._size)", "pass", DISK),
-    Mutant(f"{RUN}/runner.py", "self._save_finished()\n            raise\n", "pass\n            raise\n", DISK),
+    Mutant("study/runner.py", "self._save_finished()\n            raise\n", "pass\n            raise\n", DISK),
     # Nobody reads the output; signals.
     Mutant("cli/streams.py", "if error.errno not in GONE + FULL:", "if True:", STREAMS),
     Mutant("cli/streams.py", "(CLOSED if any(", "(0 if any(", STREAMS),
     Mutant("cli/streams.py", "os.open(os.devnull, os.O_RDWR)", "pass", STREAMS),
-    Mutant(f"{RUN}/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", STREAMS),
-    Mutant(f"{RUN}/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", SIGNALS),
+    Mutant("study/signals.py", " and signal.getsignal(hangup) is not signal.SIG_IGN", "", STREAMS),
+    Mutant("study/signals.py", "signal.signal(hangup, signal.SIG_IGN)", "pass", SIGNALS),
     Mutant("study/ctrl_c.py", "if not issubclass(unraisable.exc_type, KeyboardInterrupt):", "if True:", SIGNALS),
     Mutant("study/ctrl_c.py", "        if behind:\n", "        if False:\n", SIGNALS),
     # Want of memory.
     Mutant("core/errors.py", '"RESOURCE_EXHAUSTED" in text or', "", MEMORY),
-    Mutant(f"{RUN}/halving.py", " if not saved or group.runs_per_batch % part == 0", "", MEMORY),
-    Mutant(f"{RUN}/halving.py", "{n: (states[old][0],", "{n: (0,",
+    Mutant("study/halving.py", " if not saved or group.runs_per_batch % part == 0", "", MEMORY),
+    Mutant("study/halving.py", "{n: (states[old][0],", "{n: (0,",
            f"{MEMORY}::test_what_is_finished_or_under_way_stays"),
-    Mutant(f"{RUN}/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
+    Mutant("study/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
     Mutant("storage/host.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
@@ -80,6 +81,7 @@ MUTANTS = [
     Mutant("core/diverging.py", "jnp.where(jnp.isnan(norm), jnp.inf, norm)", "norm", DIVERGING),
     Mutant("core/diverging.py", "jnp.where(self.is_there, jnp.nan, value)", "value", DIVERGING),
     Mutant("engine/rounds.py", "jax.lax.cond(has_diverged,", "jax.lax.cond(has_diverged & False,", DIVERGING),
-    Mutant("engine/rounds.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(", DIVERGING),
+    Mutant("engine/rounds.py", "norm = jnp.maximum(norm, largest_norm(", "norm = jnp.minimum(norm, largest_norm(",
+           DIVERGING),
     Mutant("results/summary.py", 'str(record.seed) not in lost["diverged"]', "True", DIVERGING),
 ]  # fmt: skip

@@ -81,12 +81,14 @@ def agree(make, params, neighbours=24, **options):
     return seen
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mixing", tuple(MIXINGS))
 def test_every_mixing_rule(mixing):
     make = partial(spatial, N, mobility=("random_waypoint",), mixing=mixing, contact="swept", links_fail=True)
     agree(make, PLANE._replace(link_failure=0.3, link_fading=0.4))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("contact", ["disc", "swept"])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("world", ["grid", "plane"])
@@ -96,6 +98,7 @@ def test_contact_and_failing_links(world, contact, fails):
     agree(make, params._replace(link_failure=0.3, link_fading=0.2))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("short_contact", ["drop", "resume"])
 @pytest.mark.parametrize("contact", ["disc", "swept"])
 def test_short_contacts_and_slow_clients(short_contact, contact):
@@ -123,6 +126,7 @@ def test_messages_go_on_with_their_link_whatever_its_place():
     assert carried > 0  # a message takes 4 s, and no contact lasts so long in one round
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fails", [False, True])
 def test_contact_lists(fails):
     rng = np.random.default_rng(0)
@@ -133,6 +137,7 @@ def test_contact_lists(fails):
     agree(partial(spatial, N, mobility=("contacts",), links_fail=fails), params, rounds=5)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("graph", [name for name in GRAPHS if GRAPHS[name].heard])
 def test_every_graph_that_has_lists(graph):
     make, params = partial(fixed_graph, N, graph, "uniform", True), GraphParams(link_failure=0.3)
@@ -142,6 +147,7 @@ def test_every_graph_that_has_lists(graph):
         np.testing.assert_allclose(of_pairs.mix, dense(listed.senders, listed.mix), atol=3e-7)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("picks", PICKS)
 def test_participation(picks):
     make = lambda **o: partial_participation(spatial(N, mobility=("random_waypoint",), **o), picks=picks)  # noqa: E731
@@ -157,6 +163,7 @@ def test_picks_that_stay():
         make(max_neighbours=24, mixing="uniform")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("one_at_a_time", [True, False])
 def test_roadside_pairs(one_at_a_time):
     make = lambda **o: roadside(spatial(N, mobility=("random_waypoint",), **o), ROUNDS, True, one_at_a_time)  # noqa: E731
@@ -171,6 +178,7 @@ def test_roadside_pairs(one_at_a_time):
         np.testing.assert_array_equal(of_pairs.mix, dense(listed.senders, listed.mix))
 
 
+@pytest.mark.long
 def test_every_mobility_rule_of_a_world_moves_alike():
     """Movement does not depend on the form of the links."""
     of_grid = {name: rule for name in MOBILITIES if (rule := MOBILITIES[name]()).world == "grid"}
@@ -190,6 +198,7 @@ def test_a_list_that_is_too_short_is_told():
     assert degrees[1] < degrees[0]
 
 
+@pytest.mark.long
 def test_padding_clients_have_no_links_and_change_no_draw():
     network = spatial(N, mobility=("random_waypoint",), contact="disc", max_neighbours=24)
     *_, (_, links) = links_of(network, PLANE, rounds=2)

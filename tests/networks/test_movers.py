@@ -46,6 +46,7 @@ def small(**changes):
     return config
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mobility", ["random_movement", "random_waypoint"])
 def test_only_the_chosen_ones_move_and_all_choices_share_a_program(mobility):
     sweep = "network.movers=" + ",".join(MOVERS)

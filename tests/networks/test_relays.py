@@ -76,6 +76,7 @@ def test_equal_places_are_drawn():
     assert 60 < drawn.sum() < 140
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.15, 0.6])
 def test_components_are_those_found_by_walking(density):
     rng = np.random.default_rng(int(100 * density))
@@ -110,6 +111,7 @@ def ends(study):
     return [(start, more(hparams, start)) for hparams, start in zip(group.hparams, starts)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mobility", ["waiting on the grid", "random_waypoint", "waiting"])
 @pytest.mark.parametrize("movers", ["first", "least_data"])
 def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility, movers):
@@ -132,6 +134,7 @@ def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility,
     assert len({each.tobytes() for each in places}) > 2
 
 
+@pytest.mark.long
 def test_labels_by_place_are_those_of_the_clients_with_data():
     by_place = {"data.partition": "by_place", "network.relay_places": "bridges"}
     ((start, _),) = ends(make_study(small(**by_place)))

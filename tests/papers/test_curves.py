@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import catalogue
-from benchmarks.papers.curves import Curves, label, saved, setting_of, slots_to, sooner, table
+from benchmarks.papers.curves import Curves, saved, slots_to, sooner, table
 from benchmarks.papers.fedmobile import BASE, FULL
 from benchmarks.papers.items import AGREES, DIFFERS, ITEMS, UNKNOWN
 from benchmarks.papers.studies import Study
@@ -71,13 +71,6 @@ def test_the_table_compares_with_async_of_the_same_pattern(curves):
     assert over[0] == over[4] == ""  # ASYNC itself
     assert over[1].startswith("+1.00")
     assert slots == ["30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "30 (1 of 2 seeds)", "20", "20"]
-
-
-def test_labels_name_the_setting():
-    assert label({"name": "fedmobile", "compressor": "qsgd", "levels": 4}) == "FedMobile, qsgd, levels=4"
-    assert label({"name": "fedmobile", "compressor": "", "levels": 1}) == "FedMobile"
-    assert label({"known_next": False, "name": "virtual_download"}) == "Virtual-D, known_next=false"
-    assert setting_of({"overrides": {"server.pairs": 0.5}}) == {"pairs": 0.5}
 
 
 def test_all_figures_of_the_paper_are_items():

@@ -1,8 +1,6 @@
 """The verdict on a claim, the choice of items, and the pages made from results files."""
 
 import json
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
@@ -86,19 +84,6 @@ def test_an_item_of_several_studies_names_them_all_and_what_each_cuts():
     found = {"studies": {f"f9_{i}": {"cuts": cut} for i, cut in enumerate(cuts)}}
     told = "`rounds` 300 (600) in 1 of 2 studies, `data.dimension` 250 (1000) or 500 (5000)"
     assert page._cuts(found) == told
-
-
-def test_every_paper_says_what_is_no_item_and_what_items_lack():
-    assert set(catalogue.NOTES) == set(catalogue.PAPERS)
-    text = page.pages()[page.DOCS / "papers.md"]
-    assert all(told in text for told in catalogue.NOTES.values())
-
-
-def test_pages_run_nothing_so_an_item_beside_them_is_a_mistake():
-    command = [sys.executable, "-m", "benchmarks.papers", "--pages", "--item=madfl:t2"]
-    made = subprocess.run(command, cwd=page.DOCS.parent, capture_output=True, text=True, check=False)
-    assert (made.returncode, made.stdout) == (2, "")
-    assert made.stderr == "error: --pages runs nothing, so --item=madfl:t2 is for a command of its own\n"
 
 
 def test_a_page_shows_what_was_run_and_what_was_not(tmp_path, monkeypatch):

@@ -1,0 +1,325 @@
+"""The configuration as the members make it: one's own as keys, axes, flags and checks; what None stands for."""
+
+import sys
+
+import numpy as np
+import pytest
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from mdfl_jax.algorithms import ALGORITHMS
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.algorithms.local import CompressedNumbers, LocalNumbers
+from mdfl_jax.algorithms.registry import register
+from mdfl_jax.config import default_config
+from mdfl_jax.config.families import (
+    FAMILIES,
+    algorithm_numbers,
+    has_momentum,
+    in_use,
+    movement_of,
+    schema,
+)
+from mdfl_jax.config.points import group_points, parse_axes, points
+from mdfl_jax.config.resolve import all_fields, check_key, check_value, resolve
+from mdfl_jax.config.sections import Experiment
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
+from mdfl_jax.exchange.compressors import COMPRESSORS
+from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.study import make_study
+from mdfl_jax.study.prepare.simulation import hparams_of
+
+pytestmark = pytest.mark.usefixtures("unregistered")
+
+
+class HopNumbers(Numbers):
+    hop: float = number(2.5, "how far a client hops", above=0, at_most=100, unit="m")
+    hop_twice: bool = number(False, "whether it hops again")
+
+    def check(self, setting):
+        if self.hop > setting.width:
+            raise UserError(f"motion.hop is {self.hop:g}; {setting.member} needs it below motion.width")
+
+    def notes(self, setting):
+        return ["motion.hop_twice is true; that is far"] if self.hop_twice else []
+
+
+class CarefulNumbers(LocalNumbers):
+    care: int = number(3, "how careful", at_least=1, at_most=9)
+    parts: int = number(2, "of a program", static=True, at_least=1)
+
+
+class HalfNumbers(Numbers):
+    half: float = number(0.5, "of a message", at_least=0, at_most=1)
+
+
+def add_rule(numbers=HopNumbers, name="hopping"):
+    MOBILITIES.register(name, numbers)(lambda: MOBILITIES.form(Movement("static", world="plane")).make())
+
+
+def add_algorithm(numbers=CarefulNumbers, name="careful"):
+    register(name, numbers)(lambda settings: dpsgd(settings))
+
+
+def add_compressor():
+    COMPRESSORS.register("halved", HalfNumbers, "A half.")(COMPRESSORS["identity"])
+
+
+def told(config):
+    with pytest.raises(UserError) as caught:
+        make_study(config)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The default configuration after --config.KEY=VALUE, as ml_collections takes it."""
+
+    def of(*arguments):
+        monkeypatch.setattr(sys, "argv", ["program", *arguments])  # where ml_collections looks for keys
+        values = flags.FlagValues()
+        holder = config_flags.DEFINE_config_dict("config", default_config(), flag_values=values)
+        values(sys.argv)
+        return holder.value
+
+    return of
+
+
+def test_every_number_of_every_member_is_a_field_of_its_section():
+    fields = all_fields()
+    own = {path for path, field in fields.items() if "own" in field.metadata}
+    wanted = set()
+    for family in FAMILIES:
+        for member in family.registry:
+            kinds = kinds_of(family.registry.numbers(member))
+            for name, declared in fields_of(family.registry.numbers(member)).items():
+                field = fields[f"{family.section}.{name}"]
+                assert member in field.metadata["own"]
+                assert declared.metadata in field.metadata["declared"]
+                assert (field.type, field.default) == (kinds[name], None)
+                assert field.metadata["traced"] == declared.metadata["traced"]
+                wanted.add(f"{family.section}.{name}")
+    assert own == wanted
+    assert {"motion.speed_max", "algorithm.levels", "graph.degree", "server.interval", "model.widths"} <= own
+    assert not {path for path in fields if path.startswith("engine.")} & own
+
+
+def test_the_schema_is_one_class_until_something_is_registered():
+    before = schema()
+    assert schema() is before
+    assert issubclass(before, Experiment)
+    assert type(before().motion).__name__ == "MotionConfig"
+    assert hash(before()) == hash(before())
+    add_rule()
+    after = schema()
+    assert after is not before
+    assert after().motion.hop is None
+    assert not hasattr(before().motion, "hop")
+    add_rule(HalfNumbers)  # a notebook cell again
+    assert hasattr(schema()().motion, "half")
+    assert not hasattr(schema()().motion, "hop")
+
+
+@pytest.mark.parametrize(
+    ("add", "path", "use", "value", "bad", "expected"),
+    [
+        (
+            add_rule,
+            "motion.hop",
+            {"network.mobility": "hopping"},
+            7.5,
+            0.0,
+            "motion.hop is 0.0; it must be greater than 0 and at most 100",
+        ),
+        (
+            add_algorithm,
+            "algorithm.care",
+            {"algorithm.name": "careful"},
+            7,
+            10,
+            "algorithm.care is 10; it must be at least 1 and at most 9",
+        ),
+        (
+            add_compressor,
+            "algorithm.half",
+            {"algorithm.name": "choco", "algorithm.compressor": "halved", "network.graph": "ring"},
+            0.25,
+            1.5,
+            "algorithm.half is 1.5; it must be at least 0 and at most 1",
+        ),
+    ],
+)
+def test_a_number_of_ones_own_is_a_key_an_axis_and_a_flag(tiny, parsed, add, path, use, value, bad, expected):
+    for ask in (check_key, lambda path: tiny(**{path: value}), lambda path: parse_axes(f"{path}=1")):
+        with pytest.raises((UserError, KeyError), match=path.split(".")[1]):
+            ask(path)  # unknown before
+    add()
+    section, name = path.split(".")
+    # A key, by hand and by a flag.
+    assert check_key(path).metadata["own"] == [next(iter({*use.values()} & {"hopping", "careful", "halved"}))]
+    for config in (tiny(**use, **{path: value}), parsed(f"--config.{path}={value}")):
+        assert getattr(getattr(resolve(config), section), name) == value
+    assert getattr(getattr(resolve(tiny(**use)), section), name) is None
+    # Its type and its bounds, whichever member is in use.
+    assert told(tiny(**use, **{path: bad})) == expected
+    assert told(tiny(**{path: bad})) == expected
+    with pytest.raises(UserError, match=rf"{path} is 'much'; it must be a(?: whole)? number"):
+        check_value(path, "much")
+    with pytest.raises(flags.IllegalFlagValueError, match="much"):
+        parsed(f"--config.{path}=much")
+    # An axis whose points share a program, and have its values.
+    study = make_study(tiny(**use, sweep=f"{path}=1,{value}"))
+    assert (len(study.points), len(study.groups)) == (2, 1)
+    assert [getattr(getattr(point.experiment, section), name) for point in study.points] == [1, value]
+    assert told(tiny(**use, sweep=f"{path}=1,{bad}")) == f"sweep: {expected}"
+
+
+def test_numbers_reach_the_program_in_their_types(tiny):
+    add_rule()
+    add_algorithm()
+    add_compressor()
+    use = {"network.mobility": "hopping", "algorithm.name": "careful", "motion.hop": 4, "motion.hop_twice": True}
+    hparams = hparams_of(resolve(tiny(**use)), [Movement("hopping"), Movement("random_waypoint")])
+    hops, waypoints = hparams.network.rules
+    assert (type(hops), hops.hop, hops.hop.dtype) == (HopNumbers, 4.0, np.float32)
+    assert (bool(hops.hop_twice), hops.hop_twice.dtype) == (True, np.bool_)
+    assert float(waypoints.speed_max) == 50.0  # of each rule in the program, its own where nothing is said
+    assert (hparams.algorithm.care, hparams.algorithm.care.dtype, hparams.algorithm.parts) == (3, np.int32, 2)
+    compressed = {"algorithm.name": "choco", "algorithm.compressor": "halved", "algorithm.half": 0.25}
+    experiment = resolve(tiny(**compressed))
+    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
+    assert (type(numbers.compressor), numbers.compressor.half) == (HalfNumbers, np.float32(0.25))
+
+
+def test_a_static_number_is_a_program_of_its_own(tiny):
+    add_algorithm()
+    config = tiny(**{"algorithm.name": "careful", "sweep": "algorithm.parts=1,2,3; algorithm.care=1,2"})
+    assert [len(group) for group in group_points(points(resolve(config)))] == [2, 2, 2]
+
+
+def test_a_name_of_another_type_is_refused():
+    class CountNumbers(Numbers):
+        hop: int = number(2, "hops in a round", at_least=0)
+
+    add_rule()
+    add_rule(CountNumbers, "counting")
+    with pytest.raises(UserError) as caught:
+        schema()
+    assert str(caught.value) == (
+        "mobility 'hopping': its number 'hop' has another type than that of 'counting'; choose another name"
+    )
+
+
+def test_a_name_that_is_static_here_and_traced_there_is_refused():
+    class StaticNumbers(LocalNumbers):
+        rho: float = number(0.1, "a shape", static=True)
+
+    add_algorithm(StaticNumbers)
+    expected = "algorithm 'dfedsam': its number 'rho' has another type than that of 'careful'; choose another name"
+    for ask in (default_config, schema, all_fields):
+        with pytest.raises(UserError) as caught:
+            ask()
+        assert str(caught.value) == expected
+
+
+def test_none_is_the_members_own_and_zero_is_zero(tiny):
+    """Each member has its default, and a value of the configuration is everybody's."""
+    found = {}
+    for name in ("dpsgd", "pame", "dfedavgm", "choco", "fedmobile"):
+        for changes in ({}, {"algorithm.lr": 0.3, "algorithm.participation": 0.0}):
+            experiment = resolve(tiny(**{"algorithm.name": name}, **changes))
+            numbers = algorithm_numbers(experiment)
+            found[name, bool(changes)] = numbers.lr, numbers.participation
+        own = ALGORITHMS.numbers(name)()
+        assert found[name, False] == (own.lr, own.participation)
+        assert found[name, True] == (0.3, 0.0)
+    assert found["pame", False] != found["dpsgd", False]
+    unset = resolve(tiny())
+    assert all(getattr(unset.algorithm, name) is None for name in ("lr", "momentum", "levels", "period_max"))
+    assert check_value("algorithm.lr", None) is None
+    with pytest.raises(UserError, match="seeds is None"):
+        check_value("seeds", None)
+
+
+def test_whose_momentum_it_is(tiny):
+    """The algorithm's own where nothing is said: what a program keeps in memory follows from it."""
+    momenta = [("dpsgd", None, False), ("dpsgd", 0.9, True), ("dfedavgm", None, True), ("dfedavgm", 0.0, False)]
+    for name, value, expected in momenta:
+        changes = {} if value is None else {"algorithm.momentum": value}
+        assert has_momentum(resolve(tiny(**{"algorithm.name": name}, **changes))) == expected, name
+    assert not has_momentum(resolve(tiny(**{"algorithm.name": "beer", "network.graph": "ring"})))
+
+
+def test_bounds_and_checks_are_those_of_the_members_in_use(tiny):
+    """A number of several members: a value that one of them takes is refused where another is in use."""
+
+    class WideNumbers(Numbers):
+        hop: float = number(500.0, "far hops", at_least=200, at_most=900)
+
+    add_rule()
+    add_rule(WideNumbers, "leaping")
+    own = {"network.mobility": "hopping", "motion.hop": 300.0}
+    assert told(tiny(**own)) == "motion.hop is 300.0; it must be greater than 0 and at most 100"
+    assert told(tiny(**{**own, "network.mobility": "leaping", "motion.hop": 90.0})) == (
+        "motion.hop is 90.0; it must be at least 200 and at most 900"
+    )
+    for mobility, hop in (("leaping", 300.0), ("hopping", 90.0), ("dcm", 300.0), ("dcm", 90.0)):
+        make_study(tiny(**{"network.mobility": mobility, "motion.hop": hop}))
+    # Between the two there is nothing for anybody: the first that has the number says it.
+    assert told(tiny(**{"motion.hop": 150.0})) == "motion.hop is 150.0; it must be greater than 0 and at most 100"
+    line = told(tiny(sweep="network.mobility=hopping,leaping", **{"motion.hop": 90.0}))
+    assert line == "sweep, point 'leaping': motion.hop is 90.0; it must be at least 200 and at most 900"
+    # A member's check sees the rest of the configuration, and is asked where the member is in use.
+    narrow = {"motion.width": 10.0, "motion.hop": 50.0}
+    assert told(tiny(**{"network.mobility": "hopping", **narrow})) == (
+        "motion.hop is 50; hopping needs it below motion.width"
+    )
+    make_study(tiny(**{"network.mobility": "dcm", **narrow}))
+    make_study(tiny(**{"network.mobility": "hopping", "network.graph": "ring", **narrow}))  # nobody moves
+
+
+def test_the_members_in_use(tiny):
+    def used(**changes):
+        return {family.field: (name, numbers) for family, name, numbers in in_use(resolve(tiny(**changes)))}
+
+    found = used()
+    names = {field: name for field, (name, _) in found.items()}
+    assert names["algorithm.name"] == "dpsgd"
+    assert names["network.mobility"] == "random_movement"
+    assert (names["model.name"], names["data.partition"]) == ("linear", "iid")
+    assert not {"algorithm.compressor", "network.graph", "server.pattern"} & set(names)
+    graph = used(**{"network.graph": "small_world", "algorithm.name": "choco"})
+    assert graph["algorithm.compressor"][0] == "top_k"  # its paper's
+    assert graph["network.graph"][0] == "small_world"
+    assert "network.mobility" not in graph
+    drawn = used(**{"data.name": "synthetic:linear", "data.dimension": 5})
+    assert drawn["data.name"][1].dimension == 5
+    assert not {"model.name", "data.partition"} & set(drawn)
+
+
+def test_an_algorithm_that_compresses_has_the_numbers_of_its_compressor(tiny):
+    class SquashNumbers(CompressedNumbers):
+        own_compressor = "qsgd"
+
+    register("squash", SquashNumbers, ignores=())(lambda settings: dpsgd(settings))
+    for changes, expected in (
+        ({}, COMPRESSORS.numbers("qsgd")(levels=16)),
+        ({"algorithm.levels": 3}, COMPRESSORS.numbers("qsgd")(levels=3)),
+        ({"algorithm.compressor": "top_k", "algorithm.transmission": 0.5}, COMPRESSORS.numbers("top_k")(0.5)),
+        ({"algorithm.compressor": "sign", "algorithm.levels": 3}, COMPRESSORS.numbers("sign")()),
+    ):
+        found = algorithm_numbers(resolve(tiny(**{"algorithm.name": "squash", **changes})))
+        assert (type(found), found.compressor) == (SquashNumbers, expected)
+
+
+@pytest.mark.parametrize("name", ["warm_up_met", "tell_met"])
+def test_a_key_that_has_moved_is_told_its_new_name(tiny, name):
+    line = f"network.{name} is called motion.{name} now"
+    for ask in (lambda: check_key(f"network.{name}"), lambda: parse_axes(f"network.{name}=1")):
+        with pytest.raises(UserError) as caught:
+            ask()
+        assert str(caught.value).removeprefix("sweep: ") == line
+    assert told(ConfigDict({"network": {name: 1}})) == line
+    check_key(f"motion.{name}")

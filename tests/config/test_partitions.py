@@ -1,0 +1,109 @@
+"""The partitions in a study: what is shown without training is what is drawn, and mistakes are told in one line."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mdfl_jax import UserError
+from mdfl_jax.core.client_padding import Held
+from mdfl_jax.core.rng import stream
+from mdfl_jax.data.partition import by_place
+from mdfl_jax.data.sources import load
+from mdfl_jax.mobility import MOBILITIES, Motion
+from mdfl_jax.mobility.rule import FILES
+from mdfl_jax.networks.spatial import SpatialParams, spatial
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.ahead.partitions import draw
+
+DRAWN = tuple(name for name in MOBILITIES if MOBILITIES.forms(name)[0].world not in FILES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("world", ["grid", "plane"])
+def test_first_places_do_not_depend_on_the_data(world):
+    """So that data may depend on places (`Task.by_place`). One program serves all rules of a world."""
+    names = [name for name in DRAWN if MOBILITIES[name]().world == world]
+    network, key = spatial(6, 5, names), jax.random.key(1)
+    one_label = Held(jnp.ones(6, jnp.int32), jnp.ones((6, 4), jnp.int32))
+    many = Held(jnp.arange(6), jnp.asarray(np.random.default_rng(0).integers(0, 9, (6, 4)), jnp.int32))
+    first = jax.jit(lambda params, held: network.places(network.init(params, key, held)).position)
+    for k, name in enumerate(names):
+        for warm_up in (0, 3):
+            params = SpatialParams(
+                np.int32(2), np.float32(2), np.float32(2), np.int32(k), motion=Motion(warm_up=np.int32(warm_up))
+            )
+            np.testing.assert_array_equal(first(params, one_label), first(params, many), err_msg=name)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("graph", ["", "ring"])
+def test_by_place_draws_with_the_places_of_the_run(tiny, graph):
+    """Oracle: the partition of the first places that the network itself tells."""
+    config = tiny(**{"data.partition": "by_place", "data.place_spread": 0.15, "network.graph": graph})
+    study = make_study(config)
+    (drawn,), (group,) = draw(study), study.groups
+    labels = jnp.asarray(load("digits", limit_train=120).y_train)
+    init = jax.jit(lambda key: group.simulation.init(group.simulation.data, group.hparams[0], key)[1].position[0])
+    for seed, counts in zip(study.seeds, drawn.counts):
+        key = jax.random.key(seed)
+        owner = by_place(stream(key, "partition"), labels, init(key), jnp.float32(0.15), 10)
+        table = np.zeros((6, 10), int)
+        np.add.at(table, (np.asarray(owner), np.asarray(labels)), 1)
+        np.testing.assert_array_equal(counts, table)
+
+
+@pytest.mark.long
+def test_what_is_shown_is_what_a_study_draws(tiny, tmp_path):
+    """Points of two programs and of two numbers; those that differ in movement alone draw the same."""
+    axes = "data.partition+data.alpha=dirichlet+0.1,dirichlet+1.0,dirichlet_balanced+0.1; network.mobility=static,dcm"
+    study = make_study(tiny(sweep=axes, first_seed=3))
+    shown = draw(study)
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    assert [drawn.points for drawn in shown] == [[0, 1], [2, 3], [4, 5]]
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        for drawn in shown:
+            for point in drawn.points:
+                np.testing.assert_array_equal(history[f"{point}/label_counts"], drawn.counts)
+
+
+def test_a_table_decides(tiny, tmp_path):
+    owner = np.random.default_rng(0).integers(-1, 6, 120)
+    np.savetxt(tmp_path / "owner.csv", owner, fmt="%d")
+    study = make_study(tiny(**{"data.partition": "table", "data.table": str(tmp_path / "owner.csv")}))
+    (drawn,) = draw(study)
+    labels, expected = load("digits", limit_train=120).y_train, np.zeros((6, 10), int)
+    np.add.at(expected, (owner[owner >= 0], labels[owner >= 0]), 1)
+    np.testing.assert_array_equal(drawn.counts, [expected, expected])
+
+
+def test_natural_owners_decide(tiny, tmp_path):
+    """Also those of a subset, in which one owner has no sample, and without the validation samples."""
+    images = np.zeros((60, 4, 4), np.uint8)
+    images[:, 0, 0] = np.arange(60)
+    labels, client = np.arange(60) % 3, np.arange(60) // 6 * 10
+    np.savez(tmp_path / "owned.npz", x_train=images, y_train=labels, x_test=images, y_test=labels, client=client)
+    changes = {"data.name": "owned", "data.dir": str(tmp_path), "data.limit_train": 45, "data.limit_test": 0}
+    changes |= {"data.validation": 5, "data.partition": "by_owner", "network.num_clients": 4}
+    study = make_study(tiny(**changes))
+    owners = len(np.unique(study.groups[0].dataset.client))
+    (drawn,) = draw(study)
+    assert drawn.counts.sum(axis=(1, 2)).tolist() == [40, 40]
+    assert owners < 10, "an owner is missing in the subset"
+    with pytest.raises(UserError, match=rf"come from {owners} owners, fewer than network\.num_clients, which is 11"):
+        make_study(tiny(**changes | {"network.num_clients": 11}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"data.partition": "by_owner"}, "data.partition is by_owner; digits has no array 'client'"),
+        ({"data.partition": "table"}, "data.table is ''; data.partition table needs a CSV or npz file"),
+        ({"data.partition": "table", "data.table": "no.csv"}, "'no.csv' cannot be read (No such file or directory)"),
+    ],
+)
+def test_a_mistake_is_one_line(tiny, changes, says):
+    with pytest.raises(UserError) as error:
+        make_study(tiny(**changes))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,201 @@
+"""Traces and contact lists by configuration: mistakes, what shares a program, that a run is the trace's."""
+
+import gzip
+
+import jax
+import numpy as np
+import pytest
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.mobility.trace import tracks
+from mdfl_jax.networks.contact import disc
+from mdfl_jax.study import make_study, run_study
+from mdfl_jax.study.prepare.task import load_dataset
+from mdfl_jax.traces import load_trace, resample
+
+VEHICLES, SECONDS = 8, 6
+
+
+def write_trace(path, text=None):
+    """Eight vehicles for six seconds, whose places tell which and when; the last one leaves after second 2."""
+    rows = [
+        f"{t},v{i},{(100 * i + (37 * i + 20) * t) % 400},{(60 * i + 11 * t * i) % 300}"
+        for t in range(SECONDS + 1)
+        for i in range(VEHICLES)
+        if i < VEHICLES - 1 or t <= 2
+    ]
+    path.write_text(text if text is not None else "\n".join(["time,id,x,y", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def traced(tiny, tmp_path):
+    """The tiny study along a trace, changed by path."""
+    file = write_trace(tmp_path / "town.csv")
+
+    def make(**changes):
+        start = {"network.mobility": "trace", "trace.file": file, "network.radius": 120.0, "seeds": 1}
+        return tiny(**start | changes)
+
+    return make
+
+
+MOVES = "network.mobility+network.world=trace+trace,static+trace"
+CONTACT_LIST = "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n"
+WRONG = [
+    ({"trace.file": ""}, "trace.file is ''; network.mobility trace needs a file"),
+    ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
+    ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; network.world must be trace or contacts"),
+    ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
+    (
+        {"trace.file": "/nope.csv", "trace.made_by": "python make.py"},
+        "trace.file: trace '/nope.csv': there is no such file; python make.py makes it",
+    ),
+    ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
+    (
+        {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
+        "trace.streets is 'a'; network.mobility dcm follows no trace of places; network.world must be trace",
+    ),
+    ({"text": ""}, "the file is empty"),
+    ({"text": "time,id,x,y\n0,a,1,nan\n"}, "it must be finite"),
+    ({"text": "<fcd-export><timestep time='0'><vehic"}, "trace.file: trace "),
+    ({"text": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4]}, "the file is cut off"),
+    ({"text": CONTACT_LIST}, "holds a contact list; network.mobility is trace, and network.world must be contacts"),
+    ({"network.mobility": "contacts"}, "holds places; network.mobility is contacts, and network.world must be trace"),
+    ({"network.num_clients": 9}, "network.num_clients is 9; "),
+    ({"rounds": 8}, "lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat"),
+    ({"trace.start": 3.0}, "3 from trace.start 3 on: 3 rounds of motion.dt 1, and rounds is 4"),
+    ({"trace.start": 7.0, "trace.at_end": "hold"}, "0 from trace.start 7 on: that is no round of motion.dt 1"),
+    ({"trace.start": -1.0}, "trace.start is -1.0; it must be at least 0"),
+    ({"trace.max_gap": -1.0}, "trace.max_gap is -1.0; it must be at least 0"),
+    ({"trace.substeps": 0}, "trace.substeps is 0; it must be at least 1"),
+    ({"trace.gaps": "hld"}, "unknown gaps 'hld' (did you mean 'hold'?); known: absent, hold"),
+    ({"trace.at_end": "stop"}, "unknown at_end 'stop'; known: hold, refuse, repeat"),
+    ({"trace.vehicles": "long"}, "did you mean 'longest'?"),
+    ({"trace.format": "csvv"}, "did you mean 'csv'?"),
+    ({"trace.format": "sumo"}, "trace.file: trace "),
+    (
+        {"text": CONTACT_LIST, "network.mobility": "contacts", "network.num_clients": 5},
+        "names client 5; there are 5 clients, 0 to 4",
+    ),
+    ({"network.mobility": "contacts", "network.link_fading": 0.1}, "network.link_fading is 0.1; a contact list knows"),
+    ({"network.mobility": "contacts", "network.mixing": "speed_aware"}, "speed_aware; a contact list knows no speeds"),
+    ({"sweep": "network.mobility=trace,contacts"}, "holds places; network.mobility is contacts"),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), WRONG)
+def test_what_is_wrong_with_a_trace_is_told_in_one_line(traced, tmp_path, changes, expected):
+    changes = dict(changes)
+    if "text" in changes:
+        (tmp_path / "own").write_bytes(text if isinstance(text := changes.pop("text"), bytes) else text.encode())
+        changes["trace.file"] = str(tmp_path / "own")
+    with pytest.raises(UserError) as caught:
+        make_study(traced(**changes))
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "groups"),
+    [
+        ("network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent", 1),
+        ("trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1", 1),
+        ("network.mobility=trace,dcm", 2),
+        ("trace.substeps=1,2", 2),
+    ],
+)
+def test_what_shares_a_program(traced, sweep, groups):
+    assert len(make_study(traced(sweep=sweep)).groups) == groups
+
+
+def places_and_neighbours(workdir, p):
+    with np.load(workdir / "history.npz") as history:
+        return history[f"{p}/position"][0], history[f"{p}/num_neighbours"][0, 1:], history[f"{p}/distance_moved"][0, -1]
+
+
+@pytest.mark.long
+def test_a_study_runs_along_its_trace(traced, tmp_path):
+    """Places, neighbours and distances are those of the resampled table, for each choice of a sweep."""
+    config = traced(sweep=f"{MOVES}; trace.gaps=hold,absent", eval_every=1)
+    study = make_study(config)
+    assert load_dataset(study.experiment.data).name == "digits"
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    for p, point in enumerate(study.points):
+        gaps = point.overrides["trace.gaps"]
+        trace = load_trace(config.trace.file)
+        table = resample(trace, 1.0, 4, 6, gaps=gaps)
+        direct = tracks(table)
+        moves = point.overrides["network.mobility"] == "trace"
+        position, neighbours, moved = places_and_neighbours(tmp_path / "run", p)
+        np.testing.assert_array_equal(position, table.position if moves else table.position[[0] * 5])
+        there = direct.present[:4] if moves else np.ones((4, 6), bool)
+        near = np.array([np.asarray(disc(place, 120.0)) for place in position[:4]])
+        expected = (near & there[:, None] & there[:, :, None]).sum(axis=2)
+        np.testing.assert_array_equal(neighbours, expected)
+        length = np.linalg.norm(np.diff(table.position, axis=0), axis=-1) * table.goes
+        np.testing.assert_allclose(moved, length.sum(axis=0) * moves, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_the_absent_meet_nobody_and_all_else_of_the_plane_works(traced, tmp_path):
+    config = traced(
+        **{
+            "network.num_clients": VEHICLES,
+            "network.radius": float("inf"),
+            "network.contact": "swept",
+            "network.mixing": "speed_aware_auto",
+            "network.link_failure": 0.5,
+            "network.radius_spread": 0.2,
+            "trace.gaps": "absent",
+            "trace.at_end": "hold",
+            "trace.substeps": 2,
+            "rounds": 8,
+            "eval_every": 1,
+        }
+    )
+    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    _, neighbours, _ = places_and_neighbours(tmp_path / "run", 0)
+    assert (neighbours[0] == 0).all()  # swept: nobody before the first movement
+    assert (neighbours[3:, -1] == 0).all()  # left after second 2
+    assert neighbours[1:3, -1].sum() > 0
+    assert 2 < neighbours[3:, :-1].mean() < 4  # half of the six others
+
+
+@pytest.mark.long
+def test_a_contact_list_is_the_links(tiny, tmp_path):
+    (tmp_path / "list.csv").write_text(CONTACT_LIST)
+    changes = {"network.mobility": "contacts", "trace.file": str(tmp_path / "list.csv"), "trace.at_end": "repeat"}
+    config = tiny(**changes, seeds=1, rounds=6, eval_every=1, sweep="trace.directed=false,true")
+    study = make_study(config)
+    assert len(study.groups) == 2  # lists of two lengths
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    pairs = [(0, 1), (2, 3), (4, 5), (0, 5), (0, 1), (2, 3)]
+    for p, directed in enumerate((False, True)):
+        _, neighbours, moved = places_and_neighbours(tmp_path / "run", p)
+        expected = np.zeros((6, 6))
+        for k, (i, j) in enumerate(pairs):
+            expected[k, i] = 1
+            expected[k, j] = not directed
+        np.testing.assert_array_equal(neighbours, expected)
+        assert not moved.any()
+
+
+def test_points_that_follow_no_trace_fit_the_program_of_those_that_do(traced):
+    group = make_study(traced(sweep="network.mobility=trace,random_waypoint")).groups[0]
+    shapes = [jax.tree.map(np.shape, hparams) for hparams in group.hparams]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.long
+def test_clients_that_are_never_present_train_and_meet_nobody(traced, tmp_path):
+    """One of eight vehicles leaves before the rounds begin: its client learns, and sends nothing."""
+    late = {"network.num_clients": 8, "trace.gaps": "absent", "trace.start": 3.0, "trace.at_end": "hold"}
+    study = make_study(traced(**late, sweep="", baseline=""))
+    alone = ~np.asarray(study.groups[0].hparams[0].network.trace.present).any(axis=0)
+    assert alone.sum() == 1
+    run_study(study, tmp_path / "run", log=lambda line: None)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        bits, accuracy = history["0/bits_sent"][0, -1], history["0/accuracy"][0]
+    assert bits[alone] == 0 < bits.max()
+    assert accuracy[0, alone] != accuracy[-1, alone]

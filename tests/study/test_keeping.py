@@ -1,0 +1,286 @@
+"""The models that a study keeps: those that plain flax evaluates to the accuracies of the study, whatever happened."""
+
+import signal
+
+import flax.linen as nn
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import mdfl_jax
+from mdfl_jax import Results
+from mdfl_jax.config.save import Save, parse_save
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.data.sources import load
+from mdfl_jax.models import MODELS, adapt
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.storage.model_files import read_header
+from mdfl_jax.study import Interrupted, make_study, run_study
+from mdfl_jax.study import workdir as workdirs
+from mdfl_jax.study.events import Evaluated
+from mdfl_jax.study.keeping import Keeper, Kept, accuracy_of
+from mdfl_jax.study.manifest import wanted
+from mdfl_jax.study.sinks import MetricsFile
+
+# Two batches of three runs and three evaluations each. The step is so long that the accuracy goes up and down, so that
+# the best evaluation of a run is not always the last.
+STUDY = {
+    "sweep": "network.mobility=static,random_movement",
+    "seeds": 3,
+    "engine.runs_per_batch": 3,
+    "rounds": 6,
+    "algorithm.batch_size": 2,
+    "algorithm.momentum": 0.9,
+    "algorithm.lr": 1.0,
+}
+
+
+def go(config, folder):
+    """What launch.sweep does, and the results."""
+    study = make_study(config)
+    run_study(study, folder, workdirs.look(folder, wanted(study), False).goes_on, log=lambda line: None)
+    return Results.load(folder)
+
+
+def accuracies(models):
+    """The test accuracies of linear models, [N], by plain flax: an oracle that shares nothing with the study."""
+    digits = load("digits", limit_train=120, limit_test=60)
+    pixels = digits.x_train.astype(np.float64)
+    images = (digits.x_test - pixels.mean(axis=(0, 1, 2))) / pixels.std(axis=(0, 1, 2))
+
+    class Linear(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(10)(x.reshape(len(x), -1))
+
+    logits = jax.vmap(lambda variables: Linear().apply(variables, images.astype(np.float32)))(models)
+    return np.mean(np.argmax(logits, axis=-1) == digits.y_test, axis=1)
+
+
+def contents(folder):
+    """The bytes of the files of models, by their path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("models/*/*"))}
+
+
+@pytest.fixture(scope="module")
+def studies(tiny, tmp_path_factory):
+    """The study with each way of keeping models."""
+    made = {}
+
+    def of(save):
+        if save not in made:
+            made[save] = go(tiny(**STUDY, save=save), tmp_path_factory.mktemp("kept") / "run")
+        return made[save]
+
+    return of
+
+
+def test_the_field_is_parsed_and_mistakes_are_one_line(tiny):
+    assert parse_save("", 6, 2) == Save()
+    assert parse_save("every:4", 6, 2) == Save("every", 4)
+    assert [save.files_of_a_run(6) for save in (Save(), Save("best"), Save("every", 4), Save("every", 2))] == [
+        0,
+        1,
+        1,
+        3,
+    ]
+    for text, line in {
+        "last": "save is 'last'; it must be empty, final, best, or every:K",
+        "none": "save is 'none'; it must be empty, final, best, or every:K",  # no allowed word is refused
+        "every:": "it must be empty",
+        "every:-2": "it must be empty",
+        "every:0": "K must be a multiple of eval_every, which is 2",
+        "every:3": "save is 'every:3'; K must be a multiple of eval_every, which is 2",
+        "every:8": "K must be at most rounds, which is 6, or nothing would be saved",
+    }.items():
+        with pytest.raises(UserError, match=line):
+            make_study(tiny(**STUDY, save=text))
+    with pytest.raises(UserError, match="save cannot be an axis"):
+        make_study(tiny(sweep="save=final,best"))
+    with pytest.raises(UserError, match="save is 'best'; kept models are files in a workdir, and none is given"):
+        mdfl_jax.run(tiny(**STUDY, save="best"), progress=False)
+
+
+@pytest.mark.long
+def test_the_last_models_have_the_accuracies_of_the_study(studies):
+    results = studies("final")
+    for point in results.points:
+        for s, seed in enumerate(results.seeds):
+            models = results.models(point, seed)
+            np.testing.assert_allclose(accuracies(models), results.array("accuracy", point)[s, -1], atol=1e-6)
+            mean = jax.tree.map(lambda leaf: leaf.mean(axis=0)[None], models)
+            judged = results.array("mean_model_accuracy", point)[s, -1]
+            np.testing.assert_allclose(accuracies(mean)[0], judged, atol=1e-6)
+            ours = jax.tree.map(lambda leaf: leaf[None], results.model(point, seed))
+            np.testing.assert_allclose(accuracies(ours)[0], judged, atol=1e-6)
+
+
+@pytest.mark.long
+def test_the_best_models_are_those_of_the_best_evaluation(studies):
+    results, not_last = studies("best"), 0
+    for p, point in enumerate(results.points):
+        means = results.array("accuracy", point).mean(axis=2, dtype=np.float64)  # [S, E]
+        for s, seed in enumerate(results.seeds):
+            best = int(np.argmax(means[s]))
+            not_last += best < means.shape[1] - 1
+            header, _ = read_header(results.workdir / "models" / str(p) / f"{seed}.safetensors")
+            assert (header.point, header.seed, header.round) == (point, seed, 2 * best)
+            assert header.accuracy == means[s, best]
+            found = accuracies(results.models(point, seed))
+            np.testing.assert_allclose(found, results.array("accuracy", point)[s, best], atol=1e-6)
+    assert not_last  # or the test would not tell the best from the last
+
+
+@pytest.mark.long
+def test_every_k_rounds_there_are_models(studies):
+    results = studies("every:2")
+    for s, seed in enumerate(results.seeds):
+        for e in (1, 2, 3):
+            found = accuracies(results.models(1, seed, round=2 * e))
+            np.testing.assert_allclose(found, results.array("accuracy", 1)[s, e], atol=1e-6)
+    assert len(contents(results.workdir)) == 2 * 3 * 3
+    final = studies("final")
+    for name, leaf in load_file(final.workdir / "models" / "1" / "2.safetensors").items():
+        np.testing.assert_array_equal(leaf, results.models(1, 2)["params"]["Dense_0"][name.rpartition("/")[2]])
+
+
+@pytest.mark.long
+@pytest.mark.few(1)
+@pytest.mark.parametrize("at", [2, 4, 7])
+@pytest.mark.parametrize("save", ["best", "every:2", "final"])
+def test_a_stopped_study_goes_on_with_the_same_files(tiny, studies, tmp_path, monkeypatch, save, at):
+    """At each evaluation of a batch, and between two batches: nothing is lost or doubled."""
+    config, folder, seen, take = tiny(**STUDY, save=save), tmp_path / "run", [], MetricsFile.take
+
+    def take_and_stop(self, event):
+        take(self, event)
+        if isinstance(event, Evaluated):
+            seen.append(event)
+            if len(seen) == at:
+                signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsFile, "take", take_and_stop)
+        with pytest.raises(Interrupted):
+            go(config, folder)
+    go(config, folder)
+    assert contents(folder) == contents(studies(save).workdir)
+
+
+@pytest.mark.long
+def test_the_best_models_of_a_killed_study_are_not_those_that_it_had_computed_later(
+    tiny, studies, tmp_path, monkeypatch
+):
+    """With a checkpoint after each evaluation; what was found after the last one is found again."""
+    config, folder = tiny(**STUDY, save="best", **{"engine.checkpoint_minutes": 1e-9}), tmp_path / "run"
+    save, count = Checkpoints.save, []
+
+    def killed(self, finished, states):
+        save(self, finished, states)
+        count.append(None)
+        if len(count) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            go(config, folder)
+    assert not contents(folder)  # the best are known at the end
+    go(config, folder)
+    expected = contents(studies("best").workdir)
+    assert contents(folder).keys() == expected.keys()
+    for name in expected:
+        wanted = load_file(studies("best").workdir / name)
+        for key, leaf in load_file(folder / name).items():
+            np.testing.assert_array_equal(leaf, wanted[key])
+
+
+@pytest.mark.long
+def test_over_a_mesh_there_are_no_models_of_padding_clients(tiny, studies, tmp_path):
+    """Six clients on four devices are eight rows."""
+    found = go(tiny(**STUDY, save="best", **{"engine.client_devices": 4}), tmp_path / "run")
+    for p, point in enumerate(found.points):
+        for s, seed in enumerate(found.seeds):
+            models = found.models(point, seed)
+            assert {leaf.shape[0] for leaf in jax.tree.leaves(models)} == {6}
+            header, _ = read_header(found.workdir / "models" / str(p) / f"{seed}.safetensors")
+            kept = found.array("accuracy", point)[s, header.round // 2]
+            np.testing.assert_allclose(accuracies(models), kept, atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unregistered")
+def test_a_server_and_batch_statistics_are_kept(tiny, tmp_path):
+    class Normed(nn.Module):
+        @nn.compact
+        def __call__(self, x, train):
+            x = nn.BatchNorm(use_running_average=not train, name="a/b~")(x.reshape(len(x), -1))
+            return nn.Dense(10)(x)
+
+    MODELS.register("normed")(lambda settings: adapt(Normed()))
+    server = {"algorithm.name": "server_fedavg", "server.pattern": "fixed", "algorithm.batch_size": 8}
+    results = go(tiny(save="final", seeds=1, rounds=2, **server, **{"model.name": "normed"}), tmp_path / "run")
+    models, one = results.models(), results.model()
+    assert set(models) == set(one) == {"params", "batch_stats"}
+    jax.tree.map(lambda a, b: np.testing.assert_equal(a.shape, (6, *b.shape)), models, one)
+    digits = load("digits", limit_train=120, limit_test=60)
+    pixels = digits.x_train.astype(np.float64)
+    images = ((digits.x_test - pixels.mean()) / pixels.std()).astype(np.float32)
+    inner = {collection: tree["inner"] for collection, tree in one.items()}  # of the module that `adapt` wraps
+    logits = Normed().apply(inner, images, train=False)
+    accuracy = np.mean(np.argmax(logits, axis=1) == digits.y_test)
+    np.testing.assert_allclose(accuracy, results.array("mean_model_accuracy")[0, -1], atol=1e-6)
+
+
+def test_a_diverged_evaluation_is_never_the_best():
+    class History(dict):
+        def __init__(self, values, at_round):
+            super().__init__(accuracy=np.array(values, np.float32)[:, None, None])
+            self.round = np.array([[at_round]] * len(values))
+
+    class Carry:
+        algorithm = None
+
+        def _replace(self, **fields):
+            return self
+
+    keeper = Keeper(Save("best"), "clients", None, lambda carry: carry)
+    keeper._take = lambda carry, metrics, rows: [
+        Kept(i, int(metrics.round[0, -1]), float(accuracy_of(metrics, "clients")[i, -1]), {}) for i in rows
+    ]
+    nan = np.nan
+    history = [[0.1, nan, 0.3, nan], [0.1, 0.2, nan, nan], [nan, 0.1, 0.3, nan], [0.5, nan, 0.2, nan]]
+    keeper.start(Carry(), History(history[0], 0), None, False)
+    for e, values in enumerate(history[1:], 1):
+        kept = keeper.see(Carry(), History(values, 2 * e), e == 3)
+    assert [(one.run, one.round) for one in sorted(kept)] == [(0, 6), (1, 2), (2, 0), (3, 0)]
+
+
+@pytest.mark.long
+def test_a_study_that_keeps_nothing_says_so_and_has_no_files(tiny, tmp_path):
+    results = go(tiny(seeds=1, rounds=2), tmp_path / "run")
+    assert not (tmp_path / "run" / "models").exists()
+    with pytest.raises(UserError, match="the study has kept no models: its field save is ''; with save=final"):
+        results.models()
+
+
+@pytest.mark.long
+def test_mistakes_in_asking_for_models_are_one_line(studies):
+    results = studies("final")
+    mistakes = {
+        "unknown point 'statc' .did you mean 'static'": lambda: results.models("statc"),
+        "the point is 2; the study has 2 sweep points, with the indices 0 to 1": lambda: results.model(2),
+        "the seed is 3; the study has 0, 1, 2": lambda: results.models(0, 3),
+        "the round is 4; with save=final those of round 6 are kept": lambda: results.models(0, 0, round=4),
+        "the study has no workdir": lambda: results.without_workdir().models(),
+    }
+    for line, ask in mistakes.items():
+        with pytest.raises(UserError, match=line):
+            ask()
+    path = results.workdir / "models" / "0" / "1.safetensors"
+    held = path.read_bytes()
+    path.unlink()
+    with pytest.raises(UserError, match="the file of the models of 'static', seed 1, is gone"):
+        results.models(0, 1)
+    path.write_bytes(held)

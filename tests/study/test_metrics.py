@@ -1,0 +1,224 @@
+"""Metrics by declaration: one's own is found everywhere, and each says what it is while a run stands still."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import toy_hparams, toy_task
+
+from mdfl_jax import Schedule, UserError
+from mdfl_jax.algorithms.dpsgd import dpsgd
+from mdfl_jax.core.outcomes import interval
+from mdfl_jax.engine.simulation import build
+from mdfl_jax.metrics import (
+    AXIS,
+    CLIENTS,
+    CURVE,
+    HOLDS,
+    METRICS,
+    NOTHING,
+    TABLE,
+    UNKNOWN,
+    Metric,
+    metric,
+    metrics_of,
+)
+from mdfl_jax.metrics.history import Metrics, standing_still
+from mdfl_jax.metrics.registry import RESERVED
+from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
+from mdfl_jax.report import tables
+from mdfl_jax.report.page import write_report
+from mdfl_jax.report.panels import curves, metrics
+from mdfl_jax.report.read import read_workdir
+from mdfl_jax.study import make_study, run_study
+
+
+@pytest.fixture(scope="module")
+def own():
+    """The metrics of this file, registered as a user's file would; they are gone after its tests."""
+    before = dict(METRICS._members)
+
+    @metric(
+        "shares", still=UNKNOWN, shape=(CLIENTS, 3), over_clients=lambda v: v[:, 1].max(), more={"low": np.min},
+        each_round=lambda view: jnp.ones((view.stats.loss.shape[0], 3)) * view.num_neighbours[:, None],
+    )  # fmt: skip
+    def shares(at):
+        return at.mean_over_rounds("shares")
+
+    @metric("lonely", still=NOTHING, shape=(), unit="rounds", each_round=lambda view: jnp.sum(view.num_neighbours == 0))
+    def lonely(at):
+        return at.total("lonely")
+
+    @metric("worst_loss", still=HOLDS, shape=(), label="largest loss", shown={TABLE, CURVE, AXIS}, scale=2.0)
+    def worst_loss(at):
+        return jnp.max(at.score.loss)
+
+    yield METRICS
+    METRICS._members = before
+
+
+@pytest.fixture(scope="module")
+def workdir(own, tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("metrics") / "run"
+    study = make_study(tiny(**{"sweep": "network.mobility=static,random_movement"}))
+    run_study(study, folder, log=lambda line: None)
+    return folder
+
+
+def test_an_own_metric_is_in_every_file(workdir):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((workdir / "summary.json").read_text())
+    with np.load(workdir / "history.npz") as arrays:
+        history = dict(arrays)
+    for p, point in enumerate(summary["points"]):
+        assert history[f"{p}/shares"].shape == (2, 3, 6, 3)
+        assert history[f"{p}/worst_loss"].shape == (2, 3)
+        np.testing.assert_array_equal(history[f"{p}/worst_loss"], history[f"{p}/loss"].max(axis=2))
+        np.testing.assert_allclose(history[f"{p}/shares"][..., 1], history[f"{p}/num_neighbours"])
+        met = (history[f"{p}/num_neighbours"][:, 1:] == 0).sum(axis=2) * 2  # in none of the two rounds
+        assert (history[f"{p}/lonely"][:, 1:] >= met).all()
+        assert point["worst_loss"] == interval(history[f"{p}/worst_loss"][:, -1]) | {
+            "per_seed": history[f"{p}/worst_loss"][:, -1].tolist()
+        }
+        assert point["shares"]["per_seed"] == history[f"{p}/shares"][:, -1, :, 1].max(axis=1).tolist()
+        of_seed = [line for line in lines if (line["point"], line["seed"]) == (point["id"], 1)]
+        assert [line["worst_loss"] for line in of_seed] == history[f"{p}/worst_loss"][1].tolist()
+        assert [line["lonely"] for line in of_seed] == history[f"{p}/lonely"][1].tolist()
+        assert of_seed[0]["shares"] is None
+        assert of_seed[1]["shares_low"] == history[f"{p}/shares"][1, 1].min()
+    assert [own["name"] for own in summary["metrics"]] == ["shares", "lonely", "worst_loss"]
+
+
+@pytest.mark.long
+def test_an_own_metric_is_in_the_tables_and_in_the_report(workdir):
+    page = write_report(workdir, "worst_loss").read_text()
+    run = read_workdir(workdir, "worst_loss")
+    header, rows = tables.table(run.summary, run.config)
+    assert rows[0][header.index("largest loss")] == tables.number(run.points[0]["worst_loss"]["mean"] / 2)
+    assert "lonely" not in " ".join(header)
+    assert "worst_loss" in (workdir / "tables" / "summary.csv").read_text()
+    assert curves.accuracy(run).get_supxlabel() == "largest loss"
+    (axes,) = metrics.metrics(run).axes
+    assert axes.get_ylabel() == "largest loss"
+    values = run.curves["static"].measured["worst_loss"].mean(0) / 2
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), values)
+    assert "Further metrics against largest loss (largest loss)" in page
+    with pytest.raises(UserError, match="'lonely'; this run has rounds, messages, bits, worst_loss"):
+        read_workdir(workdir, "lonely")
+
+
+def test_all_other_keys_of_the_files_are_reserved(workdir):
+    (line, *_) = (json.loads(text) for text in (workdir / "metrics.jsonl").read_text().splitlines())
+    (point, *_) = json.loads((workdir / "summary.json").read_text())["points"]
+    with np.load(workdir / "history.npz") as arrays:
+        names = {key.rpartition("/")[2] for key in arrays.files}
+    known = {key for one in metrics_of() for key in (one.in_files, *one.line_keys)} | RESERVED
+    assert line.keys() | point.keys() | names <= known
+
+
+def still_history(values):
+    """A history of two runs and one evaluation."""
+    declared = tuple(
+        Metric(name, lambda at: None, still, shape)
+        for name, still, shape in (
+            ("kept", HOLDS, (CLIENTS,)),
+            ("unknown", UNKNOWN, (CLIENTS,)),
+            ("none", NOTHING, ()),
+            ("path", HOLDS, ("rounds", CLIENTS)),
+        )
+    )
+    return Metrics(declared, values)
+
+
+def test_each_declaration_says_what_it_is_while_the_host_holds_runs_still():
+    one = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    values = {"round": np.full((2, 1), 4), "kept": one, "unknown": one, "none": one[:, :, 0], "path": one}
+    held = standing_still(still_history(values), 2)
+    assert held.round.tolist() == [[6], [6]]
+    np.testing.assert_array_equal(held.kept, one)
+    assert np.isnan(held.unknown).all()
+    assert held.none.tolist() == [[0.0], [0.0]]
+    np.testing.assert_array_equal(held.path, np.repeat(one, 2, axis=1))
+    assert held.unknown.shape == one.shape
+
+
+@pytest.mark.long
+def test_a_run_held_still_by_the_program_says_the_same(own, tiny, tmp_path, monkeypatch):
+    """Two points in one batch, of which one stops at once: the program goes on and holds its runs still."""
+    monkeypatch.setattr(METRICS, "_members", dict(METRICS._members))
+    for name, still in (("sent_nothing", NOTHING), ("sent_unknown", UNKNOWN), ("sent_held", HOLDS)):
+        metric(name, still=still, shape=())(lambda at: jnp.sum(at.messages).astype(jnp.float32))
+    config = tiny(**{"sweep": "algorithm.lr=1e-12,0.2", "data.name": "synthetic:linear", "rounds": 12})
+    config.stop_std, config.engine.runs_per_batch, config.seeds, config.network.num_mobile = 1e-3, 2, 1, 0
+    config.network.graph = "ring"
+    run_study(make_study(config), tmp_path / "run", log=lambda line: None)
+    with np.load(tmp_path / "run" / "history.npz") as history:
+        assert history["0/rounds_done"].tolist()[0][-1] == 3
+        assert history["1/rounds_done"].tolist()[0][-1] > 4
+        assert np.isnan(history["0/shares"][0, -1]).all()
+        assert history["0/lonely"].tolist() == [[0, 0, 0, 0, 0, 0, 0]]
+        assert (history["0/worst_loss"][0, 3:] == history["0/worst_loss"][0, 2]).all()
+        assert not np.isnan(history["1/shares"][0, 2]).any()
+        sent, stopped = history["0/sent_held"][0], np.arange(7) > 2  # of the evaluations, those after the stop
+        assert sent[1] > 0
+        np.testing.assert_array_equal(history["0/sent_nothing"][0], np.where(stopped, 0, sent))
+        np.testing.assert_array_equal(history["0/sent_unknown"][0], np.where(stopped, np.nan, sent))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_algorithm_and_a_network_bring_their_own(wrapped):
+    """Also a network that another one wraps."""
+    twice = Metric("twice", lambda at: 2 * at.messages, HOLDS)
+    east = Metric("east", lambda at: at.network_state.places.position[:, 0].max(), HOLDS, ())
+    network, hparams = spatial(6, 5, ["static"])._replace(metrics=(east,)), toy_hparams(0)
+    if wrapped:
+        network, hparams = (
+            partial_participation(network),
+            hparams._replace(network=ParticipationParams(hparams.network)),
+        )
+    schedule = Schedule(2, 2, record_positions=True)
+    simulation = build(toy_task(), network, dpsgd()._replace(metrics=(twice,)), schedule)
+    assert [one.name for one in simulation.metrics[-2:]] == ["east", "twice"]
+    start, first = jax.jit(simulation.init)(simulation.data, hparams, jax.random.key(0))
+    _, second = jax.jit(simulation.advance)(simulation.data, hparams, jax.random.key(0), start)
+    np.testing.assert_array_equal(second.twice, 2 * second.messages)
+    assert float(first.east) == first.position[0, :, 0].max()
+
+
+@pytest.mark.parametrize(
+    ("one", "says"),
+    [
+        (Metric("two words", lambda at: 0, HOLDS), "letters, digits"),
+        (Metric("bits", lambda at: 0, HOLDS), "'bits' needs the name 'bits'"),
+        (Metric("mine", lambda at: 0, HOLDS, key="accuracy_min"), "'accuracy_min', which something else has"),
+        (Metric("seed", lambda at: 0, HOLDS), "'seed', which something else has"),
+        (Metric("mine", lambda at: 0, HOLDS, ("client",)), "has the shape"),
+        (Metric("mine", lambda at: 0, UNKNOWN, ("rounds",)), "can only hold"),
+    ],
+)
+def test_a_wrong_declaration_is_told_before_anything_runs(one, says):
+    with pytest.raises(UserError, match=says) as error:
+        metrics_of((one,))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "says"),
+    [
+        (Metric("mine", lambda at: at.messages[:2], HOLDS), r"is declared of shape \(6,\) and was measured as \(2,\)"),
+        (Metric("mine", lambda at: at.messages, UNKNOWN), "is int32, which cannot be UNKNOWN"),
+        (
+            Metric("mine", lambda at: at.messages, HOLDS, each_round=lambda view: view.loss[:2]),
+            r"is declared of shape \(6,\) and each_round gives \(2,\)",
+        ),
+    ],
+)
+def test_a_value_that_is_not_as_declared_is_told(one, says):
+    simulation = build(toy_task(), spatial(6, 5, ["static"]), dpsgd()._replace(metrics=(one,)), Schedule(2, 2))
+    inputs = simulation.data, toy_hparams(0), jax.random.key(0)
+    with pytest.raises(UserError, match=rf"test_metrics\.py:\d+: the metric 'mine' {says}"):  # the line of the function
+        jax.eval_shape(simulation.advance, *inputs, jax.eval_shape(simulation.init, *inputs)[0])

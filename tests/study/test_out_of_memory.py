@@ -1,0 +1,203 @@
+"""The memory is not enough: a sweep halves its batches and goes on; with one run it ends in one line."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from tiny import tiny_config
+
+from mdfl_jax.core.errors import UserError, out_of_memory
+from mdfl_jax.storage import host
+from mdfl_jax.storage.checkpoint import Checkpoints
+from mdfl_jax.study import Interrupted, halving, make_study
+from mdfl_jax.study import workdir as workdirs
+from mdfl_jax.study.ahead import memory
+from mdfl_jax.study.batch import Program
+from mdfl_jax.study.resume import run_or_resume
+
+CPU = "INTERNAL: Error dispatching computation: Out of memory allocating 3600000000 bytes."
+GPU = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."
+STUDY = {"sweep": "network.mobility=static,random_movement", "seeds": 4, "engine.runs_per_batch": 4, "rounds": 6}
+
+
+class Short:
+    """Devices on which the batches of more than so many runs fail after some evaluations of the whole study."""
+
+    def __init__(self, monkeypatch, most, after=0, message=CPU):
+        self.most, self.after, self.message = most, after, message
+        real = Program.advance
+
+        def advance(program, runs, carry, num_runs):
+            self.after -= 1
+            if self.after < 0 and num_runs > self.most:
+                raise jax.errors.JaxRuntimeError(self.message)
+            return real(program, runs, carry, num_runs)
+
+        monkeypatch.setattr(Program, "advance", advance)
+
+
+def run(study, folder, lines=None):
+    log = (lambda line: None) if lines is None else lines.append
+    return run_or_resume(study, folder, log=log, progress=False)[0]
+
+
+def files(folder):
+    """What a study has written, without seconds and times."""
+    history = dict(np.load(folder / "history.npz"))
+    states = {path.name: dict(np.load(path)) for path in sorted((folder / "states").glob("*"))}
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return json.loads((folder / "config.json").read_text())["runs_per_batch"], lines, history, states
+
+
+def assert_equal(folder, other):
+    here, there = files(folder), files(other)
+    assert here[:2] == there[:2]
+    jax.tree.map(np.testing.assert_array_equal, here[2:], there[2:])
+
+
+@pytest.fixture(scope="module")
+def study():
+    return make_study(tiny_config(**STUDY))
+
+
+@pytest.fixture(scope="module")
+def in_twos(tmp_path_factory):
+    """The same study with two runs in a batch from the beginning."""
+    folder = tmp_path_factory.mktemp("twos")
+    run(make_study(tiny_config(**STUDY | {"engine.runs_per_batch": 2})), folder)
+    return folder
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("message", [CPU, GPU])
+def test_a_sweep_halves_its_batches_and_goes_on(study, in_twos, tmp_path, monkeypatch, message):
+    Short(monkeypatch, most=2, message=message)
+    lines = []
+    run(study, tmp_path, lines)
+    asked = "3,433.2 MiB" if message == CPU else "16,384.0 MiB"
+    said = f"not enough memory for 4 runs at once ({asked} asked for): split into batches of 2"
+    assert [line for line in lines if "memory" in line] == [said]
+    assert_equal(tmp_path, in_twos)
+    assert not list(tmp_path.glob("checkpoints*"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_what_is_finished_or_under_way_stays(study, in_twos, tmp_path, monkeypatch, after):
+    """The first batch has three evaluations. What is saved of it is cut, and not run again."""
+    short, ran = Short(monkeypatch, most=2, after=after), []
+    monkeypatch.setattr("mdfl_jax.study.runner.Runner._save_is_due", lambda self: True)
+    real = Program.advance
+    counted = lambda *args: ran.append(args[3]) or real(*args)  # noqa: E731
+    monkeypatch.setattr(Program, "advance", counted)
+    run(study, tmp_path)
+    assert_equal(tmp_path, in_twos)
+    assert ran == [4] * (after + 1) + [2] * (12 - 2 * after)
+    assert short.after < 0
+
+
+@pytest.mark.long
+def test_the_same_command_goes_on_with_the_smaller_batches(study, in_twos, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        Short(patch, most=2)
+        seen = []
+
+        def stop(info):
+            seen.append(info.round)
+            return len(seen) == 4
+
+        with pytest.raises(Interrupted):
+            run_or_resume(study, tmp_path, log=lambda line: None, progress=False, on_evaluation=stop)
+    assert workdirs.batch_sizes(tmp_path) == [2]
+    run(study, tmp_path)
+    assert_equal(tmp_path, in_twos)
+
+
+@pytest.mark.long
+def test_one_run_that_does_not_fit_is_one_line(study, tmp_path, monkeypatch):
+    Short(monkeypatch, most=0)
+    lines = []
+    with pytest.raises(UserError) as raised:
+        run(study, tmp_path, lines)
+    said = str(raised.value)
+    assert said.startswith(
+        "not enough memory for one run at a time (3,433.2 MiB asked for): static; random_movement: 6"
+    )
+    assert "algorithm.batch_size" in said
+    assert [line.rpartition(" ")[2] for line in lines if "split" in line] == ["2", "1"]
+
+
+@pytest.mark.parametrize(("size", "saved", "half"), [(5, False, 2), (5, True, 1), (9, True, 3), (12, True, 6)])
+def test_the_new_size_divides_the_old_one_if_anything_is_saved(tmp_path, monkeypatch, size, saved, half):
+    study = make_study(tiny_config(seeds=size, **{"engine.runs_per_batch": size}))
+    if saved:
+        rows = {"round": np.zeros((size, 1), np.int32), "wall/seconds": np.array([3.0, 10.0])}
+        Checkpoints(tmp_path / "checkpoints").save({0: rows}, {})
+    (tmp_path / "config.json").write_text('{"runs_per_batch": []}')
+    error = halving.OutOfMemoryError(study.groups[0], "")
+    smaller = halving.halved(study, error, tmp_path, lambda line: None)
+    assert smaller.groups[0].runs_per_batch == half
+    found = Checkpoints(tmp_path / "checkpoints").finished()
+    assert len(found) == (size // half if saved else 0)
+    seconds = sum((of["wall/seconds"] for of in found.values()), np.zeros(2))
+    np.testing.assert_allclose(seconds, [3.0, 10.0] if saved else [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (RuntimeError(CPU), "3,433.2 MiB"),
+        (
+            RuntimeError("RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB (2147483648B)"),
+            "2.00 GiB",
+        ),
+        (MemoryError("Unable to allocate 5.96 GiB for an array with shape (20000, 80000)"), "5.96 GiB"),
+        (MemoryError(), ""),
+        (RuntimeError("INVALID_ARGUMENT: out of range"), None),
+        (ValueError("RESOURCE_EXHAUSTED"), None),
+    ],
+)
+def test_what_an_error_says_of_the_memory(error, asked):
+    assert out_of_memory(error) == asked
+
+
+def test_an_error_of_the_users_callback_is_not_taken_for_a_batch_that_is_too_large(study, tmp_path):
+    def fail(info):
+        raise MemoryError("of the callback")
+
+    with pytest.raises(MemoryError, match="of the callback"):
+        run_or_resume(study, tmp_path, log=pytest.fail, progress=False, on_evaluation=fail)
+    assert workdirs.batch_sizes(tmp_path) == [4]
+
+
+def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "_PROC", tmp_path)
+    monkeypatch.setattr(host, "_CGROUPS", tmp_path / "groups")
+    machine = host.host_memory()
+    (tmp_path / "groups" / "job").mkdir(parents=True)
+    (tmp_path / "cgroup").write_text("0::/job\n")
+    (tmp_path / "groups" / "job" / "memory.max").write_text("max\n")
+    assert host.host_memory() == machine
+    (tmp_path / "groups" / "job" / "memory.max").write_text(f"{2**30}\n")
+    assert host.host_memory() == 2**30
+    assert memory.device_limit() == int(memory.SHARE * (2**30 // len(jax.local_devices())))
+    (tmp_path / "groups" / "memory.max").write_text(f"{2**29}\n")  # of the group in which it lies
+    assert host.host_memory() == 2**29
+    older = tmp_path / "groups" / "memory" / "batch" / "job"  # version 1
+    older.mkdir(parents=True)
+    (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/other\n9:hugetlb,memory:/batch/job\n1:name=systemd:/other\n")
+    for tree, name in ((older.parents[1], "memory.limit_in_bytes"), (older.parents[2], "memory.max")):
+        (tree / "other").mkdir()  # the groups of other controllers
+        (tree / "other" / name).write_text("1000\n")
+    (older / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert host.host_memory() == 2**29
+    (older.parent / "memory.limit_in_bytes").write_text(f"{2**28}\n")
+    assert host.host_memory() == 2**28
+    (older.parents[2] / "a" / "b:c").mkdir(parents=True)
+    (older.parents[2] / "a" / "b:c" / "memory.max").write_text(f"{2**27}\n")
+    (tmp_path / "cgroup").write_text("0::/a/b:c\n")  # as containerd names them
+    assert host.host_memory() == 2**27
+    for odd in (b"0::/\xff\n", b"0::/../..\n", b"none\n"):
+        (tmp_path / "cgroup").write_bytes(odd)
+        assert host.host_memory() == 2**29
