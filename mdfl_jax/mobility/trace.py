@@ -13,7 +13,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.mobility.plane import PlaneWorld
-from mdfl_jax.traces.types import TraceTable
+from mdfl_jax.traces.trace import TraceTable
 
 AT_END = ("hold", "repeat")
 

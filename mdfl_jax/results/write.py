@@ -8,7 +8,7 @@ from mdfl_jax.results.records import Record, Stored
 from mdfl_jax.results.summary import history_arrays, summarize
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import CHECKSUMS, known_checksums, with_checksums
-from mdfl_jax.storage.files import dumps, plain, write_arrays, write_json
+from mdfl_jax.storage.disk import dumps, plain, write_arrays, write_json
 
 
 def lines_in_order(stored: Stored) -> Iterator[dict[str, Any]]:
@@ -59,7 +59,7 @@ def write_results(folder: Path, stored: Stored, with_lines: bool = True) -> dict
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write config.json, after all texts of which it has the checksums."""
+    """Write config.json with the checksums of the other texts, which are there already."""
     write_json(folder / "config.json", with_checksums(plain(dict(manifest)), folder))
 
 

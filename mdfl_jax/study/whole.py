@@ -12,8 +12,8 @@ from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.results.records import Record, Stored, in_order
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage import disk, model_files
-from mdfl_jax.storage.files import dumps
-from mdfl_jax.storage.workdir_names import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
+from mdfl_jax.storage.disk import dumps
+from mdfl_jax.storage.study_files import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
 from mdfl_jax.study.identity import point_digests, state_names
 
 
@@ -22,11 +22,6 @@ class Source(NamedTuple):
 
     workdir: Path
     stored: Stored
-
-
-def have_numbers(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether all of these config.json have the numbers of members in effect, which older versions did not."""
-    return all("numbers" in point for manifest in manifests for point in manifest["points"])
 
 
 def records_by_run(stored: Stored, with_numbers: bool = True) -> Iterator[tuple[tuple[str, int], Record]]:
@@ -161,7 +156,7 @@ def _publish(workdir: Path) -> None:
 
 def _places(manifest: Mapping[str, Any]) -> dict[str, tuple[int, set[int]]]:
     """Return the index and the seeds of each sweep point, by what tells it from all others."""
-    names = point_digests(manifest, have_numbers([manifest]))
+    names = point_digests(manifest)
     return {name: (p, set(seeds_of(manifest, p))) for p, name in enumerate(names)}
 
 
