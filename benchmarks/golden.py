@@ -19,7 +19,7 @@ import numpy as np
 
 STUDIES = {
     "grid": "digits.py --config.sweep=network.mobility=static,random_movement,dam,dcm",
-    "met": "met_digits.py --config.sweep=network.mobility=dam_met,dcm_met",
+    "met": "met_digits.py --config.sweep=network.mobility=dam,dcm --config.motion.knowledge=met",
     "plane": "waypoint_digits.py --config.sweep=network.mobility=random_walk,random_waypoint,gauss_markov,levy_walk,"
     "group,patrol,manhattan,random_direction --config.network.contact=swept --config.network.link_failure=0.1",
     "trace": "trace_digits.py",

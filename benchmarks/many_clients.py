@@ -14,12 +14,14 @@ import numpy as np
 from benchmarks import measure
 from mdfl_jax.data.batching import index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import MOBILITIES, Movement, rule_numbers
 from mdfl_jax.mobility.grid import GridWorld, grid_points
+from mdfl_jax.mobility.rule import MET
 
 NUM_CLIENTS, NUM_MOBILE, SIZE, CLASSES = 10_000, 2_500, 200, 10
 SAMPLES, OWNERS, REPEATS, LATER = 60_000, 20_000, 3, 5
-RULES = ("static", "random_movement", "dam", "dcm", "dam_met", "dcm_met")
+RULES = [Movement(rule) for rule in ("static", "random_movement", "dam", "dcm")]
+RULES += [Movement(rule, MET) for rule in ("dam", "dcm")]
 
 
 def mib(program: Any) -> float:
@@ -27,12 +29,10 @@ def mib(program: Any) -> float:
     return program.memory_analysis().temp_size_in_bytes / 2**20
 
 
-def movement(name: str) -> dict[str, Any]:
+def movement(moves: Movement) -> dict[str, Any]:
     """Time the start, the first step and some later steps of a rule of the grid."""
     key = jax.random.key(0)
     counts = jax.random.multinomial(key, jnp.float32(SAMPLES // NUM_CLIENTS), jnp.full((NUM_CLIENTS, CLASSES), 0.1))
-    own = MOBILITIES.numbers(name)
-    numbers = own(warm_up_met=0.0) if name.endswith("_met") else own()  # type: ignore[call-arg]
     world = GridWorld(
         grid=grid_points(SIZE),
         start=jax.random.randint(key, (NUM_CLIENTS,), 0, SIZE * SIZE, jnp.int32),
@@ -40,9 +40,9 @@ def movement(name: str) -> dict[str, Any]:
         label_counts=counts.astype(jnp.int32),
         radius=jnp.float32(3.0),
         max_step=jnp.float32(5.0),
-        numbers=numbers.typed(),
+        numbers=rule_numbers((moves,), warm_up_met=0.0)[0].typed(),
     )
-    rule = MOBILITIES[name]()
+    rule = MOBILITIES.form(moves).make()
     init, of_init = measure.compiled(rule.init, key, world)
     start = init(key, world)
     step, of_step = measure.compiled(rule.step, key, world, start)
@@ -51,7 +51,12 @@ def movement(name: str) -> dict[str, Any]:
     for r in range(LATER):
         state = step(jax.random.key(r), world, state)
     later = measure.interleaved({"later": partial(step, jax.random.key(LATER), world, state)}, REPEATS)
-    row: dict[str, Any] = {"variant": name, "num_clients": NUM_CLIENTS, "num_mobile": NUM_MOBILE, "grid_size": SIZE}
+    row: dict[str, Any] = {
+        "variant": str(moves),
+        "num_clients": NUM_CLIENTS,
+        "num_mobile": NUM_MOBILE,
+        "grid_size": SIZE,
+    }
     row |= {f"{part}_seconds": measure.spread(s) for part, s in (first | later).items()}
     row |= {"compile_seconds": of_init + of_step, "temporary_mib": max(mib(init), mib(step))}
     return row

@@ -6,6 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
+from mdfl_jax.config.renamed import MOVED
 from mdfl_jax.core.errors import UserError, unknown_name
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,13 +64,25 @@ def rounds() -> list[str]:
     return markdown(header, lines)
 
 
+def rule_named(text: str) -> str:
+    """Return today's name of a mobility rule that a results file names with its knowledge or world; else the text.
+
+    >>> [rule_named(name) for name in ("dcm_met", "waiting_plane", "exploring", "static_trace", "dcm", "arena_plane")]
+    ['dcm, met', 'waiting', 'waiting, explored', 'static', 'dcm', 'arena_plane']
+    """
+    if text not in MOVED:
+        return text
+    settings = dict(word.split("=") for word in MOVED[text].split() if "=" in word)
+    return ", ".join(settings[path] for path in ("network.mobility", "motion.knowledge") if path in settings)
+
+
 def of_item(name: str) -> list[str]:
     """Return a table of an item of the papers, which is named as in 'pame:f3, iterations to the stop'."""
     item, _, title = name.partition(", ")
     found = {each["title"]: each for each in paper(item)["tables"]}
     if title not in found:
         raise UserError(unknown_name(f"table of {item}", title, found))
-    return markdown(found[title]["header"], found[title]["rows"])
+    return markdown(found[title]["header"], [[rule_named(cell) for cell in row] for row in found[title]["rows"]])
 
 
 def paper(item: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Their names are `arena_NAME`, `arena_NAME, settings` and `arena_NAME, beside`.
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.quoted import markdown, results
+from benchmarks.quoted import markdown, results, rule_named
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.report.panels.rivals import EQUAL
 
@@ -21,13 +21,21 @@ LETTERS = {"num mobile": "M", "radius": "Rc", "max step": "Rm"}
 RIVALS = {"network.movers": "who moves", "network.relay_places": "where relays stand"}  # others are mobility rules
 
 
+def _renamed(found: Any) -> Any:
+    """Return the content of a results file with today's names of its rivals."""
+    if isinstance(found, dict):
+        named = ("rival", "reference")
+        return {key: rule_named(value) if key in named else _renamed(value) for key, value in found.items()}
+    return [_renamed(item) for item in found] if isinstance(found, list) else found
+
+
 def of_arena(name: str) -> list[str]:
     """Return a table: the rivals over all settings, or the paired differences at the end in each setting."""
     file, _, what = name.partition(", ")
     tables = {"": _rivals, "settings": _settings, "beside": _beside}
     if what not in tables:
         raise UserError(unknown_name(f"table of {file}", what, tables))
-    return tables[what](results(file))
+    return tables[what](_renamed(results(file)))
 
 
 def first_measure(found: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import measure
 from mdfl_jax.mobility import Motion
-from mdfl_jax.mobility.random_walk import bounce
+from mdfl_jax.mobility.rules.random_walk import bounce
 from mdfl_jax.networks.contact import swept
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.neighbours import disc_neighbours, swept_neighbours

@@ -35,17 +35,14 @@ from mdfl_jax.networks.relays import RELAY_PLACES
 RULES = ("random_movement", "waypoint", "dam", "dcm")
 STRATEGIES = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting", "learnt")
 MET = (
-    *("waypoint", "coverage", "dam_met", "dcm_met", "coordinated_met", "spectral_met", "staleness_met", "waiting_met"),
-    *("learnt_met", "exploring"),
+    *("waypoint", "coverage", "dam", "dcm", "coordinated", "spectral", "staleness", "waiting", "learnt"),
+    "waiting/explored",
 )
-PLANE = (
-    *("random_waypoint", "dcm_plane", "cover_tour_plane", "spectral_plane", "staleness_plane", "waiting_plane"),
-    "learnt_plane",
-)
+PLANE = ("random_waypoint", "dcm", "cover_tour", "spectral", "staleness", "waiting", "learnt")
 MOBILE, RADII, STEPS = (1, 3, 5), (1, 2, 3), (2, 5, "inf")
 SETTINGS = ("network.num_mobile", "network.radius", "network.max_step")
 LINKS = ("network.num_mobile", "network.contact", "network.link_failure")
-RULE = "network.mobility"
+RULE, KNOWLEDGE = "network.mobility", "motion.knowledge"
 DATA = ("data.partition", "data.alpha", "network.mixing")
 SPREADS = (*(("dirichlet", alpha) for alpha in (0.05, 0.1, 0.5)), ("by_place", 0.05))  # the latter has no alpha
 MIXINGS = ("metropolis_hastings", "fedavg")
@@ -55,6 +52,14 @@ IMAGES = {"mnist": "mnist", "fashion": "fashion_mnist"}
 
 def _axis(names: Sequence[str], points: Sequence[Sequence[object]]) -> str:
     return "+".join(names) + "=" + ",".join("+".join(map(str, point)) for point in points)
+
+
+def _rules(chosen: Sequence[str], knowledge: str) -> str:
+    """Return the axis of the rules, of which some may name what their clients know: ``waiting/explored``."""
+    if not any("/" in rule for rule in chosen):
+        return _axis((RULE,), [(rule,) for rule in chosen])
+    pairs = [(name, known or knowledge) for name, _, known in (rule.partition("/") for rule in chosen)]
+    return _axis((RULE, KNOWLEDGE), pairs)
 
 
 def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -67,7 +72,7 @@ def _studies() -> dict[str, tuple[str, tuple[str, ...]]]:
         "digits": (whole, ("waypoint", "dcm", *STRATEGIES)),
         "digits_data": (data, (*RULES, *STRATEGIES)),
         "digits_met": (_axis(SETTINGS[:1], [(count,) for count in MOBILE]), MET),
-        "centre": ("", (*RULES, *STRATEGIES, "coverage", "exploring")),
+        "centre": ("", (*RULES, *STRATEGIES, "coverage", "waiting/explored")),
         "movers": ("", ("dcm", "waiting")),
         "relays": ("", ("dcm", "waiting")),
         "plane": (_axis(LINKS, [(count, *link) for count in MOBILE for link in (("disc", 0), ("swept", 0.2))]), PLANE),
@@ -87,6 +92,7 @@ def _of_images(name: str) -> ConfigDict:
 
 def _in_plane(config: ConfigDict) -> None:
     """Change the digits' world to a plane in which a grid unit is 28 m: Rc 2 is 55 m, and Rm 5 is 14 s at 10 m/s."""
+    config.network.world = "plane"
     config.network.radius = 55.0
     config.motion.width = config.motion.height = 500.0
     config.motion.speed_min = config.motion.speed_max = 10.0
@@ -95,7 +101,7 @@ def _in_plane(config: ConfigDict) -> None:
 
 
 def get_config(argument: str = "digits") -> ConfigDict:
-    """Return a study of the arena; STUDY, or STUDY,rules=A+B+C for other rules."""
+    """Return a study of the arena; STUDY, or STUDY,rules=A+B+C for other rules (waiting/met: what clients know)."""
     studies = _studies()
     name, _, rules = argument.partition(",rules=")
     if name not in studies:
@@ -107,9 +113,9 @@ def get_config(argument: str = "digits") -> ConfigDict:
     config.first_seed = 100 if name in IMAGES else 0  # strategies were chosen with the seeds before it
     config.name, config.title = f"arena_{name}", f"Where should clients move? ({name.replace('_', ', ')})"
     config.network.num_mobile, config.network.radius, config.network.max_step = 3, 2.0, 5.0
-    config.sweep = "; ".join(filter(None, (settings, f"{RULE}=" + ",".join(chosen))))
-    usual = [rule for rule in ("dcm", "dcm_plane", "dcm_met") if rule in chosen]
-    config.baseline = f"{RULE}=" + (usual or chosen)[0]
+    config.motion.knowledge = "met" if name == "digits_met" else "oracle"
+    config.sweep = "; ".join(filter(None, (settings, _rules(chosen, config.motion.knowledge))))
+    config.baseline = f"{RULE}=" + ("dcm" if "dcm" in chosen else chosen[0].partition("/")[0])
     if name == "plane":
         _in_plane(config)
     if name in CHOICES:

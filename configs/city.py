@@ -92,7 +92,8 @@ def get_config(argument: str = "city") -> ConfigDict:
     if argument.endswith("roadside"):
         config = _with_units(config, [(x, y) for x in places for y in places])
     elif argument == "small":
-        config.sweep = "network.mobility=static_trace,trace"
-        config.baseline = "network.mobility=static_trace"
+        config.network.world = "trace"
+        config.sweep = "network.mobility=static,trace"
+        config.baseline = "network.mobility=static"
     config.name = "city" if argument == "city" else f"city_{argument}"
     return config

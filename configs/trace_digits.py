@@ -23,7 +23,7 @@ def get_config() -> ConfigDict:
     config = digits.get_config()
     config.name = "trace_digits"
     config.title = "Vehicles of a trace learn handwritten digits"
-    config.sweep = "network.mobility=static_trace,manhattan,trace"
+    config.sweep = "network.mobility+network.world=static+trace,manhattan+plane,trace+trace"
     config.baseline = "network.mobility=trace"
     config.seeds = 4
     config.rounds = 400

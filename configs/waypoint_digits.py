@@ -6,7 +6,7 @@ Measured:  110 s of rounds and 92 s of compiling, on two CPU cores that ran othe
 
 All 20 clients move at 10 m/s on average in a square of 500 m x 500 m. `group` is an exception: its members take a new
 place around their reference point in each round, so they move about 46 m a round. Do not compare `group` with the
-others. `static_plane`, where nobody moves, is included for comparison.
+others. `static`, where nobody moves, is included for comparison.
 """
 
 from ml_collections import ConfigDict
@@ -15,7 +15,7 @@ from configs import digits
 
 SPEED = 10.0
 MODELS = (
-    "static_plane",
+    "static",
     "random_walk",
     "random_waypoint",
     "random_direction",
@@ -36,6 +36,7 @@ def get_config() -> ConfigDict:
     config.seeds = 3
     config.rounds = 300
 
+    config.network.world = "plane"
     config.network.num_mobile = 20
     config.network.radius = 50.0
     config.motion.width = config.motion.height = 500.0

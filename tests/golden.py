@@ -25,7 +25,7 @@ SHORT = {"seeds": 1, "rounds": 2, "eval_every": 1, "algorithm.batch_size": 4}
 WITH_A_SERVER = {"server.pattern": "exponential"}
 STUDIES: dict[str, dict[str, Any]] = {
     "grid": {"sweep": f"network.mobility={GRID}"},
-    "met": {"sweep": "network.mobility=dam_met,dcm_met"},
+    "met": {"sweep": "network.mobility=dam,dcm; motion.knowledge=met"},
     "strategies": {"sweep": "network.mobility=age_aware,cover_tour,coordinated,spectral"},
     "plane": {"sweep": f"network.mobility={PLANE}", "network.radius": 150.0, "network.link_failure": 0.1},
 }

@@ -20,8 +20,9 @@ from benchmarks.papers.studies import Studies, Study
 from configs import digits, madfl, waypoint_digits
 from mdfl_jax.config.presets import shrink
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.rule import ORACLE
 
-MOBILITY = "network.mobility"
+MOBILITY, KNOWLEDGE = "network.mobility", "motion.knowledge"
 THEORY_SEEDS = 30  # networks are cheap; those of the training are among them
 RESAMPLES = 2000
 
@@ -72,10 +73,12 @@ def known_of(study: Study, config: ConfigDict, part: Callable[[Mapping[str, obje
     found = []
     for point, observed in zip(all_points, network.of_config(alone, all_points)):
         assert observed is not None
-        others = [f"{path.split('.')[-1]}={value:g}" for path, value in point.overrides.items() if path != MOBILITY]
+        swept = {path: value for path, value in point.overrides.items() if path not in (MOBILITY, KNOWLEDGE)}
+        others = [f"{path.split('.')[-1]}={value:g}" for path, value in swept.items()]
         theory = {name: centre(values) for name, values in observed.values.items()}
         accuracy = float(trained[point.id]["final_accuracy"]["mean"])
-        rule, where = point.overrides[MOBILITY], part(point.overrides)
+        known = point.experiment.motion.knowledge
+        rule, where = point.overrides[MOBILITY] + (f", {known}" if known != ORACLE else ""), part(point.overrides)
         found.append(Known(where, " ".join([where, *others]), rule, accuracy, theory))
     return found
 
@@ -171,9 +174,11 @@ def figure_3(studies: Studies) -> Outcome:
 def rules(studies: Studies) -> Outcome:
     """Compare them over the mobility rules: those of the grid at the demo's setting, and those of the plane."""
     on_grid, in_plane = digits.get_config(), waypoint_digits.get_config()
-    known = {name: MOBILITIES[name]() for name in MOBILITIES}
-    usable = [name for name, rule in known.items() if rule.world == "grid" and not rule.compare]  # theory has no models
-    on_grid.sweep = f"{MOBILITY}=" + ",".join(usable)
+    forms = [(name, form) for name in MOBILITIES for form in MOBILITIES.forms(name) if form.world == "grid"]
+    usable = [  # theory has no models
+        (name, form.knowledge or ORACLE) for name, form in forms if not form.make().compare
+    ]
+    on_grid.sweep = f"{MOBILITY}+{KNOWLEDGE}=" + ",".join(map("+".join, usable))
     points = []
     for part, config in (("grid", on_grid), ("plane", in_plane)):
         config.name, config.baseline, config.seeds = f"prediction_{part}_{studies.scale}", "", 6

@@ -14,18 +14,18 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
-from mdfl_jax.config.families import check_members, numbers_in, task_numbers, task_of
+from mdfl_jax.config.families import check_members, movement_of, numbers_in, task_numbers, task_of, world_in
 from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment, NetworkConfig
 from mdfl_jax.config.texts import check_vary, parse_loggers, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import from_values, single
 from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs.filters import IGNORE
 from mdfl_jax.networks.graphs import GRAPHS
-from mdfl_jax.networks.relays import NO_RELAYS
 from mdfl_jax.storage.model_files import FOLDER, is_saved
 from mdfl_jax.tasks import TASKS
 
@@ -100,7 +100,7 @@ def check_cost(experiment: Experiment) -> None:
     if cost.short_contact != IGNORE:
         where = f"network.graph {network.graph}" if network.graph else ""
         where = f"server.pattern {pattern}" if pattern else where
-        if not where and MOBILITIES[network.mobility]().world == "contacts":
+        if not where and world_in(experiment) == "contacts":
             where = f"network.mobility {network.mobility}"
         if where:
             raise UserError(
@@ -153,8 +153,8 @@ def check_relays(experiment: Experiment) -> None:
     needs: dict[str, bool] = {
         f"at most {network.num_clients - 1}: network.num_clients is {network.num_clients}": count < network.num_clients,
         f"0 with network.graph {network.graph}: its clients have no places": not network.graph,
-        f"0 with network.mobility {network.mobility}: its clients all move or have places": network.mobility
-        not in NO_RELAYS,
+        f"0 with network.mobility {network.mobility}: its clients all move or have places": bool(network.graph)
+        or MOBILITIES.form(movement_of(experiment)).make().relays,
         f"0 with server.pattern {experiment.server.pattern}: pairs are drawn": experiment.server.pattern
         in ("", "roadside"),
         f"0 with data.name {experiment.data.name}: each seed draws every client's data": task_of(
@@ -284,12 +284,11 @@ def parse_units(text: str) -> list[tuple[float, float]]:
 
 
 def _check_units(experiment: Experiment) -> None:
-    rule = experiment.network.mobility
-    world = MOBILITIES[rule]().world
+    world = world_in(experiment)
     if world == "contacts":
-        raise UserError("server.pattern is roadside; network.mobility contacts knows no places")
+        raise UserError(f"server.pattern is roadside; network.mobility {experiment.network.mobility} knows no places")
     units = parse_units(experiment.server.units)
-    if rule in FOLLOWERS:  # the configuration does not say the area of a trace
+    if world == "trace":  # the configuration does not say the area of a trace
         return
     motion, size = experiment.motion, experiment.network.grid_size
     first, width, height = (1.0, size, size) if world == "grid" else (0.0, motion.width, motion.height)
@@ -314,7 +313,7 @@ def check_order(experiment: Experiment) -> None:
     why = ""
     if network.graph:
         why = f"a graph (network.graph is {network.graph}) knows no places"
-    elif MOBILITIES[network.mobility]().world == "contacts":
+    elif world_in(experiment) == "contacts":
         why = f"network.mobility {network.mobility} knows no places"
     elif pattern and pattern != "roadside":
         why = f"under server.pattern {pattern} pairs are drawn"
@@ -381,6 +380,7 @@ def check_together(experiment: Experiment) -> None:
     if network.graph:
         check_graph(experiment)
     else:
+        MOBILITIES.form(movement_of(experiment))  # refuses a world or a knowledge that the rule lacks
         check_trace(experiment)
     check_order(experiment)
     check_relays(experiment)
@@ -411,13 +411,9 @@ def check_together(experiment: Experiment) -> None:
         raise UserError("data.name is ''; it must be digits, the name of an .npz in data.dir, or tfds:<name>")
 
 
-FOLLOWERS = ("trace", "static_trace")
-"""The mobility rules that need a trace of places. The rule `contacts` needs a contact list."""
-
-
 def needs_file(experiment: Experiment) -> bool:
-    """Whether the point's mobility rule reads a file."""
-    return not experiment.network.graph and experiment.network.mobility in (*FOLLOWERS, "contacts")
+    """Tell whether a file gives the world in which the point's clients move."""
+    return not experiment.network.graph and world_in(experiment) in FILES
 
 
 def check_trace(experiment: Experiment) -> None:
@@ -427,10 +423,9 @@ def check_trace(experiment: Experiment) -> None:
       UserError: If the fields contradict each other. The message names the fields and their values.
     """
     network, config = experiment.network, experiment.trace
-    rule = network.mobility
     if needs_file(experiment) and not config.file:
-        raise UserError(f"trace.file is ''; network.mobility {rule} needs a file")
-    if rule == "contacts":
+        raise UserError(f"trace.file is ''; network.mobility {movement_of(experiment)} needs a file")
+    if world_in(experiment) == "contacts":
         if network.link_fading > 0:
             raise UserError(f"network.link_fading is {network.link_fading}; a contact list knows no distances")
         if network.mixing.startswith("speed_aware"):
@@ -446,14 +441,14 @@ def check_used(experiments: list[Experiment]) -> None:
     given = next((experiment for experiment in experiments if experiment.trace.file), None)
     if given and not any(map(needs_file, experiments)):
         raise UserError(
-            f"trace.file is {given.trace.file!r}; network.mobility {given.network.mobility} follows no trace; those "
-            f"that do are {', '.join((*FOLLOWERS, 'contacts'))}"
+            f"trace.file is {given.trace.file!r}; network.mobility {movement_of(given)} follows no trace; "
+            f"network.world must be {' or '.join(FILES)}"
         )
     shown = next((experiment for experiment in experiments if experiment.trace.streets), None)
-    if shown and not any(needs_file(one) and one.network.mobility in FOLLOWERS for one in experiments):
+    if shown and not any(needs_file(one) and world_in(one) == "trace" for one in experiments):
         raise UserError(
-            f"trace.streets is {shown.trace.streets!r}; network.mobility {shown.network.mobility} follows no trace of "
-            f"places; those that do are {', '.join(FOLLOWERS)}"
+            f"trace.streets is {shown.trace.streets!r}; network.mobility {movement_of(shown)} follows no trace of "
+            "places; network.world must be trace"
         )
 
 

@@ -14,7 +14,8 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility.rule import WorldKind
 from mdfl_jax.models import MODELS
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.meetings import PATTERNS
@@ -137,7 +138,29 @@ def numbers_in(experiment: Experiment, registry: Registry, member: str) -> Any:
     values = vars(getattr(experiment, family.section))
     if registry is ALGORITHMS:
         return resolved(member, experiment.algorithm.compressor, values, experiment.algorithm.aggregation)
+    if registry is MOBILITIES:
+        return movement_numbers(experiment, movement_of(experiment)._replace(rule=member))
     return from_values(registry.numbers(member), values)
+
+
+def movement_of(experiment: Experiment) -> Movement:
+    """Return how clients move: the rule, what they know, and where."""
+    network = experiment.network
+    return Movement(network.mobility, experiment.motion.knowledge, network.world)
+
+
+def movement_numbers(experiment: Experiment, movement: Movement) -> Any:
+    """Return the numbers of a movement: the values that the configuration sets, else its own defaults.
+
+    Raises:
+      UserError: If its rule lacks the world or the knowledge.
+    """
+    return from_values(MOBILITIES.form(movement).numbers, vars(experiment.motion))
+
+
+def world_in(experiment: Experiment) -> WorldKind:
+    """Return the world in which clients move, if no graph ties them."""
+    return MOBILITIES.form(movement_of(experiment)).world
 
 
 def traced_numbers(experiment: Experiment, registry: Registry, member: str) -> Any:
@@ -190,12 +213,16 @@ def in_use(experiment: Experiment) -> Iterator[tuple[Family, str, Numbers]]:
 
 
 def effective(experiment: Experiment) -> dict[str, Any]:
-    """Return the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults."""
-    return {
+    """Return the numbers of the members in use by path, {'algorithm.lr': 0.1, ...}, including their defaults.
+
+    `network.world` is among them, as the world in which clients move, unless a graph ties them.
+    """
+    found = {
         f"{family.section}.{name}": getattr(numbers, name)
         for family, _, numbers in in_use(experiment)
         for name in fields_of(type(numbers))
     }
+    return found if experiment.network.graph else {"network.world": world_in(experiment), **found}
 
 
 def setting_of(experiment: Experiment, member: str = "") -> Setting:

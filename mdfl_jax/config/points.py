@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdfl_jax.config.checks import of_program
-from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of
+from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of, world_in
 from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace, replace_all
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.config.texts import varies_all
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import baselines, selected_fields
 from mdfl_jax.core.rng import SOURCES
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility.registry import OWN
+from mdfl_jax.mobility.rule import PROGRAMS
 
 # Fields of the study as a whole: points that differ in them could not be compared round by round and seed by seed.
 STUDY_WIDE = (
@@ -173,7 +174,7 @@ def baseline_of(experiment: Experiment, all_points: list[Point]) -> list[int | N
         with _errors_of("baseline"):
             _parse_value(path, text)
     points_of = [{"overrides": point.overrides} for point in all_points]
-    return baselines({"config": {"baseline": experiment.baseline}, "points": points_of})
+    return baselines({"config": {"baseline": experiment.baseline, "sweep": experiment.sweep}, "points": points_of})
 
 
 def check_select(experiment: Experiment, all_points: list[Point]) -> None:
@@ -223,12 +224,12 @@ def static_key(experiment: Experiment) -> Experiment:
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
-        return replace(replace(key, "network.mobility", ""), "network.contact", "")
+        return replace_all(key, {"network.mobility": "", "network.world": OWN, "network.contact": ""})
     # The mobility rules of one world share a program. Contact lists do not: they differ in length.
-    world = MOBILITIES[experiment.network.mobility]().world
+    world = PROGRAMS[world_in(experiment)]
     if world == "contacts":
         key = dataclasses.replace(key, trace=experiment.trace, motion=experiment.motion)
-    return replace(replace(key, "network.mobility", world), "sweep", "")
+    return replace_all(key, {"network.mobility": "", "network.world": world, "sweep": ""})
 
 
 def group_points(all_points: list[Point]) -> list[list[int]]:

@@ -17,13 +17,13 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from mdfl_jax.config.checks import check_together
-from mdfl_jax.config.families import check_own, schema
+from mdfl_jax.config.families import check_own, movement_of, schema
+from mdfl_jax.config.renamed import MOVED, RENAMED
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.core.numbers import check_bounds
 from mdfl_jax.core.own_files import import_file
-
-RENAMED = {"network.warm_up_met": "motion.warm_up_met", "network.tell_met": "motion.tell_met"}
+from mdfl_jax.mobility import MOBILITIES
 
 
 def default_config() -> ConfigDict:
@@ -91,6 +91,8 @@ def check_value(path: str, value: Any) -> Any:
     names = rules.get("names", ())
     known = names() if callable(names) else names
     if known and value not in known:
+        if path == "network.mobility" and value in MOVED:
+            raise UserError(f"{path} {value} is now {MOVED[value]}")
         raise UserError(f"{path}: {unknown_name(path.split('.')[-1], value, known)}")
     return value
 
@@ -164,7 +166,28 @@ def resolve(config: ConfigDict) -> Experiment:
         return kind(**values)
 
     experiment: Experiment = section(schema(), config, "")
+    experiment = _movable(experiment)
     check_together(experiment)
+    return experiment
+
+
+def _movable(experiment: Experiment) -> Experiment:
+    """Return a configuration whose rule, knowledge and world go together.
+
+    If they do not, as where a world is set and only the sweep names rules that move clients in it, they are those of
+    the sweep's first point. A sweep that names none leaves them as they are, and the checks refuse them.
+    """
+    movement = {f"network.{field}" for field in ("mobility", "world")} | {"motion.knowledge"}
+    with contextlib.suppress(UserError):
+        MOBILITIES.form(movement_of(experiment))
+        return experiment
+    swept: dict[str, str] = {}
+    for axis in experiment.sweep.split(";"):
+        fields, _, values = axis.partition("=")
+        first = zip(fields.split("+"), values.split(",")[0].split("+"))
+        swept |= {path.strip(): value.strip() for path, value in first if path.strip() in movement}
+    with contextlib.suppress(UserError):  # what is wrong with a sweep is told where it is read
+        return replace_all(experiment, {path: check_value(path, value) for path, value in swept.items()})
     return experiment
 
 

@@ -20,7 +20,9 @@ from mdfl_jax.data.normalize import MODES
 from mdfl_jax.data.partition import PARTITIONS
 from mdfl_jax.exchange.aggregation import AGGREGATIONS
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.mobility import BOUNDARIES, MOBILITIES
+from mdfl_jax.mobility import BOUNDARIES, KNOWLEDGE, MOBILITIES, WORLDS
+from mdfl_jax.mobility.registry import OWN
+from mdfl_jax.mobility.rule import ORACLE
 from mdfl_jax.mobility.trace import AT_END
 from mdfl_jax.models import MODELS
 from mdfl_jax.models.conv import FORMS
@@ -99,6 +101,7 @@ class NetworkConfig:
     mobility: str = field(
         "random_movement", "rule by which the mobile clients move; no effect with a graph", names=MOBILITIES
     )
+    world: str = field(OWN, "where clients move; auto: in the rule's own world", names=(OWN, *WORLDS))
     contact: str = field(
         "disc", "clients in range at the round's beginning (disc), or during the last movement (swept)", names=CONTACTS
     )
@@ -127,11 +130,17 @@ class MotionConfig:
     dt: float = _metres(1.0, "duration of a round, in seconds", above=0)
     boundary: str = field("reflect", "what happens to a leg that meets a wall", names=BOUNDARIES, traced=True)
     warm_up: int = field(0, "rounds of movement before the first round", at_least=0, traced=True)
+    knowledge: str = field(
+        ORACLE,
+        "static clients that a mobile one knows, if its rule uses them: all, those it has met, or it explores",
+        names=KNOWLEDGE,
+        traced=True,
+    )
 
 
 @dataclass(frozen=True)
 class TraceConfig:
-    """A trace file, and how the mobility rules trace, static_trace and contacts use it."""
+    """A trace file, and how clients of the worlds trace and contacts use it."""
 
     file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)

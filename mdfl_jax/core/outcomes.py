@@ -155,15 +155,28 @@ def _is_text_of(value: Any, text: str) -> bool:
         return False
 
 
+def tied_with(sweep: str, path: str) -> set[str]:
+    """Return the fields that a sweep ties to a field, with the field itself. They form one axis and change together.
+
+    >>> sorted(tied_with("rounds=1,2; network.mobility+motion.knowledge=dcm+oracle,dcm+met", "network.mobility"))
+    ['motion.knowledge', 'network.mobility']
+    """
+    axes = [{name.strip() for name in axis.partition("=")[0].split("+")} for axis in sweep.split(";")]
+    return next((axis for axis in axes if path in axis), {path})
+
+
 def baselines(manifest: Mapping[str, Any]) -> list[int | None]:
-    """Return for each point the index of its baseline, which differs in the baseline's field only; None without one.
+    """Return for each point the index of its baseline, which differs in the baseline's axis only; None without one.
+
+    Of several values of the axis that have the baseline's value in its field, the first one is the baseline.
 
     Args:
       manifest: The content of config.json.
     """
     path, _, text = (item.strip() for item in str(manifest["config"].get("baseline") or "").partition("="))
     points = [point["overrides"] for point in manifest["points"]]
-    others = [{name: value for name, value in point.items() if name != path} for point in points]
+    tied = tied_with(str(manifest["config"].get("sweep") or ""), path)
+    others = [{name: value for name, value in point.items() if name not in tied} for point in points]
     found: list[int | None] = []
     for point, rest in zip(points, others):
         same = [q for q, there in enumerate(points) if others[q] == rest and _is_text_of(there.get(path), text)]

@@ -1,8 +1,11 @@
-"""The mobility rules, which say how clients move, and the parts from which a new rule is built."""
+"""Movement: worlds, rules and strategies by which clients move in them, and the parts from which a new rule is built.
 
-from mdfl_jax.mobility.contact_list import contacts
-from mdfl_jax.mobility.distribution_aware import dam, dcm
-from mdfl_jax.mobility.gauss_markov import gauss_markov
+Three independent settings say how clients move: the rule (`network.mobility`, a name of `MOBILITIES`), what mobile
+clients know of the static ones (`motion.knowledge`), and the world (`network.world`). Each file of `rules` and
+`strategies` registers its own rules.
+"""
+
+from mdfl_jax.mobility.choosing import Sight, best, drawn
 from mdfl_jax.mobility.grid import (
     GridClient,
     GridWorld,
@@ -12,61 +15,33 @@ from mdfl_jax.mobility.grid import (
     sample_index,
     uniform_within,
 )
-from mdfl_jax.mobility.group import group
-from mdfl_jax.mobility.levy_walk import levy_walk
-from mdfl_jax.mobility.manhattan import manhattan
-from mdfl_jax.mobility.met import dam_met, dcm_met
-from mdfl_jax.mobility.patrol import patrol
 from mdfl_jax.mobility.plane import BOUNDARIES, Motion, PlaneClient, PlaneWorld, plane_mobility
-from mdfl_jax.mobility.random_direction import random_direction
-from mdfl_jax.mobility.random_movement import random_movement
-from mdfl_jax.mobility.random_walk import random_walk
-from mdfl_jax.mobility.random_waypoint import random_waypoint
-from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.mobility.rule import Mobility, Path
-from mdfl_jax.mobility.sight import Sight, best, drawn
-from mdfl_jax.mobility.static import static, static_plane
-from mdfl_jax.mobility.strategies import waypoint  # and registers the others
-from mdfl_jax.mobility.strategy import strategy
-from mdfl_jax.mobility.trace import static_trace, trace
+from mdfl_jax.mobility.registry import MOBILITIES, Movement, rule_numbers, strategy
+from mdfl_jax.mobility.rule import KNOWLEDGE, WORLDS, Form, Mobility, Path
 
 __all__ = [
     "BOUNDARIES",
+    "KNOWLEDGE",
     "MOBILITIES",
+    "WORLDS",
+    "Form",
     "GridClient",
     "GridWorld",
     "Mobility",
     "Motion",
+    "Movement",
     "Path",
     "PlaneClient",
     "PlaneWorld",
     "Sight",
     "best",
-    "contacts",
-    "dam",
-    "dam_met",
-    "dcm",
-    "dcm_met",
     "drawn",
-    "gauss_markov",
     "grid_mobility",
-    "group",
-    "levy_walk",
-    "manhattan",
     "nearest_within",
-    "patrol",
     "plane_mobility",
-    "random_direction",
-    "random_movement",
-    "random_walk",
-    "random_waypoint",
     "reachable",
+    "rule_numbers",
     "sample_index",
-    "static",
-    "static_plane",
-    "static_trace",
     "strategy",
-    "trace",
     "uniform_within",
-    "waypoint",
 ]

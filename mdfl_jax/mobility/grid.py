@@ -158,6 +158,18 @@ def uniform_within(key: jax.Array, world: GridWorld, location: jax.Array) -> jax
     return (row * grid_size(world) + (rows.last[row] + 1 - from_end).astype(jnp.int32)).astype(jnp.int32)
 
 
+def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridClient:
+    """Move one client to a grid point drawn uniformly within Rm of its place. It has no destination afterwards.
+
+    Args:
+      key: typed key of this client in this round.
+      client: the client that moves.
+      world: the grid world.
+    """
+    place = uniform_within(key, world, client.location)
+    return client._replace(location=place, destination=place)
+
+
 def sample_index(key: jax.Array, weight: jax.Array) -> jax.Array:
     """Draw an index with probability proportional to its weight, by inversion: one random number instead of L.
 

@@ -23,6 +23,7 @@ from mdfl_jax.mobility.rule import Mobility, Path
 BOUNDARIES = ("reflect", "wrap", "clamp")
 REFLECT, WRAP, CLAMP = range(3)
 MAX_EVENTS = 16
+LATTICE_SIDE = 25  # points along a side of the lattice
 SHORTEST = 1e-4  # as a share of a round; a leg with less time left than this is over
 
 
@@ -146,6 +147,15 @@ class _Round(NamedTuple):
     left: jax.Array
     path: Path
     last: jax.Array
+
+
+def lattice(size: jax.Array) -> jax.Array:
+    """Return a lattice of places over a plane of size [2], at the middles of equal cells: [`LATTICE_SIDE`^2, 2] metres.
+
+    Strategies and the places of relays are chosen from them.
+    """
+    steps = (jnp.arange(LATTICE_SIDE) + 0.5) / LATTICE_SIDE
+    return jnp.stack([axis.ravel() for axis in jnp.meshgrid(steps, steps, indexing="ij")], axis=1) * size
 
 
 def unit(angle: jax.Array) -> jax.Array:

@@ -1,23 +1,152 @@
-"""The registry of mobility rules by name. Each rule's file registers it, and `mdfl_jax.mobility` imports the files."""
+"""The mobility rules by name, and in which worlds and with which knowledge each of them moves clients.
+
+The files of `mdfl_jax.mobility.rules` and `mdfl_jax.mobility.strategies` register the rules. They are imported at the
+first look-up, so a new file there is a new rule.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from mdfl_jax.core.numbers import from_values
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.core.registry import Registry
-from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.choosing import Choose, Prepare, StrategyNumbers, forms_of
+from mdfl_jax.mobility.rule import MET, ORACLE, Form, Mobility
 
-MOBILITIES: Registry[Callable[[], Mobility]] = Registry("mobility")
+OWN = "auto"  # the world of `network.world` that stands for the rule's own
 
 
-def rule_numbers(mobility: Sequence[str], **values: Any) -> tuple[Any, ...]:
+class Movement(NamedTuple):
+    """How the clients of a run move.
+
+    Attributes:
+      rule: the name of the rule, `network.mobility`.
+      knowledge: what mobile clients know of static ones, `motion.knowledge`. It has no effect on a rule that needs no
+        such knowledge.
+      world: where they move, `network.world`; ``auto`` is the rule's own world.
+
+    >>> str(Movement("dcm", "met")), str(Movement("static", world="plane"))
+    ('dcm with knowledge met', 'static in the plane')
+    """
+
+    rule: str
+    knowledge: str = ORACLE
+    world: str = OWN
+
+    def __str__(self) -> str:
+        known = f" with knowledge {self.knowledge}" if self.knowledge != ORACLE else ""
+        return self.rule + known + (f" in the {self.world}" if self.world != OWN else "")
+
+
+class Mobilities(Registry[Callable[[], Mobility]]):
+    """The registry of mobility rules. Most of them have one form; strategies have one for each world and knowledge."""
+
+    def __init__(self) -> None:
+        super().__init__("mobility", home=("mdfl_jax.mobility.rules", "mdfl_jax.mobility.strategies"))
+        self._forms: dict[str, tuple[Form, ...]] = {}
+
+    def register_forms(self, name: str, forms: Sequence[Form], doc: str) -> None:
+        """Register a rule of several forms, the first of which is meant where a configuration sets nothing.
+
+        Args:
+          name: the rule's name in configurations.
+          forms: its forms; one of them must have the numbers of all.
+          doc: its description in one line.
+        """
+        most = max((form.numbers for form in forms), key=lambda numbers: len(fields_of(numbers)))
+        self.register(name, most, doc)(forms[0].make)
+        self._forms[name] = tuple(forms)
+
+    def remove(self, name: str) -> None:
+        """Remove a rule with all its forms, so that its name is unknown again."""
+        super().remove(name)
+        self._forms.pop(name, None)
+
+    def forms(self, name: str) -> tuple[Form, ...]:
+        """Return the forms of a rule, its own form first.
+
+        Raises:
+          UserError: for an unknown name; the message suggests the most similar one.
+        """
+        make = self[name]
+        known = self._forms.get(name, ())
+        if known and known[0].make is make:
+            return known
+        return (Form(make, make().world, numbers=self.numbers(name)),)
+
+    def form(self, movement: Movement) -> Form:
+        """Return the form of a rule that a configuration asks for.
+
+        Raises:
+          UserError: if the rule is unknown, or lacks this world or this knowledge. The message names the field, its
+            value and what is allowed.
+        """
+        name, knowledge, world = movement
+        forms = self.forms(name)
+        worlds = list(dict.fromkeys(form.world for form in forms))
+        if world not in (OWN, *worlds):
+            raise UserError(f"network.world is {world}; with network.mobility {name} it must be {_either(worlds)}")
+        there = [form for form in forms if form.world == (worlds[0] if world == OWN else world)]
+        for form in there:
+            if form.knowledge in ("", knowledge):
+                return form
+        known = _either([form.knowledge for form in there])
+        raise UserError(f"motion.knowledge is {knowledge}; with network.mobility {name} it must be {known}")
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+MOBILITIES = Mobilities()
+"""The mobility rules: name -> a function that makes the rule in its own world, with the knowledge of an oracle."""
+
+
+def as_movement(mobility: "str | Movement") -> Movement:
+    """Return a movement, given as such or by the name of its rule alone."""
+    return Movement(mobility) if isinstance(mobility, str) else mobility
+
+
+def rule_numbers(mobility: "Sequence[str | Movement]", **values: Any) -> tuple[Any, ...]:
     """Make the numbers of mobility rules, for `SpatialParams.rules`.
 
     Args:
-      mobility: the names of the rules.
+      mobility: the movements of the network, or the names of their rules.
       **values: numbers by name. Each rule takes the numbers that it has, and its default where none is given.
 
     Returns:
       The numbers of each rule, in the order of ``mobility``.
     """
-    return tuple(from_values(MOBILITIES.numbers(name), values) for name in mobility)
+    return tuple(from_values(MOBILITIES.form(as_movement(one)).numbers, values) for one in mobility)
+
+
+def strategy(
+    name: str,
+    numbers: type[StrategyNumbers] = StrategyNumbers,
+    knowledge: Sequence[str] = (ORACLE, MET),
+    prepare: Prepare | None = None,
+    everywhere: bool = False,
+    replans: bool = False,
+    compares: bool = False,
+) -> Callable[[Choose], Choose]:
+    """Return a decorator that registers a strategy as a mobility rule, on the grid and in the plane.
+
+    Args:
+      name: the name of the rule.
+      numbers: the class of its numbers, a subclass of `StrategyNumbers`.
+      knowledge: with which of `mdfl_jax.mobility.rule.KNOWLEDGE` the strategy can do; the first is listed first. Empty:
+        it knows no client at all, and sees where it has been, as under ``explored``.
+      prepare: (key, world, sites) -> plan, called once before the first round. Clients must then know all places, so
+        ``knowledge`` must be ``("oracle",)``.
+      everywhere: whether every point is a candidate, and not only the cluster centres of the known clients.
+      replans: whether a client chooses in every round, and not only when it has reached its destination.
+      compares: whether a client remembers how much its model differed from those that it heard.
+    """
+
+    def add(choose: Choose) -> Choose:
+        doc = (choose.__doc__ or "").strip().partition("\n")[0]
+        forms = forms_of(choose, numbers, ("grid", "plane"), knowledge, prepare, everywhere, replans, compares)
+        MOBILITIES.register_forms(name, forms, doc)
+        return choose
+
+    return add

@@ -1,4 +1,4 @@
-"""The interface of a mobility rule, the same in every world."""
+"""The interface of a mobility rule, the same in every world, and the words for worlds and for what clients know."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -6,7 +6,25 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-WorldKind = Literal["grid", "plane", "contacts"]
+from mdfl_jax.core.numbers import Numbers
+
+WorldKind = Literal["grid", "plane", "trace", "contacts"]
+WORLDS: dict[WorldKind, str] = {
+    "grid": "grid",
+    "plane": "plane",
+    "trace": "plane of a trace",
+    "contacts": "world of a contact list",
+}
+"""The worlds in which clients move, `network.world`, and their names in sentences."""
+PROGRAMS: dict[WorldKind, WorldKind] = {"grid": "grid", "plane": "plane", "trace": "plane", "contacts": "contacts"}
+"""The world whose program a world takes. A trace moves clients in a plane, so they share one."""
+FILES: dict[WorldKind, str] = {"trace": "places", "contacts": "a contact list"}
+"""The worlds that a file gives (`trace.file`), and what it must hold."""
+
+ORACLE, MET, EXPLORED = KNOWLEDGE = ("oracle", "met", "explored")
+"""What a mobile client knows of the static clients, `motion.knowledge`: the places and data of all of them; of those
+that it has met or been told of; or of those that it has met, while it remembers where it has been and looks for others.
+"""
 
 
 class Path(NamedTuple):
@@ -40,7 +58,8 @@ class Mobility(NamedTuple):
       init: (key, world) -> state before the first round.
       step: (key, world, state) -> state after one round's movement; ``key`` is the key of that round.
       position: (world, state) -> [N, 2] places.
-      world: the world that the rule lives in. All rules of one network live in the same world.
+      world: the world that the rule lives in. All rules of one network live in one world; a trace counts as the
+        plane.
       path: (world, state) -> the paths of the last round. None means straight paths from place to place.
       presence: (world, state) -> which clients are present. None means that all are always present.
       is_mobile: (world) -> [N] bool, which clients ever move. None takes the world's ``is_mobile``.
@@ -52,6 +71,9 @@ class Mobility(NamedTuple):
         grid point, if they depend on nothing else. None means that they do, or that they are not known. Theory uses it.
       compare: (state, heard [N, N] bool, differences [N, N] float32) -> state, called at the end of a round: who heard
         whom, and the distances between the models before the round. None means that movement does not depend on models.
+      still: whether nobody ever moves, so that links stay the same.
+      relays: whether clients may be relays, which stand where `mdfl_jax.networks.relays` puts them. Not if all clients
+        move, or if the rule gives the places of all.
     """
 
     init: Callable[[jax.Array, Any], Any]
@@ -65,6 +87,24 @@ class Mobility(NamedTuple):
     centres: Callable[[Any, Any], jax.Array] | None = None
     chain: Callable[[jax.Array, Any], jax.Array] | None = None
     compare: Callable[[Any, jax.Array, jax.Array], Any] | None = None
+    still: bool = False
+    relays: bool = True
+
+
+class Form(NamedTuple):
+    """A mobility rule in one world and with one knowledge.
+
+    Attributes:
+      make: () -> the rule.
+      world: the world that the rule then lives in.
+      knowledge: one of `KNOWLEDGE`; empty if the rule knows nothing of the static clients, so that it has no effect.
+      numbers: the class of its numbers.
+    """
+
+    make: Callable[[], Mobility]
+    world: WorldKind
+    knowledge: str = ""
+    numbers: type[Numbers] = Numbers
 
 
 def straight(start: jax.Array, end: jax.Array) -> Path:

@@ -1,4 +1,4 @@
-"""Movement along a trace: a table, made by `mdfl_jax.traces.resample`, gives the places of the clients.
+"""The world of a trace: a table, made by `mdfl_jax.traces.resample`, gives the places of the clients.
 
 The table is an argument of the compiled program (`SpatialParams.trace`) and not a constant in it. Sweep points with
 different traces, or with different choices from one trace, therefore share the program. Each run has its own copy of
@@ -13,8 +13,6 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.mobility.plane import PlaneWorld
-from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.mobility.rule import Mobility, Path, Presence
 from mdfl_jax.traces.trace import TraceTable
 
 AT_END = ("hold", "repeat")
@@ -111,65 +109,12 @@ def no_tracks(num_clients: int, substeps: int, rounds: int) -> Tracks:
     return tracks(TraceTable(empty, np.ones(empty.shape[:2], bool), 0.0, 1.0), "hold", substeps)
 
 
-def _tracks_of(world: PlaneWorld) -> Tracks:
+def tracks_of(world: PlaneWorld) -> Tracks:
+    """Return the table of a world in which a trace moves clients.
+
+    Raises:
+      UserError: if the network has been given none.
+    """
     if world.trace is None:
-        raise UserError("the mobility rule trace needs places: give SpatialParams.trace, see mobility.trace.tracks")
+        raise UserError("the world trace needs places: give SpatialParams.trace, see mdfl_jax.mobility.trace.tracks")
     return Tracks(*map(jnp.asarray, world.trace))
-
-
-def _path(world: PlaneWorld, moved: jax.Array) -> Path:
-    """Return the paths of the last of ``moved`` rounds, straight between the places of the table."""
-    table = _tracks_of(world)
-    row = table_row(jnp.maximum(moved - 1, 0), table.rounds, table.repeats)
-    after = jnp.minimum(row + 1, table.rounds)
-    places = jnp.concatenate([table.position[row], table.position[after, :1]])
-    places = jnp.where(table.goes[row][:, None], places, places[0])
-    times = jnp.broadcast_to(jnp.linspace(0.0, 1.0, len(places)), (places.shape[1], len(places)))
-    return Path(times, jnp.swapaxes(places, 0, 1))
-
-
-@MOBILITIES.register("trace")
-def trace() -> Mobility:
-    """All clients move as a trace says. The state of this rule is the number of rounds moved so far."""
-
-    def now(world: PlaneWorld, moved: jax.Array) -> jax.Array:
-        table = _tracks_of(world)
-        return table_row(moved, table.rounds, table.repeats)
-
-    def presence(world: PlaneWorld, moved: jax.Array) -> Presence:
-        table = _tracks_of(world)
-        before = table_row(jnp.maximum(moved - 1, 0), table.rounds, table.repeats)
-        after = jnp.minimum(before + 1, table.rounds)
-        return Presence(table.present[now(world, moved)], table.present[before] & table.present[after])
-
-    def is_mobile(world: PlaneWorld) -> jax.Array:
-        places = _tracks_of(world).position
-        return jnp.any(places != places[0, 0], axis=(0, 1, 3))
-
-    return Mobility(
-        init=lambda key, world: jnp.int32(0),
-        step=lambda key, world, moved: moved + 1,
-        position=lambda world, moved: _tracks_of(world).position[now(world, moved), 0],
-        world="plane",
-        path=_path,
-        presence=presence,
-        is_mobile=is_mobile,
-    )
-
-
-@MOBILITIES.register("static_trace")
-def static_trace() -> Mobility:
-    """All clients stay at their first place in the trace's table. A client that is ever present is always present."""
-
-    def presence(world: PlaneWorld, state: None) -> Presence:
-        ever = jnp.any(_tracks_of(world).present, axis=0)
-        return Presence(ever, ever)
-
-    return Mobility(
-        init=lambda key, world: None,
-        step=lambda key, world, state: state,
-        position=lambda world, state: _tracks_of(world).position[0, 0],
-        world="plane",
-        presence=presence,
-        is_mobile=lambda world: jnp.zeros_like(world.is_mobile),
-    )

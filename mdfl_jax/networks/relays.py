@@ -19,7 +19,6 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import squared_distance, squared_reach
 
 RELAY_PLACES = ("random", "gaps", "hubs", "bridges")
-NO_RELAYS = ("random_walk", "group", "trace", "static_trace", "contacts")  # all clients move, or places are given
 LARGEST = 2**24  # places times clients
 
 

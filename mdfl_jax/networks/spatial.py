@@ -15,7 +15,7 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network, Obser
 from mdfl_jax.mobility.contact_list import ListWorld
 from mdfl_jax.mobility.grid import GridWorld
 from mdfl_jax.mobility.plane import Motion, PlaneWorld
-from mdfl_jax.mobility.registry import MOBILITIES, rule_numbers
+from mdfl_jax.mobility.registry import MOBILITIES, Movement, as_movement, rule_numbers
 from mdfl_jax.mobility.rule import Mobility, Path, padded, path_length, straight
 from mdfl_jax.networks.contact import CONTACTS, link_radius
 from mdfl_jax.networks.contact_time import seconds_in_contact
@@ -36,7 +36,7 @@ class SpatialParams(NamedTuple):
       num_mobile: M, the number of clients that move. Under ``random_walk`` all clients move, and M are fast.
       radius: communication radius Rc, in grid units or metres, one for all clients or [N]; ``inf`` connects all.
       max_step: Rm, the largest distance moved in a round on the grid; ``inf`` means no limit.
-      mobility: the index of the mobility rule that is used, among the network's rules.
+      mobility: the index of the movement that is used, among those of the network.
       radius_spread: radii are drawn in [1 - spread, 1 + spread] times ``radius``, before the first round.
       link_failure: the probability that a link fails, drawn for each round and each direction.
       link_fading: the increase of this probability at the edge of the radius. It grows with the squared distance.
@@ -44,8 +44,8 @@ class SpatialParams(NamedTuple):
       motion: the numbers of the plane. The grid does not use them.
       rules: the numbers of each of the network's mobility rules, in their order (`rule_numbers`). If it is empty, the
         defaults are taken.
-      trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` for the rules ``trace`` and ``static_trace``, a
-        `mdfl_jax.networks.contact_list.ContactList` for ``contacts``.
+      trace: the data of a trace: a `mdfl_jax.mobility.trace.Tracks` in the world ``trace``, a
+        `mdfl_jax.networks.contact_list.ContactList` in the world ``contacts``.
       link_filter: the numbers of the network's link filter, if it has one.
       movers: which M clients move, an index of `mdfl_jax.networks.movers.MOVERS`; the first M are 0.
       relay_places: where relays stand, an index of `mdfl_jax.networks.relays.RELAY_PLACES`.
@@ -96,7 +96,7 @@ class SpatialState(NamedTuple):
 def spatial(
     num_clients: int,
     grid_size: int = 18,
-    mobility: Sequence[str] = ("random_movement",),
+    mobility: Sequence[str | Movement] = ("random_movement",),
     mixing: str = "metropolis_hastings",
     contact: str = "disc",
     links_fail: bool = False,
@@ -106,13 +106,13 @@ def spatial(
 ) -> Network:
     """Make a network of clients that move on a G x G grid or in the plane, or whose links come from a contact list.
 
-    The mobility rules decide which of these worlds is used. Several rules of one world share ONE compiled program;
-    ``hparams.network.mobility`` is the index of the rule that a run uses. ``hparams.network`` is a `SpatialParams`.
+    The movements decide which of these worlds is used. Several of one world share ONE compiled program;
+    ``hparams.network.mobility`` is the index of the one that a run uses. ``hparams.network`` is a `SpatialParams`.
 
     Args:
       num_clients: N >= 1.
       grid_size: G >= 1, used on the grid only.
-      mobility: names of `mdfl_jax.mobility.MOBILITIES`.
+      mobility: the movements, or names of `mdfl_jax.mobility.MOBILITIES` for the rules in their own worlds.
       mixing: a name of `mdfl_jax.networks.mixing.MIXINGS`.
       contact: with ``disc``, two clients are in contact if they are within the radius at the beginning of the round.
         With ``swept``, they are if they came within it at any time of the movement since the last round, so that no
@@ -127,20 +127,21 @@ def spatial(
       The network.
 
     Raises:
-      UserError: for an unknown name, for rules of more than one world, or for a link filter that needs contact
+      UserError: for an unknown name, for movements in more than one world, or for a link filter that needs contact
         durations in a world without them.
     """
     if contact not in CONTACTS:
         raise UserError(unknown_name("contact", contact, CONTACTS))
-    rules: list[Mobility] = [MOBILITIES[name]() for name in mobility]
-    kind, weigh = world_of(rules, mobility), MIXINGS[mixing]
+    movements = [as_movement(one) for one in mobility]
+    kind, weigh = world_of(movements), MIXINGS[mixing]
+    rules: list[Mobility] = [MOBILITIES.form(movement).make() for movement in movements]
     sweeps, some_absent = contact == "swept" and kind != "contacts", any(rule.presence for rule in rules)
 
     if link_filter and link_filter.needs_seconds and kind == "contacts":
         raise UserError("a contact list does not say how long contacts last within a round")
-    if max_neighbours and (lacks := [name for name, rule in zip(mobility, rules) if rule.compare]):
+    if max_neighbours and (lacks := [movement.rule for movement, rule in zip(movements, rules) if rule.compare]):
         raise UserError(f"network.mobility {lacks[0]} compares models over matrices; it needs engine.links=dense")
-    own, num_places = rule_numbers(mobility), max_neighbours + 1 if max_neighbours else 0
+    own, num_places = rule_numbers(movements), max_neighbours + 1 if max_neighbours else 0
 
     def seen(params: SpatialParams, world: Any, k: int) -> Any:
         """Add the rule's numbers and the trace to the world; these are not carried from round to round."""
@@ -239,7 +240,7 @@ def spatial(
 
     # Two clients have one distance and one radius, the smaller of theirs. So contact is symmetric. A filter keeps that.
     symmetric = mixing in SYMMETRIC_MIXINGS and not links_fail and kind != "contacts"
-    fixed = all(name in ("static", "static_plane") for name in mobility) and contact == "disc" and not links_fail
+    fixed = all(rule.still for rule in rules) and contact == "disc" and not links_fail
     fixed &= link_filter is None or link_filter.keeps_fixed
     return Network(
         num_clients=num_clients,

@@ -1,6 +1,6 @@
 """Construction of the worlds in which mobility rules live, from a network's numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -11,30 +11,29 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Clients
 from mdfl_jax.mobility.contact_list import ListWorld, on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
-from mdfl_jax.mobility.lattice import lattice
-from mdfl_jax.mobility.plane import Motion, PlaneWorld
-from mdfl_jax.mobility.registry import MOBILITIES
-from mdfl_jax.mobility.rule import Mobility, WorldKind
+from mdfl_jax.mobility.plane import Motion, PlaneWorld, lattice
+from mdfl_jax.mobility.registry import MOBILITIES, Movement
+from mdfl_jax.mobility.rule import PROGRAMS, WORLDS, WorldKind
 from mdfl_jax.networks.movers import moving
 from mdfl_jax.networks.relays import places_of_relays
 
-WORLDS = {"grid": "grid", "plane": "plane", "contacts": "world of a contact list"}
 INTEGERS = ("boundary", "warm_up")
 
 
-def world_of(rules: Sequence[Mobility], names: Sequence[str]) -> WorldKind:
-    """Return the world in which all the given rules live.
+def world_of(movements: Iterable[Movement]) -> WorldKind:
+    """Return the world in which all the given movements take place; a trace moves clients in the plane.
 
     Raises:
-      UserError: if they live in more than one world, or if there is no rule.
+      UserError: if they take place in more than one world, or if there is no movement.
     """
-    if not rules:
+    worlds = {movement: MOBILITIES.form(movement).world for movement in movements}
+    if not worlds:
         raise UserError(f"mobility is empty; it must name one rule or more of {', '.join(MOBILITIES)}")
-    kinds = {rule.world for rule in rules}
+    kinds = {PROGRAMS[world] for world in worlds.values()}
     if len(kinds) > 1:
-        lives = ", ".join(f"{name} in the {WORLDS[rule.world]}" for name, rule in zip(names, rules))
+        lives = ", ".join(f"{movement.rule} in the {WORLDS[world]}" for movement, world in worlds.items())
         raise UserError(f"the mobility rules of one network must live in one world: {lives}")
-    return rules[0].world
+    return kinds.pop()
 
 
 def typed(motion: Motion) -> Motion:
@@ -84,7 +83,7 @@ def make_world(
     contact list they are on a circle.
 
     Args:
-      kind: the name of the world.
+      kind: the world, as `world_of` returns it.
       params: the network's `mdfl_jax.networks.spatial.SpatialParams`.
       key: typed key from which the places are drawn.
       clients: what data each client holds.

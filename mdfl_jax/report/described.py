@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.report import tables
 from mdfl_jax.report.read import ReportData
 from mdfl_jax.report.settings import show, spaced
-from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, worlds_of
+from mdfl_jax.report.world import GRID, PLANE, met_by_pattern, place_of, worlds_of
 
 MANY = 9  # of more numbers, only the first and the last are told
 SAMPLED = {"eval_clients": "clients", "eval_samples": "test samples"}
@@ -89,7 +89,7 @@ def _split(words: _Words) -> str:
 
 def _by_list(words: _Words) -> bool:
     """Tell whether a contact list gives the links; then there are neither places nor radii."""
-    return words.everywhere(lambda p: words.study.value(p, "network.mobility") == "contacts")
+    return words.everywhere(lambda p: place_of(words.study, p) == "contacts")
 
 
 def _meeting(words: _Words) -> str:
@@ -114,6 +114,9 @@ def _movement(words: _Words, file: str) -> str:
     """Return the clause about movement, the world and the contact radius."""
     kinds = {world.kind for world in worlds_of(words.study).values()}
     place = words.clause("Mobility is {}", "network.mobility")
+    words.told.add("network.world")
+    if not words.everywhere(lambda p: words.study.value(p, "motion.knowledge") in (None, "oracle")):
+        place += words.clause(" (clients know: {})", "motion.knowledge")
     if kinds == {GRID} and not file:
         place += words.clause(" on a grid of {0} x {0}", "network.grid_size")
     elif kinds == {PLANE} and not file:

@@ -9,7 +9,7 @@ from mdfl_jax.report.settings import as_number
 from mdfl_jax.storage.study_files import no_streets
 
 GRID, PLANE, CIRCLE = "grid", "plane", "circle"
-OWN_PLACES = ("trace", "static_trace", "contacts")  # for these mobility rules the positions determine the map's size
+BY_FILE = ("trace", "contacts")  # in these worlds the positions determine the map's size
 
 
 def _none() -> np.ndarray:
@@ -60,6 +60,12 @@ def met_by_pattern(study: ReportData, p: int) -> bool:
     return study.value(p, "server.pattern") not in (None, "", "roadside")
 
 
+def place_of(study: ReportData, p: int) -> str | None:
+    """Return the world in which the clients of a sweep point move, a name of `network.world` other than auto."""
+    named, (part, of_part) = study.value(p, "network.world"), study.study_of(p)
+    return part.numbers(of_part).get("network.world") if named in (None, "auto") else named
+
+
 def units_of(text: str | None) -> np.ndarray:
     """Parse the positions of road-side units, 'x,y; x,y; ...', into an array [U, 2]."""
     return np.array([part.split(",") for part in (text or "").split(";") if part.strip()], float).reshape(-1, 2)
@@ -92,8 +98,8 @@ def world_of(study: ReportData, p: int) -> World | None:
     if path is None or _is_circle(path):
         recorded = any(study.has(p, name) for name in ("links", "met_server"))
         return World(CIRCLE, np.full(2, -1.0), np.full(2, 1.0)) if recorded or path is not None else None
-    mobility, graph = study.value(p, "network.mobility"), bool(study.value(p, "network.graph"))
-    by_file = graph or mobility in OWN_PLACES
+    follows, graph = place_of(study, p) in BY_FILE, bool(study.value(p, "network.graph"))
+    by_file = graph or follows
     kind = PLANE if in_plane(path) or by_file else GRID
     low, high = np.nanmin(path, (0, 1)).astype(float), np.nanmax(path, (0, 1)).astype(float)
     size = [study.value(p, f"motion.{side}") for side in ("width", "height")]
@@ -101,7 +107,7 @@ def world_of(study: ReportData, p: int) -> World | None:
     walls = not by_file and (side is not None if kind == GRID else None not in size)
     if walls:
         low, high = (np.ones(2), np.full(2, float(side))) if kind == GRID else (np.zeros(2), np.array(size, float))
-    streets = study.study_of(p)[0].streets if mobility in OWN_PLACES else no_streets()
+    streets = study.study_of(p)[0].streets if follows else no_streets()
     units = units_of(study.value(p, "server.units")) if study.value(p, "server.pattern") == "roadside" else _none()
     for places in (units, *([streets.reshape(-1, 2)] if not walls else [])):
         if len(places):

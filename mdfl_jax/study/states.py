@@ -14,6 +14,7 @@ from typing import Self
 import jax
 import numpy as np
 
+from mdfl_jax.config.families import movement_of
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.checksums import Arrays, read_state, write_state
 from mdfl_jax.storage.study_files import STATES
@@ -142,7 +143,7 @@ def read_batch(workdir: Path, study: Study, study_names: Sequence[str], batch: B
     for run in batch.runs:
         path = path_of(workdir, study_names[run.point], run.seed)
         found = read_state(path, _UNREADABLE)
-        if wrong := _misfit(found, leaves, study.points[run.point].experiment.network.mobility):
+        if wrong := _misfit(found, leaves, str(movement_of(study.points[run.point].experiment))):
             raise UserError(
                 f"{path}: the last state does not fit the program ({wrong}), which is that of other sweep points or of "
                 "another version; if sweep points are added too, add the rounds first, and then these"

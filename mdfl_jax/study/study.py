@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import check_graph_used, check_used
-from mdfl_jax.config.families import in_use, numbers_in, task_of
+from mdfl_jax.config.families import in_use, movement_of, numbers_in, task_of
 from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_key
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment
@@ -28,6 +28,7 @@ from mdfl_jax.core.types import Hparams
 from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import METRICS
+from mdfl_jax.mobility import Movement
 from mdfl_jax.models import MODELS
 from mdfl_jax.study.prepare.inputs import digests
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of, with_links
@@ -92,7 +93,7 @@ class Group(NamedTuple):
       simulation: The simulation from which the program is compiled.
       hparams: The traced numbers of each point, in the order of ``points``.
       runs_per_batch: The number of runs that are on the devices together.
-      rules: The mobility rules that the points use.
+      rules: How the clients of the points move.
       dataset: The data set from which the simulation was built; None if the task draws its data.
       pretrained: The pretrained weights from which the simulation was built, if any.
       starts: The kept models from which the runs of each point start, in the order of ``points``; None for a point
@@ -103,7 +104,7 @@ class Group(NamedTuple):
     simulation: Simulation
     hparams: list[Hparams]
     runs_per_batch: int
-    rules: list[str]
+    rules: list[Movement]
     dataset: Dataset | None
     pretrained: Pretrained | None = None
     starts: list[Start | None] = []  # noqa: RUF012
@@ -228,7 +229,9 @@ def set_precision(experiment: Experiment) -> None:
     jax.config.update("jax_enable_x64", experiment.engine.precision == "float64")
 
 
-def _numbers(members: list[Experiment], rules: list[str], files: TraceFiles, simulation: Simulation) -> list[Hparams]:
+def _numbers(
+    members: list[Experiment], rules: list[Movement], files: TraceFiles, simulation: Simulation
+) -> list[Hparams]:
     """Return the traced numbers of the points of a group."""
     return [hparams_of(member, rules, files.params(member, rules), simulation.link_load) for member in members]
 
@@ -259,7 +262,7 @@ def make_study(config: ConfigDict) -> Study:
         by_program = group_points(all_points)
     for indices in by_program:
         members = [all_points[i].experiment for i in indices]
-        rules = list(dict.fromkeys(member.network.mobility for member in members))
+        rules = list(dict.fromkeys(map(movement_of, members)))
         source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
         if source not in datasets:
             with stages.stage(f"loading data {source.name}"):

@@ -10,7 +10,7 @@ import numpy as np
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.pame import PaMENumbers
 from mdfl_jax.config.checks import is_filtered
-from mdfl_jax.config.families import is_partial, numbers_in
+from mdfl_jax.config.families import is_partial, movement_of, numbers_in
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES
@@ -220,7 +220,7 @@ def _walk(experiment: Experiment) -> walks.Walk | None:
     None also if the walk cannot reach all grid points, or if there are too many of them.
     """
     network = experiment.network
-    rule = None if network.graph else MOBILITIES[network.mobility]()
+    rule = None if network.graph else MOBILITIES.form(movement_of(experiment)).make()
     plain = not (network.radius_spread or network.link_failure or network.link_fading) and network.contact == "disc"
     plain &= not is_filtered(experiment) and not is_partial(experiment)
     if rule is None or rule.chain is None or not plain or network.grid_size > LARGEST_GRID:

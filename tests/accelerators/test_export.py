@@ -19,6 +19,7 @@ from mdfl_jax.data.partition import DirichletNumbers
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.exchange.compressors import COMPRESSORS
 from mdfl_jax.exchange.gossip import DENSE_UP_TO, mix
+from mdfl_jax.mobility import Movement
 from mdfl_jax.models import make_model
 from mdfl_jax.models.conv import Conv, default_form
 from mdfl_jax.networks.fixed import fixed_graph
@@ -33,7 +34,7 @@ BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by JAX's names of the 
 GRAPH, SERVER = (fixed_graph(N, "complete"), GraphParams()), (meetings(N), MeetingsParams())
 MOVING = {
     "grid": (spatial(N, 3, ("dam", "dcm")), SpatialParams(2, 2.0, 2.0)),
-    "plane": (spatial(N, mobility=("static_plane", "random_waypoint")), SpatialParams(2, 30.0)),
+    "plane": (spatial(N, mobility=(Movement("static", world="plane"), "random_waypoint")), SpatialParams(2, 30.0)),
 }
 for_each_accelerator = pytest.mark.parametrize("platform", ["cuda", "tpu"])
 

@@ -17,6 +17,7 @@ from mdfl_jax.config.families import (
     algorithm_numbers,
     has_momentum,
     in_use,
+    movement_of,
     schema,
 )
 from mdfl_jax.config.points import group_points, parse_axes, points
@@ -25,7 +26,7 @@ from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import Numbers, fields_of, kinds_of, number
 from mdfl_jax.exchange.compressors import COMPRESSORS
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.study import make_study
 from mdfl_jax.study.prepare.simulation import hparams_of
 
@@ -54,7 +55,7 @@ class HalfNumbers(Numbers):
 
 
 def add_rule(numbers=HopNumbers, name="hopping"):
-    MOBILITIES.register(name, numbers)(lambda: MOBILITIES["static_plane"]())
+    MOBILITIES.register(name, numbers)(lambda: MOBILITIES.form(Movement("static", world="plane")).make())
 
 
 def add_algorithm(numbers=CarefulNumbers, name="careful"):
@@ -116,7 +117,7 @@ def test_the_schema_is_one_class_until_something_is_registered():
     assert after is not before
     assert after().motion.hop is None
     assert not hasattr(before().motion, "hop")
-    MOBILITIES.register("hopping", HalfNumbers)(lambda: MOBILITIES["static_plane"]())  # a notebook cell again
+    add_rule(HalfNumbers)  # a notebook cell again
     assert hasattr(schema()().motion, "half")
     assert not hasattr(schema()().motion, "hop")
 
@@ -180,7 +181,7 @@ def test_numbers_reach_the_program_in_their_types(tiny):
     add_algorithm()
     add_compressor()
     use = {"network.mobility": "hopping", "algorithm.name": "careful", "motion.hop": 4, "motion.hop_twice": True}
-    hparams = hparams_of(resolve(tiny(**use)), ["hopping", "random_waypoint"])
+    hparams = hparams_of(resolve(tiny(**use)), [Movement("hopping"), Movement("random_waypoint")])
     hops, waypoints = hparams.network.rules
     assert (type(hops), hops.hop, hops.hop.dtype) == (HopNumbers, 4.0, np.float32)
     assert (bool(hops.hop_twice), hops.hop_twice.dtype) == (True, np.bool_)
@@ -188,7 +189,7 @@ def test_numbers_reach_the_program_in_their_types(tiny):
     assert (hparams.algorithm.care, hparams.algorithm.care.dtype, hparams.algorithm.parts) == (3, np.int32, 2)
     compressed = {"algorithm.name": "choco", "algorithm.compressor": "halved", "algorithm.half": 0.25}
     experiment = resolve(tiny(**compressed))
-    numbers = hparams_of(experiment, [experiment.network.mobility]).algorithm
+    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
     assert (type(numbers.compressor), numbers.compressor.half) == (HalfNumbers, np.float32(0.25))
 
 

@@ -38,7 +38,7 @@ def test_a_wrong_setting_is_told_in_one_line(tiny, rule, changes, expected):
 @pytest.mark.parametrize(
     ("sweep", "groups"),
     [
-        ("network.mobility=random_walk,random_waypoint,static_plane", 1),
+        ("network.mobility=random_walk,random_waypoint,static; network.world=plane", 1),
         ("network.mobility=random_walk,static,random_waypoint,dcm", 2),
         ("motion.boundary=reflect,wrap; motion.speed_max=10,20; motion.width=400,500; network.ratio=0,1", 1),
         ("network.contact=disc,swept", 2),
@@ -52,7 +52,7 @@ def test_what_shares_a_program(tiny, sweep, groups):
 
 @pytest.mark.long
 def test_a_study_in_the_plane_runs(tiny, tmp_path):
-    rules = ["random_walk", "patrol", "static_plane"]
+    rules = ["random_walk", "patrol", "static"]
     config = tiny(
         **{
             "sweep": f"network.mobility={','.join(rules)},static",
@@ -78,6 +78,6 @@ def test_a_study_in_the_plane_runs(tiny, tmp_path):
             assert place.min() >= 0
             assert place.max() <= 500
             moved = history[f"{p}/distance_moved"][0, -1]
-            assert (moved[:2] > 0).all() == (name != "static_plane")
+            assert (moved[:2] > 0).all() == (name != "static")
             assert (moved[2:] > 0).all() == (name == "random_walk")
     assert len(summary["points"]) == len(rules) + 1

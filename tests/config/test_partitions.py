@@ -11,11 +11,12 @@ from mdfl_jax.core.rng import stream
 from mdfl_jax.data.partition.by_place import by_place
 from mdfl_jax.data.sources import load
 from mdfl_jax.mobility import MOBILITIES, Motion
+from mdfl_jax.mobility.rule import FILES
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.study import make_study, run_study
 from mdfl_jax.study.ahead.partitions import draw
 
-DRAWN = tuple(name for name in MOBILITIES if name not in ("trace", "static_trace", "contacts"))
+DRAWN = tuple(name for name in MOBILITIES if MOBILITIES.forms(name)[0].world not in FILES)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mdfl_jax.config.families import movement_of
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study, run_study
@@ -81,7 +82,7 @@ def test_zero_is_a_value_of_the_search_intervals(tiny):
     """The algorithm's own stands where nothing is said, and 0 is 0."""
     zeros = {"algorithm.compressor": "qsgd", "algorithm.upload_from": 0, "algorithm.max_download": 0}
     experiment = resolve(tiny(**MOBILE, **zeros))
-    numbers = hparams_of(experiment, [experiment.network.mobility]).algorithm
+    numbers = hparams_of(experiment, [movement_of(experiment)]).algorithm
     assert (numbers.upload_from, numbers.upload_until) == (0, 40)
     assert (numbers.max_upload, numbers.max_download) == (1, 0)
     assert numbers.compressor.levels == 16

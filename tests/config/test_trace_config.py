@@ -40,11 +40,12 @@ def traced(tiny, tmp_path):
     return make
 
 
+MOVES = "network.mobility+network.world=trace+trace,static+trace"
 CONTACT_LIST = "round,i,j\n0,0,1\n1,2,3\n2,4,5\n3,0,5\n"
 WRONG = [
     ({"trace.file": ""}, "trace.file is ''; network.mobility trace needs a file"),
     ({"trace.file": "", "network.mobility": "contacts"}, "trace.file is ''; network.mobility contacts needs a file"),
-    ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; those that do are trace, static_trace, con"),
+    ({"network.mobility": "dcm"}, "network.mobility dcm follows no trace; network.world must be trace or contacts"),
     ({"trace.file": "/nope.csv"}, "trace.file: trace '/nope.csv': there is no such file"),
     (
         {"trace.file": "/nope.csv", "trace.made_by": "python make.py"},
@@ -53,14 +54,14 @@ WRONG = [
     ({"trace.streets": "/nope.net.xml"}, "trace.streets: trace '/nope.net.xml': there is no such file"),
     (
         {"trace.streets": "a", "network.mobility": "dcm", "trace.file": ""},
-        "trace.streets is 'a'; network.mobility dcm follows no trace of places; those that do are trace, static_trace",
+        "trace.streets is 'a'; network.mobility dcm follows no trace of places; network.world must be trace",
     ),
     ({"text": ""}, "the file is empty"),
     ({"text": "time,id,x,y\n0,a,1,nan\n"}, "it must be finite"),
     ({"text": "<fcd-export><timestep time='0'><vehic"}, "trace.file: trace "),
     ({"text": gzip.compress(b"time,id,x,y\n0,a,1,2\n1,a,2,3\n")[:-4]}, "the file is cut off"),
-    ({"text": CONTACT_LIST}, "holds a contact list; network.mobility is trace, and it must be contacts"),
-    ({"network.mobility": "contacts"}, "holds places; network.mobility is contacts, and it must be trace"),
+    ({"text": CONTACT_LIST}, "holds a contact list; network.mobility is trace, and network.world must be contacts"),
+    ({"network.mobility": "contacts"}, "holds places; network.mobility is contacts, and network.world must be trace"),
     ({"network.num_clients": 9}, "network.num_clients is 9; "),
     ({"rounds": 8}, "lasts 6 s: 6 rounds of motion.dt 1, and rounds is 8; trace.at_end=hold or trace.at_end=repeat"),
     ({"trace.start": 3.0}, "3 from trace.start 3 on: 3 rounds of motion.dt 1, and rounds is 4"),
@@ -98,7 +99,7 @@ def test_what_is_wrong_with_a_trace_is_told_in_one_line(traced, tmp_path, change
 @pytest.mark.parametrize(
     ("sweep", "groups"),
     [
-        ("network.mobility=trace,static_trace,random_waypoint; trace.gaps=hold,absent", 1),
+        ("network.mobility+network.world=trace+trace,static+trace,random_waypoint+plane; trace.gaps=hold,absent", 1),
         ("trace.vehicles=longest,first,reuse; trace.start=0,1; motion.dt=0.5,1", 1),
         ("network.mobility=trace,dcm", 2),
         ("trace.substeps=1,2", 2),
@@ -116,7 +117,7 @@ def places_and_neighbours(workdir, p):
 @pytest.mark.long
 def test_a_study_runs_along_its_trace(traced, tmp_path):
     """Places, neighbours and distances are those of the resampled table, for each choice of a sweep."""
-    config = traced(sweep="network.mobility=trace,static_trace; trace.gaps=hold,absent", eval_every=1)
+    config = traced(sweep=f"{MOVES}; trace.gaps=hold,absent", eval_every=1)
     study = make_study(config)
     assert load_dataset(study.experiment.data).name == "digits"
     run_study(study, tmp_path / "run", log=lambda line: None)

@@ -15,7 +15,7 @@ from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import resolved
 from mdfl_jax.core.types import FIXED
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.costs import CostParams
 from mdfl_jax.networks.costs.filters import link_filter
@@ -55,10 +55,11 @@ def listed(at_most=20_000):
     return SpatialParams(trace=contact_list(table), link_failure=0.1)
 
 
+BY_MEETING = (Movement("dam", "met"), Movement("dcm", "met"))
 STUDIES = {
     "dpsgd in the plane, links fail": ("dpsgd", plane(links_fail=True), PLANE),
     "dpsgd by dam and dcm": ("dpsgd", spatial(N, 100, ("dam", "dcm"), max_neighbours=31), GRID),
-    "dpsgd by dam_met and dcm_met": ("dpsgd", spatial(N, 100, ("dam_met", "dcm_met"), max_neighbours=31), GRID),
+    "dpsgd by those met": ("dpsgd", spatial(N, 100, BY_MEETING, max_neighbours=31), GRID),
     "dpsgd over a contact list": ("dpsgd", spatial(N, mobility=("contacts",), max_neighbours=31), listed()),
     "dpsgd, messages go on": ("dpsgd", plane(link_filter=link_filter(Work(), "resume", True)), PLANE),
     "dpsgd by speeds": ("dpsgd", plane(mixing="speed_aware_auto"), PLANE),

@@ -22,7 +22,7 @@ from mdfl_jax.metrics import HOLDS, NOTHING, ROUNDS, UNKNOWN, Metric, metrics_of
 from mdfl_jax.metrics.evaluation import RoundView
 from mdfl_jax.metrics.history import Metrics, standing_still
 from mdfl_jax.metrics.round_records import before_rounds, choose, of_each_round, of_round, without_round
-from mdfl_jax.mobility.plane import Motion
+from mdfl_jax.mobility import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import strategies as oracle
-from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
+from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, looking, played, world
 
 from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.mobility.sight import NEVER, Sites, look
+from mdfl_jax.mobility.choosing import NEVER, Sites
 from mdfl_jax.mobility.strategies.dcm_weighted import dcm_weighted
 from mdfl_jax.mobility.strategies.spectral import spectral
 
@@ -34,11 +34,8 @@ def recent(paths, static, now, memory=0.8):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_spectral_raises_the_second_eigenvalue_more_than_nearly_all_other_places_would(seed):
-    w, rule = world("spectral", seed), MOBILITIES["spectral"]()
-    step, states = jax.jit(rule.step), [rule.init(jax.random.key(7), w)]
-    for t in range(ROUNDS):
-        states.append(step(jax.random.fold_in(jax.random.key(seed), t), w, states[-1]))
-    location, destination = (np.array([getattr(s.clients, a) for s in states]) for a in ("location", "destination"))
+    w, _, destination, states = played("spectral", seed, rounds=ROUNDS)
+    location = states.clients.location
     static, paths, ranks = GRID[np.asarray(w.start)][MOBILE:], GRID[location[:, :MOBILE]], []
     for now, i in itertools.product(range(8, ROUNDS), range(MOBILE)):
         weight = recent(paths, static, now)
@@ -70,7 +67,7 @@ def test_spectral_goes_to_those_it_has_not_met():
     last[0, 3:5], last[1, [3, 5]] = 10, 4  # the one that chooses; another, who once met one of each group
     memory = memory._replace(round=jnp.int32(10), last=jnp.asarray(last))
     sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    sight = look(w, memory, jnp.int32(0), memory.clients.destination, sites, ~w.is_mobile)
+    sight = looking("spectral", w, memory, 0, ~w.is_mobile, sites)
     for seed in range(5):
         chosen = GRID[int(spectral(jax.random.key(seed), sight))]
         assert oracle.in_range(chosen, np.array(other, float), RADIUS).sum() >= 2
@@ -80,7 +77,7 @@ def test_weighted_dcm_draws_by_label_distance_times_samples():
     w = world("dcm_weighted", 5)
     memory = MOBILITIES["dcm_weighted"]().init(jax.random.key(7), w)
     sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    sight = look(w, memory, jnp.int32(0), memory.clients.destination, sites, ~w.is_mobile)
+    sight = looking("dcm_weighted", w, memory, 0, ~w.is_mobile, sites)
     keys = jax.random.split(jax.random.key(0), 20_000)
     found = np.bincount(jax.vmap(lambda key: dcm_weighted(key, sight))(keys), minlength=len(GRID)) / len(keys)
     static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracles import grid_world
 
-from mdfl_jax.mobility.distribution_aware import destination_probabilities
+from mdfl_jax.mobility.label_distances import destination_probabilities
 
 JIT_PROBABILITIES = jax.jit(destination_probabilities)
 GRID = grid_world.square_grid(5)

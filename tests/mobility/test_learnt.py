@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from oracles import strategies as oracle
-from strategy_world import GRID, MOBILE, RADIUS, SIZE, STEP, world
+from strategy_world import GRID, MOBILE, RADIUS, SIZE, STEP, played
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
@@ -20,22 +20,13 @@ ROUNDS = 30
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "policy.json"
 
 
-def played(name, seed, **numbers):
-    """The world, and the states before the first round and after each one."""
-    rule, made = MOBILITIES[name](), world(name, seed, **numbers)
-    step, states = jax.jit(rule.step), [rule.init(jax.random.key(7), made)]
-    for t in range(ROUNDS):
-        states.append(step(jax.random.fold_in(jax.random.key(seed), t), made, states[-1]))
-    return made, states
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_clients_go_where_the_policy_scores_most(seed):
     weights = np.random.default_rng(seed).normal(size=COUNT).round(3)
-    world, states = played("learnt", seed, weights=" ".join(map(str, weights)))
+    world, _, destination, states = played("learnt", seed, weights=" ".join(map(str, weights)))
     static, counts = GRID[np.asarray(world.start)][MOBILE:], np.asarray(world.label_counts)
-    location, destination = (np.array([getattr(s.clients, a) for s in states]) for a in ("location", "destination"))
+    location = states.clients.location
     visited = set()
     for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
         age = oracle.ages(GRID[location[:, :MOBILE]], static, RADIUS, now)
@@ -51,7 +42,8 @@ def test_clients_go_where_the_policy_scores_most(seed):
 
 def test_training_begins_as_waiting():
     """From the same state; log(1 + worth) for log(worth) is another order only where little waits."""
-    world, states = played("waiting", 4)
+    world, _, _, found = played("waiting", 4)
+    states = [jax.tree.map(lambda leaf, t=t: leaf[t], found) for t in range(ROUNDS + 1)]
     rule = MOBILITIES["learnt"]()
     begun = world._replace(numbers=MOBILITIES.numbers("learnt")(weights=" ".join(map(str, START))).typed())
     step, alike = jax.jit(rule.step), []

@@ -7,16 +7,22 @@ import pytest
 from oracles import grid_world
 from scipy import stats
 
-from mdfl_jax.mobility import MOBILITIES, GridWorld, many, met_draw
+from mdfl_jax.mobility import MOBILITIES, GridWorld, Movement, many, meeting
 from mdfl_jax.mobility.bits import packed, unpacked, votes_of
-from mdfl_jax.mobility.clustering import choice_by_rows, cluster_centres, cluster_centres_by_place, uniform_choice
+from mdfl_jax.mobility.clustering import (
+    centres_of,
+    choice_by_rows,
+    cluster_centres,
+    cluster_centres_by_place,
+    uniform_choice,
+)
 from mdfl_jax.mobility.discs import summed_at
-from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.label_histograms import counts_in_range, counts_of
-from mdfl_jax.mobility.met import MetNumbers
+from mdfl_jax.mobility.grid import GridClient, grid_points
+from mdfl_jax.mobility.label_distances import counts_in_range, counts_of, distances, histograms
+from mdfl_jax.mobility.meeting import MetNumbers, piece_around, view_of
 
 SIZE, NUM_CLIENTS, MOBILE = 8, 30, 12
-RULES = ("static", "random_movement", "dam", "dcm", "dam_met", "dcm_met")
+RULES = [*map(Movement, ("static", "random_movement", "dam", "dcm")), Movement("dam", "met"), Movement("dcm", "met")]
 
 
 def crowd(seed=0, radius=2.0, tells=False, mobile=MOBILE):
@@ -32,9 +38,9 @@ def crowd(seed=0, radius=2.0, tells=False, mobile=MOBILE):
     )
 
 
-def paths_of(name, worlds, rounds=10):
+def paths_of(movement, worlds, rounds=10):
     """Places, destinations and cluster centres after each round, in each of the worlds."""
-    rule = MOBILITIES[name]()
+    rule = MOBILITIES.form(movement).make()
 
     @jax.jit
     def run(world):
@@ -50,16 +56,17 @@ def paths_of(name, worlds, rounds=10):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", RULES)
-def test_the_same_movement_draw_by_draw(name, monkeypatch):
+@pytest.mark.parametrize("movement", RULES, ids=str)
+@pytest.mark.parametrize("dense", [2**22, 0], ids=["dense", "not dense"])
+def test_the_same_movement_draw_by_draw(movement, dense, monkeypatch):
     """Chunks, clients one by one, discs by rows, bits and pieces of the grid, but no tries: the same places."""
     worlds = [crowd(0), crowd(1, 1.0, tells=True), crowd(2, np.inf, tells=True), crowd(3, 0.0, mobile=NUM_CLIENTS)]
-    expected = paths_of(name, worlds)
+    expected = paths_of(movement, worlds)
     monkeypatch.setattr(many, "LARGEST_AT_ONCE", 0)
-    monkeypatch.setattr(many, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(many, "LARGEST_DENSE", dense)
     monkeypatch.setattr(many, "TRIES", 0)
-    monkeypatch.setattr(met_draw, "SIDE", 5)
-    for got, wanted in zip(paths_of(name, worlds), expected):
+    monkeypatch.setattr(meeting, "SIDE", 5)
+    for got, wanted in zip(paths_of(movement, worlds), expected):
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
@@ -194,3 +201,69 @@ def test_a_client_under_way_draws_nothing(monkeypatch):
     assert (moved.location[: MOBILE // 2] != clients.location[: MOBILE // 2]).all()
     assert (moved.destination[MOBILE // 2 : MOBILE] != clients.destination[MOBILE // 2 : MOBILE]).any()
     np.testing.assert_array_equal(moved.location[MOBILE:], clients.location[MOBILE:])
+
+
+LARGE, SIDE, NEAR, CASES = 12, 6, 40, 60  # a grid, a piece of it, clients on it, and cases
+TIES = jax.random.key(3)
+
+
+def large_world(radius):
+    rng = np.random.default_rng(0)
+    return GridWorld(
+        grid=grid_points(LARGE),
+        start=jnp.asarray(rng.integers(0, LARGE * LARGE, NEAR), jnp.int32),
+        is_mobile=jnp.zeros(NEAR, bool),
+        label_counts=jnp.asarray(rng.integers(0, 9, (NEAR, 3)), jnp.int32),
+        radius=jnp.float32(radius),
+        max_step=jnp.float32(2),
+    )
+
+
+@jax.jit
+def seen(w, client, known):
+    """The piece, what is seen on it, on the whole grid, and by all pairs; each over all cases."""
+
+    def of_one(client, known):
+        old = (TIES, jnp.ones(LARGE * LARGE, bool), True)
+        piece = piece_around(w, known, SIDE)
+        part = view_of(w, client, known, old, piece.corner, SIDE)
+        whole = view_of(w, client, known, old, jnp.zeros(2, jnp.int32), LARGE)
+        histogram = histograms(counts_of(w, known), client.label_counts)
+        pairs = distances(histogram, histogram[client.location]), centres_of(w, TIES, known)
+        return piece, part, whole, pairs
+
+    return jax.vmap(of_one)(client, known)
+
+
+@pytest.mark.parametrize("radius", [0.0, 1.0, 2.5, 20.0])
+def test_on_a_piece_as_on_the_whole_grid(radius):
+    """Known clients in small and large parts of the grid, at its sides, and the client anywhere."""
+    w, rng = large_world(radius), np.random.default_rng(1)
+    place = np.stack([np.asarray(w.start) // LARGE, np.asarray(w.start) % LARGE], axis=1)
+    middle, spread = rng.integers(0, LARGE, (CASES, 1, 2)), rng.integers(0, 9, (CASES, 1))
+    known = np.abs(place - middle).max(axis=2) <= spread
+    location = rng.integers(0, LARGE * LARGE, CASES).astype(np.int32)
+    clients = GridClient(location, location, rng.integers(0, 5, (CASES, 3)).astype(np.int32))
+    piece, part, whole, pairs = jax.device_get(seen(w, clients, jnp.asarray(known)))
+    assert piece.fits.any() == (radius < SIDE)
+    assert not piece.fits.all()
+    reach = int(min(radius, LARGE - 1))
+    for case in np.flatnonzero(known.any(axis=1)):
+        low = np.maximum(place[known[case]].min(axis=0) - reach, 0)
+        high = np.minimum(place[known[case]].max(axis=0) + reach, LARGE - 1)
+        assert piece.fits[case] == (high - low < SIDE).all()
+    np.testing.assert_array_equal(part.distance[piece.fits], whole.distance[piece.fits])
+    np.testing.assert_array_equal(part.centres[piece.fits], whole.centres[piece.fits])
+    np.testing.assert_allclose(whole.distance, pairs[0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(whole.centres, pairs[1])
+
+
+def test_known_centres_are_kept():
+    """They are not searched again where nobody new was met."""
+    w, known = large_world(1.0), jnp.arange(NEAR) < 5
+    client = GridClient(jnp.int32(3), jnp.int32(3), jnp.array([1, 0, 2], jnp.int32))
+    old = jnp.arange(LARGE * LARGE) == 7
+    whole = jax.jit(lambda due: view_of(w, client, known, (TIES, old, due), jnp.zeros(2, jnp.int32), LARGE))
+    kept, found = whole(False), whole(True)
+    np.testing.assert_array_equal(kept.centres, old)
+    np.testing.assert_array_equal(found.centres, centres_of(w, TIES, known))

@@ -7,21 +7,13 @@ import pytest
 from oracles import grid_world
 from scipy import stats
 
-import mdfl_jax.mobility as package
 from mdfl_jax.mobility import MOBILITIES, GridWorld
 from mdfl_jax.mobility.clustering import cluster_centres
 from mdfl_jax.mobility.grid import grid_points, nearest_within, reachable, sample_index, uniform_within
-from mdfl_jax.mobility.strategy import StrategyNumbers
 
 SIZE, CLASSES = 5, 3
 DRAWS = 20_000
 SMALLEST_P = 1e-4
-
-
-def test_every_rule_is_a_factory_of_the_package():
-    for name in MOBILITIES:  # strategies are functions of what a client sees
-        if not issubclass(MOBILITIES.numbers(name), StrategyNumbers):
-            assert getattr(package, name) is MOBILITIES[name]
 
 
 def world(num_mobile=2, radius=1.5, max_step=2.0, seed=0, num_clients=6, size=SIZE, name="static"):
@@ -243,24 +235,3 @@ def test_row_search_equals_the_search_of_the_whole_grid(size):
         given = np.float32(max_step), keys, places, places
         for found, expected in zip(rows(*given), whole(*given)):
             np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.long
-def test_clients_one_after_another_move_as_all_together(monkeypatch):
-    """What a CPU does for many clients on a large grid: `lax.map`, in which a draw is skipped and not just unused."""
-    grid = grid_points(6)
-    counts = jax.random.randint(jax.random.key(1), (9, 4), 0, 5)
-    start = jax.random.randint(jax.random.key(2), (9,), 0, 36, jnp.int32)
-    crowd = GridWorld(grid, start, jnp.arange(9) < 5, counts, jnp.float32(2), jnp.float32(2))
-    for name in ("random_movement", "dam", "dcm"):
-        paths = []
-        for largest in (2**18, 0):
-            monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_AT_ONCE", largest)
-            rule = MOBILITIES[name]()
-            state, places = rule.init(jax.random.key(3), crowd), []
-            step = jax.jit(rule.step)
-            for r in range(8):
-                state = step(jax.random.key(r), crowd, state)
-                places.append(np.asarray(rule.position(crowd, state)))
-            paths.append(np.stack(places))
-        np.testing.assert_array_equal(*paths)

@@ -5,48 +5,58 @@ import jax.numpy as jnp
 import pytest
 from array_sizes import largest
 
-from mdfl_jax.mobility import MOBILITIES, Motion
+from mdfl_jax.mobility import MOBILITIES, Motion, Movement, rule_numbers
+from mdfl_jax.mobility.choosing import PlaneStrategyNumbers, StrategyNumbers
 from mdfl_jax.mobility.contact_list import on_circle
 from mdfl_jax.mobility.grid import GridWorld, grid_points
 from mdfl_jax.mobility.plane import PlaneWorld
-from mdfl_jax.mobility.strategy import StrategyNumbers
 from mdfl_jax.mobility.trace import no_tracks
 from mdfl_jax.networks.worlds import typed
 
 NUM_CLIENTS, SIZE, CLASSES = 10_000, 200, 10
 POINTS = SIZE * SIZE
 LINEAR = 2 * NUM_CLIENTS * SIZE  # a hundredth of all clients and points, and a twenty-fifth of all pairs of clients
-BITS = {"dam_met": NUM_CLIENTS * -(-NUM_CLIENTS // 32), "dcm_met": NUM_CLIENTS * -(-POINTS // 32)}
+BITS = {
+    Movement("dam", "met", "grid"): NUM_CLIENTS * -(-NUM_CLIENTS // 32),
+    Movement("dcm", "met", "grid"): NUM_CLIENTS * -(-POINTS // 32),
+}
 
 
-def is_for_few(name):
-    """Whether a rule refuses so many clients, as strategies do (tests/mobility/test_strategies.py)."""
-    return issubclass(MOBILITIES.numbers(name), StrategyNumbers)
+def is_for_few(form):
+    """Whether a form refuses so many clients, as strategies do (tests/mobility/test_strategies.py)."""
+    return issubclass(form.numbers, StrategyNumbers | PlaneStrategyNumbers)
 
 
-def world_for(name):
+FORMS = [
+    Movement(name, form.knowledge or "oracle", form.world)
+    for name in MOBILITIES
+    for form in MOBILITIES.forms(name)
+    if not is_for_few(form)
+]
+
+
+def world_for(movement):
     """The shapes of a world in which the rule lives."""
-    numbers = MOBILITIES.numbers(name)().typed()
+    numbers, kind = rule_numbers((movement,))[0].typed(), movement.world
     shared = {
         "is_mobile": jax.ShapeDtypeStruct((NUM_CLIENTS,), bool),
         "label_counts": jax.ShapeDtypeStruct((NUM_CLIENTS, CLASSES), jnp.int32),
         "radius": jax.ShapeDtypeStruct((), jnp.float32),
         "numbers": numbers,
     }
-    kind = MOBILITIES[name]().world
     if kind == "grid":
         start, step = jax.ShapeDtypeStruct((NUM_CLIENTS,), jnp.int32), jax.ShapeDtypeStruct((), jnp.float32)
         return GridWorld(jax.eval_shape(lambda: grid_points(SIZE)), start, max_step=step, **shared)
     if kind == "contacts":
         return jax.eval_shape(lambda: on_circle(NUM_CLIENTS))
     place = jax.ShapeDtypeStruct((NUM_CLIENTS, 2), jnp.float32)
-    shared["trace"] = no_tracks(NUM_CLIENTS, substeps=2, rounds=3) if name.endswith("trace") else None
+    shared["trace"] = no_tracks(NUM_CLIENTS, substeps=2, rounds=3) if kind == "trace" else None
     return PlaneWorld(jax.ShapeDtypeStruct((2,), jnp.float32), place, motion=typed(Motion()), **shared)
 
 
-def programs(name):
+def programs(movement):
     """The functions of a rule that a study compiles, with the shapes of their arguments."""
-    rule, world, key = MOBILITIES[name](), world_for(name), jax.eval_shape(lambda: jax.random.key(0))
+    rule, world, key = MOBILITIES.form(movement).make(), world_for(movement), jax.eval_shape(lambda: jax.random.key(0))
     state = jax.eval_shape(rule.init, key, world)
     yield rule.init, (key, world)
     yield rule.step, (key, world, state)
@@ -56,17 +66,17 @@ def programs(name):
 
 
 @pytest.mark.few(6)
-@pytest.mark.parametrize("name", [name for name in MOBILITIES if not is_for_few(name)])
-def test_no_array_of_all_pairs(name):
+@pytest.mark.parametrize("movement", FORMS, ids=str)
+def test_no_array_of_all_pairs(movement):
     """Who knows whom is inherently a bit a pair; nothing else grows faster than clients times rows of the grid."""
-    for function, args in programs(name):
+    for function, args in programs(movement):
         entries, shape = largest(function, *args)
-        assert entries <= BITS.get(name, LINEAR), (name, function, shape)
+        assert entries <= BITS.get(movement, LINEAR), (movement, function, shape)
 
 
-@pytest.mark.parametrize("name", ["dam", "dcm_met"])
-def test_the_check_sees_such_arrays(name, monkeypatch):
+@pytest.mark.parametrize("movement", [Movement("dam", world="grid"), Movement("dcm", "met", "grid")], ids=str)
+def test_the_check_sees_such_arrays(movement, monkeypatch):
     monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_AT_ONCE", 2**40)
     monkeypatch.setattr("mdfl_jax.mobility.many.LARGEST_DENSE", 2**40)
-    found = [largest(function, *args) for function, args in programs(name)]
+    found = [largest(function, *args) for function, args in programs(movement)]
     assert max(found)[0] >= NUM_CLIENTS * NUM_CLIENTS

@@ -10,14 +10,19 @@ from scipy import stats
 
 from mdfl_jax.core.numbers import fields_of, from_values
 from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion, PlaneWorld
+from mdfl_jax.mobility.choosing import PlaneStrategyNumbers
 from mdfl_jax.mobility.plane import fold
-from mdfl_jax.mobility.random_waypoint import mean_distance
+from mdfl_jax.mobility.rules.random_waypoint import mean_distance
 from mdfl_jax.networks.worlds import typed
 
-MODELS = [name for name in MOBILITIES if MOBILITIES[name]().world == "plane" and "trace" not in name]
+FORMS = {  # strategies are in test_strategies.py
+    name: form
+    for name in MOBILITIES
+    for form in MOBILITIES.forms(name)
+    if form.world == "plane" and not issubclass(form.numbers, PlaneStrategyNumbers)
+}
+MODELS = list(FORMS)
 WIDTH, HEIGHT, N, ROUNDS = 200.0, 120.0, 400, 60
-STRATEGIES = [name for name in MODELS if name.endswith("_plane") and name != "static_plane"]
-FEW = 40  # clients of a strategy, which looks at each of them, and at what each has met
 SMALLEST_P = 1e-4
 BASE = {"width": WIDTH, "height": HEIGHT}
 OWN = {  # of the models; each takes those that it has
@@ -51,11 +56,11 @@ def make_world(motion, numbers, num_mobile, clients=N):
 @functools.cache
 def program(name):
     """(M, seed, changes) -> the first state, then clients, paths and plans of the rounds; compiled once a model."""
-    rule = MOBILITIES[name]()
+    rule = FORMS[name].make()
 
     @jax.jit
     def run(motion, numbers, num_mobile, key):
-        world = make_world(motion, numbers, num_mobile, FEW if name in STRATEGIES else N)
+        world = make_world(motion, numbers, num_mobile)
         state = rule.init(jax.random.fold_in(key, 10**6), world)
 
         def step(state, t):
@@ -76,7 +81,7 @@ def uniform_p(values, high):
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_paths_hang_together_stay_inside_and_leave_the_others_alone(name):
-    mobile = 30 if name in STRATEGIES else 300
+    mobile = 300
     for boundary in range(len(BOUNDARIES)):
         first, clients, path, _ = program(name)(num_mobile=mobile, boundary=boundary)
         size = np.array([WIDTH, HEIGHT], np.float32)
@@ -91,7 +96,7 @@ def test_paths_hang_together_stay_inside_and_leave_the_others_alone(name):
         np.testing.assert_allclose(path.points[:, :, -1], position[1:], atol=1e-4)
         moved = np.linalg.norm(np.diff(path.points, axis=2), axis=-1)
         assert (moved[:, mobile:] == 0).all() or name == "random_walk"
-        assert moved[:, :mobile].max() > 1 or name == "static_plane"
+        assert moved[:, :mobile].max() > 1 or name == "static"
         jumped = (moved > 1e-2) & (np.diff(path.times, axis=-1) <= 0)
         can_jump = BOUNDARIES[boundary] == "wrap" and name in (
             "random_walk", "random_direction", "gauss_markov", "levy_walk"
@@ -200,7 +205,7 @@ def test_manhattan_stays_on_streets_and_turns_as_often_as_told():
 
 def test_levy_flights_have_the_tail_they_are_told():
     low, high, exponent = 10.0, 150.0, 1.5
-    from mdfl_jax.mobility.levy_walk import truncated_pareto
+    from mdfl_jax.mobility.rules.levy_walk import truncated_pareto
 
     draws = jax.vmap(lambda k: truncated_pareto(k, exponent, low, high))(jax.random.split(jax.random.key(0), 4000))
     law = lambda x: (1 - (x / low) ** -exponent) / (1 - (high / low) ** -exponent)  # noqa: E731

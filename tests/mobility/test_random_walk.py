@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles import plane_world
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.mobility.random_walk import bounce
+from mdfl_jax.mobility.rules.random_walk import bounce
 
 JIT_BOUNCE = jax.jit(bounce)
 SIZE = np.array([50.0, 80.0], np.float32)

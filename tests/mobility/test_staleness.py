@@ -6,21 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import grid_world
 from oracles import strategies as oracle
+from strategy_world import ALL, GRID, MOBILE, RADIUS, STATIC, world
+from strategy_world import made as made_rule
 from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.core.client_padding import held_by
 from mdfl_jax.metrics.values import differences
-from mdfl_jax.mobility import MOBILITIES, GridWorld
-from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.study import make_study
 from mdfl_jax.theory.network import alone, of_study
 
-SIZE, MOBILE, STATIC, ROUNDS, RADIUS, STEP = 9, 3, 7, 30, 1.5, 2.0
-GRID = grid_world.square_grid(SIZE)
-ALL = MOBILE + STATIC
+ROUNDS = 30
 ROADSIDE = {"server.pattern": "roadside", "server.units": "2,2", "algorithm.name": "fedmobile"}
 
 
@@ -31,25 +28,16 @@ def made(**changes):
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("seed", "ageing"), [(0, 0.0), (1, 1.0), (2, 2.0)])
 def test_clients_go_where_models_differed_most(seed, ageing):
-    rng = np.random.default_rng(seed)
-    places = rng.permutation(SIZE * SIZE)[:ALL]
-    world = GridWorld(
-        grid=grid_points(SIZE),
-        start=jnp.asarray(places, jnp.int32),
-        is_mobile=jnp.arange(ALL) < MOBILE,
-        label_counts=jnp.asarray(rng.integers(0, 9, (ALL, 3)), jnp.int32),
-        radius=jnp.float32(RADIUS),
-        max_step=jnp.float32(STEP),
-        numbers=MOBILITIES.numbers("staleness")(ageing=ageing).typed(),
-    )
-    rule, static = MOBILITIES["staleness"](), GRID[places[MOBILE:]]
-    state, step = rule.init(jax.random.key(7), world), jax.jit(rule.step)
+    rng, w, rule = np.random.default_rng(seed), world("staleness", seed, ageing=ageing), made_rule("staleness")
+    places = np.asarray(w.start)
+    static = GRID[places[MOBILE:]]
+    state, step = rule.init(jax.random.key(7), w), jax.jit(rule.step)
     centres = np.unique(np.asarray(state.sites.place)[np.asarray(state.sites.valid)])
     remembered, paths = np.full((MOBILE, STATIC), np.nan), [GRID[places[:MOBILE]]]
     chosen = 0
     for now in range(ROUNDS):
         location, destination = (np.asarray(x) for x in (state.clients.location, state.clients.destination))
-        moved = step(jax.random.key(now), world, state)
+        moved = step(jax.random.key(now), w, state)
         age = oracle.ages(np.stack(paths), static, RADIUS, now)
         for i in range(MOBILE):
             new = int(moved.clients.destination[i])

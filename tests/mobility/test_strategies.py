@@ -1,6 +1,5 @@
-"""The strategies against loops over clients and places, and what each of them promises."""
+"""The strategies against loops over clients and places, on the grid and in the plane, and what they promise."""
 
-import functools
 import itertools
 import re
 from pathlib import Path
@@ -10,97 +9,116 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import strategies as oracle
-from strategy_world import GRID, MOBILE, RADIUS, SIZE, STATIC, STEP, world
+from strategy_world import (
+    ALL,
+    GRID,
+    LATTICE,
+    MOBILE,
+    RADIUS,
+    SCALES,
+    SIZE,
+    STATIC,
+    STEP,
+    first_places,
+    looking,
+    made,
+    moving,
+    played,
+    world,
+)
+from tiny import tiny_config
 
 from mdfl_jax import UserError
 from mdfl_jax.config import default_config
-from mdfl_jax.mobility import MOBILITIES
-from mdfl_jax.mobility.sight import Sight, Sites, drawn, look
+from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility.choosing import LARGEST, LARGEST_IN_PLANE, Sight, Sites, drawn
 from mdfl_jax.mobility.strategies.cover_tour import nearest_first, two_opt
 from mdfl_jax.mobility.strategies.spectral import fiedler
-from mdfl_jax.mobility.strategy import LARGEST
 from mdfl_jax.study import make_study
 
 ROUNDS = 30
-WITH_ORACLE = ("age_aware", "coordinated", "cover_tour", "dcm_weighted", "spectral", "staleness", "waiting")
-MET = tuple(f"{name}_met" for name in WITH_ORACLE if name != "cover_tour")
+CHOOSE = [  # every form of every rule whose clients choose by what they see
+    Movement(name, form.knowledge or "oracle", form.world)
+    for name in MOBILITIES
+    for form in MOBILITIES.forms(name)
+    if hasattr(form.make, "func") and form.make.func.__name__ == "choosing"
+]
+BY_MEETING = [movement for movement in CHOOSE if movement.knowledge != "oracle"]
+BOTH = pytest.mark.parametrize("where", ["grid", "plane"])
 
 
-@functools.cache
-def trajectory(name):
-    """(key, world) -> states before and after each of ROUNDS moves, the first first."""
-    rule = MOBILITIES[name]()
-
-    @jax.jit
-    def run(key, w):
-        start = rule.init(jax.random.key(7), w)
-
-        def body(state, t):
-            state = rule.step(jax.random.fold_in(key, t), w, state)
-            return state, state
-
-        states = jax.lax.scan(body, start, jnp.arange(ROUNDS))[1]
-        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
-
-    return run
-
-
-def moved(name, seed, start=None):
-    """The world, and [ROUNDS + 1, MOBILE] places and destinations as indices, and the last state."""
-    w = world(name, seed, start)
-    states = trajectory(name)(jax.random.key(seed), w)
-    clients = states.clients
-    return w, np.asarray(clients.location), np.asarray(clients.destination), states
+def ids(movements):
+    return pytest.mark.parametrize("movement", movements, ids=str)
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("name", [*WITH_ORACLE, *MET, "exploring"])
-def test_clients_step_as_far_as_they_may_and_static_ones_stay(name):
-    w, location, _destination, states = moved(name, seed=1)
-    steps = np.linalg.norm(np.diff(GRID[location], axis=0), axis=-1)
-    assert steps.max() <= STEP + 1e-6
-    assert steps[:, :MOBILE].sum() > 0
-    assert (location[:, MOBILE:] == np.asarray(w.start)[MOBILE:]).all()
-    static = GRID[np.asarray(w.start)][MOBILE:]
-    for now in (0, 7, ROUNDS):
-        expected = now - oracle.ages(GRID[location[:, :MOBILE]], static, RADIUS, now)
-        np.testing.assert_array_equal(np.asarray(states.last)[now, :MOBILE, MOBILE:], expected)
-    assert (np.asarray(states.last)[:, MOBILE:] == -1).all()
+@ids(CHOOSE)
+def test_clients_go_as_far_as_they_may_and_remember_whom_they_were_in_range_of(movement):
+    w, places, destination, states = played(movement, seed=1)
+    points, radius, reach = SCALES[movement.world]
+    steps = np.linalg.norm(np.diff(places, axis=0), axis=-1)
+    assert steps.max() <= reach + 1e-3
+    assert len(np.unique(np.round(places[:, 0]), axis=0)) > 3
+    first, last = first_places(w), np.asarray(states.last)
+    np.testing.assert_allclose(places[:, MOBILE:], np.broadcast_to(first[MOBILE:], places[:, MOBILE:].shape), atol=1e-4)
+    for now in range(0, ROUNDS, 7):
+        expected = now - oracle.ages(places[:, :MOBILE], first[MOBILE:], radius, now)
+        np.testing.assert_array_equal(last[now, :MOBILE, MOBILE:], expected)
+    assert (last[:, MOBILE:] == -1).all()
+    if movement.world == "plane":  # straight on, as fast as they may
+        way = points[destination[1:, :MOBILE]] - places[:-1, :MOBILE]
+        share = np.minimum(reach / np.maximum(np.linalg.norm(way, axis=-1), 1e-6), 1.0)[..., None]
+        np.testing.assert_allclose(places[1:, :MOBILE], places[:-1, :MOBILE] + share * way, atol=0.05)
+        np.testing.assert_allclose(states.body.path.points[1:, :MOBILE, -1], places[1:, :MOBILE], atol=1e-3)
+        np.testing.assert_allclose(states.body.path.points[1:, :MOBILE, 0], places[:-1, :MOBILE], atol=1e-3)
+        assert (np.diff(states.body.path.times) >= 0).all()
 
 
+def chooses_best(movement, seed, worth_of, within=1e-5):
+    """Check that every mobile client goes where ``worth_of`` is largest, its own point excepted."""
+    w, places, destination, _ = played(movement, seed)
+    points, _, _ = SCALES[movement.world]
+    static, paths = first_places(w)[MOBILE:], places[:, :MOBILE]
+    for now, i in itertools.product(range(0, ROUNDS, 2), range(MOBILE)):
+        worth = worth_of(paths, static, now, i)
+        worth[np.linalg.norm(points - places[now, i], axis=1) < 1e-3] = -1  # a client goes on
+        assert worth[destination[now + 1, i]] >= worth.max() * (1 - within)
+
+
+@BOTH
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(3))
-def test_waiting_goes_where_most_waits(seed):
-    w, location, destination, _ = moved("waiting", seed)
-    static = GRID[np.asarray(w.start)][MOBILE:]
-    for now, i in itertools.product(range(ROUNDS), range(MOBILE)):
-        age = oracle.ages(GRID[location[:, :MOBILE]], static, RADIUS, now)[i]
-        worth = oracle.waiting(GRID[location[now, i]], GRID, static, RADIUS, age, STEP, 0.5, 2.0)
-        worth[location[now, i]] = -1
-        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
+def test_waiting_goes_where_most_waits(where, seed):
+    points, radius, reach = SCALES[where]
+
+    def worth(paths, static, now, i):
+        age = oracle.ages(paths, static, radius, now)[i]
+        return oracle.waiting(paths[now, i], points, static, radius, age, reach, 0.5, 2.0)
+
+    chooses_best(moving("waiting", world=where), seed, worth, 1e-4)
 
 
+@BOTH
 @pytest.mark.few(2)
-@pytest.mark.parametrize("seed", range(3))
-def test_coverage_goes_where_the_ground_was_out_of_range_for_longest(seed):
-    _, location, destination, _ = moved("coverage", seed)
-    paths = GRID[location[:, :MOBILE]]
-    for now, i in itertools.product(range(0, ROUNDS, 3), range(MOBILE)):
-        worth = oracle.coverage(paths, GRID, RADIUS, now, i, STEP, 0.5, 2.0)
-        worth[location[now, i]] = -1
-        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
+@pytest.mark.parametrize("seed", range(2))
+def test_coverage_goes_where_the_ground_was_out_of_range_for_longest(where, seed):
+    points, radius, reach = SCALES[where]
+    worth = lambda paths, static, now, i: oracle.coverage(paths, points, radius, now, i, reach, 0.5, 2.0)  # noqa: E731
+    chooses_best(moving("coverage", world=where), seed, worth, 1e-4)
 
 
+@BOTH
 @pytest.mark.few(2)
-@pytest.mark.parametrize("seed", range(3))
-def test_exploring_counts_the_clients_that_it_expects_where_it_has_not_been(seed):
-    w, location, destination, states = moved("exploring", seed)
-    static, paths = GRID[np.asarray(w.start)][MOBILE:], GRID[location[:, :MOBILE]]
-    for now, i in itertools.product(range(0, ROUNDS, 3), range(MOBILE)):
-        worth = oracle.exploring(paths, GRID, static, RADIUS, now, i, STEP, 0.5, 2.0)
-        worth[location[now, i]] = -1
-        assert worth[destination[now + 1, i]] >= worth.max() * (1 - 1e-5)
-    unmet = np.asarray(states.last)[:, :MOBILE, MOBILE:] == -1
+@pytest.mark.parametrize("seed", range(2))
+def test_waiting_that_explores_counts_the_clients_that_it_expects_where_it_has_not_been(where, seed):
+    points, radius, reach = SCALES[where]
+
+    def worth(paths, static, now, i):
+        return oracle.exploring(paths, points, static, radius, now, i, reach, 0.5, 2.0)
+
+    movement = moving("waiting", "explored", where)
+    chooses_best(movement, seed, worth, 1e-4)
+    unmet = played(movement, seed)[-1].last[:, :MOBILE, MOBILE:] == -1
     assert unmet[0].any()  # else there would be nothing to explore
     assert unmet[-1].sum() < unmet[0].sum()
 
@@ -108,14 +126,14 @@ def test_exploring_counts_the_clients_that_it_expects_where_it_has_not_been(seed
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_age_aware_goes_to_the_centre_of_largest_distance_times_age(seed):
-    w, location, destination, states = moved("age_aware", seed)
-    static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
-    centres = np.unique(np.asarray(states.sites.place)[0][np.asarray(states.sites.valid)[0]])
+    w, places, destination, states = played("age_aware", seed)
+    location, static, counts = states.clients.location, first_places(w)[MOBILE:], np.asarray(w.label_counts)
+    centres = np.unique(states.sites.place[0][states.sites.valid[0]])
     for now, i in itertools.product(range(ROUNDS), range(MOBILE)):
         if location[now, i] != destination[now, i]:
             assert destination[now + 1, i] == destination[now, i]
             continue
-        latest = oracle.ages(GRID[location[:, :MOBILE]], static, RADIUS, now).min(axis=0)
+        latest = oracle.ages(places[:, :MOBILE], static, RADIUS, now).min(axis=0)
         score = {}
         for centre in centres[centres != location[now, i]]:
             near = oracle.in_range(GRID[centre], static, RADIUS)
@@ -126,11 +144,12 @@ def test_age_aware_goes_to_the_centre_of_largest_distance_times_age(seed):
         assert score[destination[now + 1, i]] >= max(score.values()) - 1e-4
 
 
-def test_coordinated_clients_go_to_different_centres():
+def test_coordinated_clients_go_to_different_centres_if_there_are_enough():
     tried = 0
     for seed in range(6):
-        _, _, destination, states = moved("coordinated", seed)
-        if np.asarray(states.sites.valid)[0].sum() <= MOBILE:
+        _, places, destination, states = played("coordinated", seed)
+        if states.sites.valid[0].sum() <= MOBILE:
+            assert (np.diff(places[:, :MOBILE], axis=0) != 0).any(axis=2).mean() > 0.3
             continue
         tried += 1
         for now in range(1, ROUNDS + 1):
@@ -163,15 +182,17 @@ def test_a_tour_has_every_place_once_and_no_exchange_shortens_it(length):
             assert oracle.tour_length(distance, other) >= best - 1e-2
 
 
-def test_a_cover_tour_visits_every_centre_in_turn_from_places_spread_along_it():
-    _w, _location, destination, states = moved("cover_tour", seed=2)
-    order = np.asarray(states.plan.order)[0][: int(states.plan.length[0])]
-    tour = np.asarray(states.sites.place)[0][order]
-    assert destination[1, :MOBILE].tolist() == [tour[i * len(tour) // MOBILE] for i in range(MOBILE)]
+@BOTH
+def test_a_cover_tour_visits_every_centre_in_turn_from_places_spread_along_it(where):
+    _, _, destination, states = played(moving("cover_tour", world=where), seed=2, rounds=60)
+    length = int(states.plan.length[0])
+    tour = states.sites.place[0][states.plan.order[0][:length]].tolist()
+    assert destination[1, :MOBILE].tolist() == [tour[i * length // MOBILE] for i in range(MOBILE)]
     for i in range(MOBILE):
         changes = [k for k, _ in itertools.groupby(destination[1:, i].tolist())]
-        at = tour.tolist().index(changes[0])
-        assert changes == [tour[(at + k) % len(tour)] for k in range(len(changes))]
+        at = tour.index(changes[0])
+        assert len(changes) > 3
+        assert changes == [tour[(at + k) % length] for k in range(len(changes))]
 
 
 def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
@@ -184,51 +205,61 @@ def test_the_fiedler_vector_has_nearly_the_second_eigenvalue_of_numpy():
     assert smallest - 1e-4 <= found @ laplacian @ found <= 1.1 * smallest
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", [*MET, "exploring"])
-def test_a_client_that_was_not_met_does_not_matter(name):
-    places = np.random.default_rng(3).permutation(SIZE * SIZE // 2)[: MOBILE + STATIC]
-    places[-1], elsewhere = SIZE * SIZE - 1, places.copy()
-    elsewhere[-1] = SIZE * SIZE - SIZE  # the other far corner
-    (_, one, _, first), (_, other, _, second) = moved(name, 3, places), moved(name, 3, elsewhere)
-    met = [np.asarray(s.last)[:, :MOBILE, -1] != -1 for s in (first, second)]
-    until = min((int(np.argmax(m.any(axis=1))) if m.any() else ROUNDS) for m in met)
+@pytest.mark.few(3)
+@ids(BY_MEETING)
+def test_a_client_that_was_not_met_does_not_matter(movement):
+    """It stands in one far corner or in the other; until it is met, all clients move alike."""
+    if movement.world == "plane":
+        places = np.random.default_rng(3).random((ALL, 2)) * [400.0, 100.0]
+        far = np.array([[399.0, 299.0], [1.0, 299.0]])
+    else:
+        places = np.random.default_rng(3).permutation(SIZE * SIZE // 2)[:ALL]
+        far = np.array([SIZE * SIZE - 1, SIZE * SIZE - SIZE])
+    paths, until = [], ROUNDS
+    for corner in far:
+        start = np.concatenate([places[:-1], corner[None]])
+        _, moved, _, states = played(movement, 3, start)
+        met = (states.last[:, :MOBILE, -1] != -1).any(axis=1)
+        until = min(until, int(np.argmax(met)) if met.any() else ROUNDS)
+        paths.append(moved)
     assert until > 1
-    np.testing.assert_array_equal(one[:until, :-1], other[:until, :-1])
+    np.testing.assert_array_equal(paths[0][:until, :-1], paths[1][:until, :-1])
 
 
-def test_strategies_share_one_program_and_many_clients_are_refused():
-    config = default_config()
-    config.sweep = "network.mobility=" + ",".join(("dcm", "waypoint", *WITH_ORACLE, *MET))
-    assert len(make_study(config).groups) == 1
-    config.sweep = "network.mobility=waiting,waiting_met"
-    config.network.num_clients = LARGEST + 1
-    with pytest.raises(UserError, match=f"network.num_clients is {LARGEST + 1}; with network.mobility waiting"):
-        make_study(config)
+@pytest.mark.parametrize(("where", "most"), [("grid", LARGEST), ("plane", LARGEST_IN_PLANE)])
+def test_rules_of_a_world_share_one_program_and_many_clients_are_refused(where, most):
+    also = [("waypoint", "oracle") if where == "grid" else ("random_waypoint", "oracle"), ("dcm", "oracle")]
+    pairs = dict.fromkeys([*also, *((m.rule, m.knowledge) for m in CHOOSE if m.world == where)])
+    changes = {"network.world": where, "network.radius": 60.0, "motion.dt": 5.0}
+    sweep = "network.mobility+motion.knowledge=" + ",".join(map("+".join, pairs))
+    assert len(make_study(tiny_config(**changes, sweep=sweep)).groups) == 1
+    with pytest.raises(UserError, match=f"network.num_clients is {most + 1}; with network.mobility waiting"):
+        make_study(tiny_config(**changes, **{"network.mobility": "waiting", "network.num_clients": most + 1}))
 
 
+@pytest.mark.usefixtures("unregistered")
 def test_the_strategy_that_the_page_shows_runs():
     text = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     exec(re.search(r"```python\n(.*?strategy.*?)```", text, re.S)[1], {"__name__": "page"})
     config = default_config()
-    config.sweep = "network.mobility=dcm,nearest_oldest,nearest_oldest_met"
+    config.sweep = "network.mobility=dcm,nearest_oldest; motion.knowledge=oracle,met"
+    assert len(make_study(config).groups) == 1
+    config.network.world = "plane"
     assert len(make_study(config).groups) == 1
 
 
-def seen_by(name, me=0, known=None, places=None, others=None):
-    """What client ``me`` sees before the first round of a rule; ``others`` are destinations of all clients."""
-    w = world(name, 5)
-    memory = MOBILITIES[name]().init(jax.random.key(7), w)
-    known = ~np.asarray(w.is_mobile) if known is None else known
+def seen_by(rule, known=None, others=None):
+    """What client 0 sees of every point before the first round; ``others`` are destinations of all clients."""
+    w = world(rule, 5)
+    memory = made(rule).init(jax.random.key(7), w)
     sites = Sites(jnp.arange(SIZE * SIZE), jnp.ones(SIZE * SIZE, bool))
-    destination = memory.clients.destination if others is None else jnp.asarray(others, jnp.int32)
-    return w, look(w, memory, jnp.int32(me), destination, sites, jnp.asarray(known))
+    return w, looking(rule, w, memory, 0, ~np.asarray(w.is_mobile) if known is None else known, sites, others)
 
 
 def test_what_a_client_sees_of_every_place(monkeypatch):
     w, sight = seen_by("waiting")
     static, counts = GRID[np.asarray(w.start)][MOBILE:], np.asarray(w.label_counts)
-    values = np.random.default_rng(0).random(MOBILE + STATIC)
+    values = np.random.default_rng(0).random(ALL)
     place = GRID[int(w.start[0])]
     for k, point in enumerate(GRID):
         near = oracle.in_range(point, static, RADIUS)
@@ -236,7 +267,7 @@ def test_what_a_client_sees_of_every_place(monkeypatch):
         assert abs(float(sight.distance[k]) - away) < 1e-5
         assert float(sight.travel[k]) == np.ceil(np.linalg.norm(point - place) / STEP - 1e-6)
         assert abs(float(sight.near(jnp.asarray(values, jnp.float32))[k]) - values[MOBILE:][near].sum()) < 1e-5
-    monkeypatch.setattr("mdfl_jax.mobility.sight.is_dense", lambda *sizes: False)
+    monkeypatch.setattr("mdfl_jax.mobility.choosing.is_dense", lambda *sizes: False)
     _, other = seen_by("waiting")
     dense, linear = (s.near(jnp.asarray(values, jnp.float32)) for s in (sight, other))
     np.testing.assert_allclose(dense, linear, atol=1e-5)
@@ -244,11 +275,11 @@ def test_what_a_client_sees_of_every_place(monkeypatch):
 
 
 def test_without_an_oracle_nothing_unknown_is_seen():
-    known = np.zeros(MOBILE + STATIC, bool)
+    known = np.zeros(ALL, bool)
     known[MOBILE + 1] = True
-    w, sight = seen_by("waiting_met", known=known, others=[0] * (MOBILE + STATIC))
+    w, sight = seen_by(moving("waiting", "met"), known=known, others=[0] * ALL)
     near = oracle.in_range(GRID[int(w.start[MOBILE + 1])], GRID, RADIUS)
-    np.testing.assert_array_equal(np.asarray(sight.near(jnp.ones(MOBILE + STATIC))) > 0, near)
+    np.testing.assert_array_equal(np.asarray(sight.near(jnp.ones(ALL))) > 0, near)
     assert (np.asarray(sight.age) > 0).sum() <= 1
     assert (np.asarray(sight.samples) > 0).sum() <= 1
     in_range = oracle.in_range(GRID[int(w.start[0])], GRID[np.asarray(w.start)][1:MOBILE], RADIUS).sum()
@@ -259,45 +290,45 @@ def test_without_an_oracle_nothing_unknown_is_seen():
 
 @pytest.mark.parametrize("name", ["coordinated", "dcm_weighted", "age_aware"])
 def test_where_labels_are_alike_clients_still_go_everywhere(name):
-    w = world(name, 0)._replace(label_counts=jnp.ones((MOBILE + STATIC, 3), jnp.int32) * 7)
-    clients = trajectory(name)(jax.random.key(0), w).clients
-    visited = {int(k) for k in np.unique(np.asarray(clients.destination)[1:, :MOBILE])}
+    w = world(name, 0)._replace(label_counts=jnp.ones((ALL, 3), jnp.int32) * 7)
+    rule = made(name)
+    step, state, places, visited = jax.jit(rule.step), rule.init(jax.random.key(7), w), [], set()
+    for t in range(ROUNDS):
+        state = step(jax.random.key(t), w, state)
+        places.append(np.asarray(state.clients.location)[:MOBILE])
+        visited |= set(np.asarray(state.clients.destination)[:MOBILE].tolist())
     assert len(visited) >= 3
-    assert (np.diff(np.asarray(clients.location)[:, :MOBILE], axis=0) != 0).any()
+    assert (np.diff(np.stack(places), axis=0) != 0).any()
 
 
-def test_coordinated_clients_move_where_there_are_no_more_centres_than_clients():
-    for seed in range(6):
-        _, location, _, states = moved("coordinated", seed)
-        if np.asarray(states.sites.valid)[0].sum() <= MOBILE:
-            assert (np.diff(location[:, :MOBILE], axis=0) != 0).mean() > 0.3
-            return
-    pytest.fail("no world has so few centres")
+def test_in_the_plane_a_client_on_its_way_keeps_its_destination_unless_it_thinks_again():
+    _, _, destination, states = played(moving("dcm", world="plane"), seed=0)
+    left = states.body.clients.time_left[:-1, :MOBILE]
+    under_way = (left > 0) & np.isfinite(left)
+    assert (destination[1:, :MOBILE] == destination[:-1, :MOBILE])[under_way].all()
+    assert under_way.sum() > 3
 
 
-@pytest.mark.parametrize("name", ["waiting_met", "spectral_met"])
-def test_before_the_warm_up_ends_clients_move_at_random(name):
-    w = world(name, 2)._replace(numbers=MOBILITIES.numbers(name)(warm_up_met=1.0).typed())
-    found = trajectory(name)(jax.random.key(2), w)
-    random = trajectory("random_movement")(jax.random.key(2), w)[0]
-    met = (np.asarray(found.last)[:, :MOBILE, MOBILE:] != -1).all(axis=2)
+def test_centres_of_the_plane_cover_every_static_client_that_a_point_covers():
+    w, _, _, states = played(moving("dcm", world="plane"), seed=2)
+    centres, radius = LATTICE[states.sites.place[0][states.sites.valid[0]]], SCALES["plane"][1]
+    for place in first_places(w)[MOBILE:]:
+        if oracle.in_range(place, LATTICE, radius).any():
+            assert oracle.in_range(place, centres, radius).any()
+
+
+@pytest.mark.parametrize("rule", ["dam", "dcm"])
+def test_in_the_plane_dam_and_dcm_draw_in_proportion_to_label_distance(rule):
+    movement = moving(rule, world="plane")
+    w, form = world(movement, 3), made(movement)
+    state = jax.jit(form.init)(jax.random.key(7), w)
+    keys = jax.random.split(jax.random.key(0), 3000)
+    found = np.asarray(jax.jit(jax.vmap(lambda k: form.step(k, w, state).clients.destination))(keys))
+    start, labels = first_places(w), np.asarray(w.label_counts)
+    sites = np.asarray(state.sites.place)[np.asarray(state.sites.valid)]
+    assert len(sites) == len(LATTICE) if rule == "dam" else len(sites) <= STATIC
     for i in range(MOBILE):
-        until = int(np.argmax(met[:, i])) if met[:, i].any() else ROUNDS
-        np.testing.assert_array_equal(
-            np.asarray(found.clients.location)[: until + 1, i], np.asarray(random.location)[: until + 1, i]
-        )
-
-
-def test_clients_in_range_tell_each_other_of_their_visits():
-    w = world("waiting_met", 2)._replace(numbers=MOBILITIES.numbers("waiting_met")(tell_met=True).typed())
-    states = trajectory("waiting_met")(jax.random.key(2), w)
-    place, last = GRID[np.asarray(states.clients.location)], np.asarray(states.last)
-    own, told = np.full((MOBILE, STATIC), -1), False
-    for now in range(ROUNDS + 1):
-        for i in range(MOBILE):
-            own[i, oracle.in_range(place[now, i], place[now, MOBILE:], RADIUS)] = now
-        near = [oracle.in_range(place[now, i], place[now, :MOBILE], RADIUS) for i in range(MOBILE)]
-        told |= any(n.sum() > 1 for n in near)
-        own = np.array([own[n].max(axis=0) for n in near])
-        np.testing.assert_array_equal(last[now, :MOBILE, MOBILE:], own)
-    assert told
+        seen = start[MOBILE:], labels[MOBILE:], labels[i], SCALES["plane"][1]
+        away = np.array([oracle.label_distance(LATTICE[s], start[i], *seen) for s in sites])
+        share = np.array([(found[:, i] == s).mean() for s in sites])
+        np.testing.assert_allclose(share, away / away.sum(), atol=0.035)

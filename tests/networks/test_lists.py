@@ -14,7 +14,7 @@ from mdfl_jax.core.links import ALL_PAIRS, as_senders, in_use
 from mdfl_jax.core.message_bits import messages_sent
 from mdfl_jax.exchange.gossip import mix
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.mobility import MOBILITIES
+from mdfl_jax.mobility import MOBILITIES, Movement
 from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.costs import CostParams
@@ -156,7 +156,7 @@ def test_participation(picks):
 
 @pytest.mark.long
 def test_picks_that_stay():
-    make = lambda **o: partial_participation(spatial(N, mobility=("static_plane",), **o), stay=True)  # noqa: E731
+    make = lambda **o: partial_participation(spatial(N, mobility=(Movement("static", world="plane"),), **o), stay=True)  # noqa: E731
     links = agree(make, ParticipationParams(PLANE, 0.3, 2))
     assert links < agree(make, ParticipationParams(PLANE, 1.0, 2))
     with pytest.raises(UserError, match="over neighbour lists only with symmetric mixing weights"):

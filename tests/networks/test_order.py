@@ -15,7 +15,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.partition import DirichletNumbers
-from mdfl_jax.mobility import Motion
+from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.networks import SpatialParams, move_first, rule_numbers, spatial
 from mdfl_jax.networks.costs import CostParams, Work, link_filter
 from mdfl_jax.networks.wrappers import roadside
@@ -28,6 +28,7 @@ class Holdings(NamedTuple):
 
 
 N, ROUNDS = 8, 6
+STATIC = Movement("static", world="plane")
 CLIENTS = Holdings(np.arange(1, N + 1, dtype=np.int32), np.eye(N, 3, dtype=np.int32))
 GRID = SpatialParams(4, 2.0, 3.0)
 PLANE = SpatialParams(
@@ -89,8 +90,8 @@ def test_no_message_begins_before_the_first_round():
     """Messages that take three rounds of a lasting contact arrive in the third one, not in the second."""
     cost = CostParams(link_messages=1.0, bandwidth=1.0, link_bits=2.5, round_seconds=1.0)
     filtered = link_filter(Work(), "resume")
-    network = spatial(N, mobility=("static_plane",), contact="swept", link_filter=filtered)
-    params = PLANE._replace(radius=np.inf, link_filter=cost, rules=rule_numbers(("static_plane",)))
+    network = spatial(N, mobility=(STATIC,), contact="swept", link_filter=filtered)
+    params = PLANE._replace(radius=np.inf, link_filter=cost, rules=rule_numbers((STATIC,)))
     _, links = played(move_first(network), params)
     assert links.adjacency.any(axis=(1, 2)).tolist() == [False, False, True] * 2
     _, links = played(network, params)  # nobody is in contact in the first round

@@ -10,7 +10,7 @@ import pytest
 from oracles import plane_world
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.mobility import Motion
+from mdfl_jax.mobility import Motion, Movement
 from mdfl_jax.mobility.registry import rule_numbers
 from mdfl_jax.networks.mixing import SpeedAwareNumbers
 from mdfl_jax.networks.radio import draw_radii, failure_probability, surviving
@@ -18,6 +18,7 @@ from mdfl_jax.networks.spatial import SpatialParams, spatial
 
 N, ROUNDS = 12, 5
 MOTION = Motion(width=200.0, height=200.0)
+STATIC = Movement("static", world="plane")
 WALK = rule_numbers(("random_walk",), speed_max=20.0)
 
 
@@ -82,7 +83,7 @@ def test_the_grid_can_be_swept_too_straight_from_place_to_place():
 @pytest.mark.long
 @pytest.mark.parametrize("contact", ["disc", "swept"])
 def test_rules_of_the_plane_share_a_program_and_a_start(contact):
-    rules = ("static_plane", "random_walk", "random_waypoint")
+    rules = (STATIC, "random_walk", "random_waypoint")
     network = spatial(N, mobility=rules, contact=contact)
     traces = 0
 
@@ -138,9 +139,7 @@ def test_fading_grows_with_the_squared_distance():
 
 @pytest.mark.long
 def test_radii_are_drawn_once_in_their_range():
-    states, links = run(
-        spatial(N, mobility=("static_plane",)), SpatialParams(3, 80.0, radius_spread=0.5, motion=MOTION)
-    )
+    states, links = run(spatial(N, mobility=(STATIC,)), SpatialParams(3, 80.0, radius_spread=0.5, motion=MOTION))
     radius = states.radius
     assert (radius == radius[0]).all()
     assert len(np.unique(radius[0])) == N
@@ -150,7 +149,7 @@ def test_radii_are_drawn_once_in_their_range():
     expected = (far <= np.minimum.outer(radius[0], radius[0])) & ~np.eye(N, dtype=bool)
     np.testing.assert_array_equal(links.adjacency[0], expected)
     given = np.linspace(10, 120, N).astype(np.float32)
-    states, _ = run(spatial(N, mobility=("static_plane",)), SpatialParams(3, given, motion=MOTION))
+    states, _ = run(spatial(N, mobility=(STATIC,)), SpatialParams(3, given, motion=MOTION))
     np.testing.assert_array_equal(states.radius[0], given)
     endless = draw_radii(jax.random.key(0), jnp.inf, jnp.float32(1.0), 500)
     assert np.isinf(endless).all()

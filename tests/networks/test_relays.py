@@ -112,11 +112,12 @@ def ends(study):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("mobility", ["waiting", "random_waypoint", "waiting_plane"])
+@pytest.mark.parametrize("mobility", ["waiting on the grid", "random_waypoint", "waiting"])
 @pytest.mark.parametrize("movers", ["first", "least_data"])
 def test_relays_hold_no_data_and_stand_and_all_else_is_as_without_them(mobility, movers):
-    radius = {"network.radius": 90.0} if mobility != "waiting" else {}
-    world = {"network.mobility": mobility, "network.movers": movers, **radius}
+    on_grid = mobility == "waiting on the grid"
+    where = {} if on_grid else {"network.radius": 90.0, "network.world": "plane"}
+    world = {"network.mobility": mobility.removesuffix(" on the grid"), "network.movers": movers, **where}
     with_relays = ends(make_study(small(**world, sweep="network.relay_places=" + ",".join(RELAY_PLACES))))
     ((without, _),) = ends(make_study(small(**world, **{"network.relays": 0, "network.num_clients": 8})))
     places = []

@@ -9,7 +9,7 @@ from small import toy_hparams, toy_task
 
 from mdfl_jax import Schedule, UserError, simulate
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.mobility import MOBILITIES, Motion, PlaneWorld
+from mdfl_jax.mobility import MOBILITIES, Motion, Movement, PlaneWorld
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact_list import contact_list
 from mdfl_jax.networks.spatial import SpatialParams, spatial
@@ -146,7 +146,7 @@ def test_swept_contact_is_of_those_there_throughout_and_meets_between_samples():
 def test_static_trace_stays_where_the_trace_begins_and_shares_a_network():
     table = table_of()
     table.present[:, 3] = False
-    both = network(mobility=("trace", "static_trace", "random_waypoint"))
+    both = network(mobility=("trace", Movement("static", world="trace"), "random_waypoint"))
     history, places = play(both, params(table, mobility=1), 3)
     for adjacency, _, position in history:
         np.testing.assert_array_equal(position, table.position[0])

@@ -150,7 +150,8 @@ def test_worlds(make_workdir: Maker) -> None:
 
 def test_streets_units_and_edges(make_workdir: Maker) -> None:
     """A trace has no walls: its map has all places and streets, and so has that of the vehicles that stand still."""
-    folder = make_workdir([{"network.mobility": "trace"}, {"network.mobility": "static_trace"}], seeds=1)
+    moves = [{"network.mobility": rule, "network.world": "trace"} for rule in ("trace", "static")]
+    folder = make_workdir(moves, seeds=1)
     with np.load(folder / "history.npz") as file:
         arrays = dict(file)
     arrays |= {f"{p}/position": (arrays[f"{p}/position"] * (10.5 - 5 * p)).astype(np.float32) for p in range(2)}

@@ -5,7 +5,7 @@ import pytest
 
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
-from mdfl_jax.mobility.random_movement import uniform_chain
+from mdfl_jax.mobility.rules.random_movement import uniform_chain
 from mdfl_jax.theory import walks
 from mdfl_jax.theory.mixing import next_links
 

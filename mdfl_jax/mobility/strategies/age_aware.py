@@ -10,8 +10,8 @@ mobile client. Without one, it knows only its own visits.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.sight import Sight, best
-from mdfl_jax.mobility.strategy import strategy
+from mdfl_jax.mobility.choosing import Sight, best
+from mdfl_jax.mobility.registry import strategy
 
 
 @strategy("age_aware")

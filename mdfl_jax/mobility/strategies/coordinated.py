@@ -9,8 +9,8 @@ range tell it. If others head for all other centres, it draws as DCM.
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.mobility.sight import Sight, drawn
-from mdfl_jax.mobility.strategy import strategy
+from mdfl_jax.mobility.choosing import Sight, drawn
+from mdfl_jax.mobility.registry import strategy
 
 
 @strategy("coordinated")

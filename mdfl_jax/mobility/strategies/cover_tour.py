@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import squared_distance
+from mdfl_jax.mobility.choosing import Sight, Sites
 from mdfl_jax.mobility.grid import GridWorld
-from mdfl_jax.mobility.sight import Sight, Sites
-from mdfl_jax.mobility.strategy import strategy
+from mdfl_jax.mobility.registry import strategy
+from mdfl_jax.mobility.rule import ORACLE
 
 LEAST_GAIN = 1e-4  # grid units, so that rounding makes no endless improvement
 
@@ -86,7 +87,7 @@ def plan_tour(key: jax.Array, world: GridWorld, sites: Sites) -> Tour:
     return Tour(order, turn, length)
 
 
-@strategy("cover_tour", prepare=plan_tour)
+@strategy("cover_tour", knowledge=(ORACLE,), prepare=plan_tour)
 def cover_tour(key: jax.Array, sight: Sight) -> jax.Array:
     """Cover tour: along a short tour of the cluster centres, on which the mobile clients begin spread out."""
     tour: Tour = sight.plan

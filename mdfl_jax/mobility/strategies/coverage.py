@@ -2,17 +2,17 @@
 
 Reasoning: a client that knows neither places nor labels can still avoid where it has just been. The time since a place
 was last in range is what the patrolling of robots calls its idleness (Machado, Ramalho, Zucker and Drogoul, Multi-agent
-patrolling: an empirical analysis of alternative architectures, 2002). A place is worth the idleness of all grid points
+patrolling: an empirical analysis of alternative architectures, 2002). A place is worth the idleness of all points
 in range of it, each to a power, divided for each round of the way. So a client sweeps the area instead of crossing it
-at random as under ``waypoint``, which knows as little.
+at random as under ``waypoint``, which knows as little. ``motion.knowledge`` has no effect on it.
 """
 
 import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.sight import NEVER, Sight, best
-from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
+from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
 
 LONGEST = 255  # rounds; a place that was out of range for longer, or always, is as idle as this
 
@@ -24,9 +24,9 @@ class CoverageNumbers(StrategyNumbers):
     impatience: float = number(2.0, "power of the time that a place was out of range", above=0, at_most=8)
 
 
-@strategy("coverage", CoverageNumbers, replans=True, explores=True)
+@strategy("coverage", CoverageNumbers, knowledge=(), replans=True)
 def coverage(key: jax.Array, sight: Sight) -> jax.Array:
-    """Coverage: to where the grid has not been in range for longest, discounted by the way; no client is known."""
+    """Coverage: to where the ground has not been in range for longest, discounted by the way; no client is known."""
     assert sight.ground is not None
     idle = jnp.where(sight.ground == NEVER, LONGEST, jnp.minimum(sight.ground, LONGEST)).astype(jnp.float32)
     worth = sight.around(idle**sight.numbers.impatience)

@@ -8,8 +8,8 @@ It must know what DCM knows.
 
 import jax
 
-from mdfl_jax.mobility.sight import Sight, drawn
-from mdfl_jax.mobility.strategy import strategy
+from mdfl_jax.mobility.choosing import Sight, drawn
+from mdfl_jax.mobility.registry import strategy
 
 
 @strategy("dcm_weighted")

@@ -17,8 +17,8 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.sight import Sight, best
-from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
+from mdfl_jax.mobility.choosing import Sight, StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
 
 FEATURES, HIDDEN = 8, 4
 COUNT = FEATURES * (1 + HIDDEN) + 2 * HIDDEN

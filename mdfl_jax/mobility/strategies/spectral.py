@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import within
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.sight import Sight, best
-from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
+from mdfl_jax.mobility.choosing import Sight, StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
 
 STEPS = 64  # power iterations
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.sight import NEVER, Sight, best
-from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
+from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
 
 
 class StalenessNumbers(StrategyNumbers):

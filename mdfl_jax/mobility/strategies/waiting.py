@@ -8,13 +8,22 @@ both. The client thinks again in every round, since a place may be in range of t
 before it gets there.
 
 It must know the places of the static clients, and nothing of their labels.
+
+It can explore, too, since where clients may stand that were never met is worth a visit. Static clients stand still, so
+each one that a client does not know is at a point that was never in range, and, before anything is known, at each of
+these with the same probability. It has waited since the first round. So what a place is worth has an expected value:
+that of the known clients in range, and for each point in range that was never seen the unknown clients, divided by all
+such points. Once a client knows all others, it moves as if it had known them from the first round. It must know how
+many static clients there are, and nothing of them before it meets them.
 """
 
 import jax
+import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.mobility.sight import Sight, best
-from mdfl_jax.mobility.strategy import StrategyNumbers, strategy
+from mdfl_jax.mobility.choosing import NEVER, Sight, StrategyNumbers, best
+from mdfl_jax.mobility.registry import strategy
+from mdfl_jax.mobility.rule import KNOWLEDGE
 
 
 class WaitingNumbers(StrategyNumbers):
@@ -24,8 +33,18 @@ class WaitingNumbers(StrategyNumbers):
     impatience: float = number(2.0, "power of the time that a client has waited", above=0, at_most=8)
 
 
-@strategy("waiting", WaitingNumbers, everywhere=True, replans=True)
+def expected_unmet(sight: Sight) -> jax.Array:
+    """Return what the clients that were never met are expected to be worth in range of each candidate, [K]."""
+    assert sight.ground is not None
+    unseen = (sight.ground == NEVER).astype(jnp.float32)
+    waited = (sight.round + 1.0) ** sight.numbers.impatience
+    return sight.unknown / jnp.maximum(jnp.sum(unseen), 1.0) * waited * sight.around(unseen)
+
+
+@strategy("waiting", WaitingNumbers, knowledge=KNOWLEDGE, everywhere=True, replans=True)
 def waiting(key: jax.Array, sight: Sight) -> jax.Array:
     """Go to the place in range of which static clients have waited longest for a visit, discounted by the way."""
     worth = sight.near(sight.age**sight.numbers.impatience)
+    if sight.ground is not None:
+        worth = worth + expected_unmet(sight)
     return best(key, worth * sight.numbers.discount**sight.travel, sight)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from mdfl_jax.core.outcomes import tied_with
 from mdfl_jax.report.read import Recorded, ReportData, kept, recorded
 from mdfl_jax.report.registry import Chart, figure
 from mdfl_jax.report.settings import Axis, point_labels, spaced
@@ -50,7 +51,11 @@ def matrix_of(study: ReportData) -> Matrix | None:
 
 
 def _matrix_along(study: ReportData, axis: Axis) -> Matrix | None:
-    others = [other for other in study.axes if other.path != axis.path]
+    fields = tied_with(study.config.get("sweep") or "", axis.path)
+    tied = [other for other in study.axes if other.path in fields]
+    if len(tied) > 1:
+        axis = Axis(axis.path, axis.name, tuple(point_labels(study.points, tied)))
+    others = [other for other in study.axes if other not in tied]
     if not others:
         return None
     labels = [spaced(label) for label in point_labels(study.points, others)]

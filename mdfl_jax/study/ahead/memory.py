@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import jax
 
+from mdfl_jax.config.families import movement_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.compile import TracedStep, traced_steps
 from mdfl_jax.engine.placement import Placement, in_turns
 from mdfl_jax.engine.simulation import Simulation
+from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.storage.limits import host_memory
 from mdfl_jax.study.ahead.flops import round_flops
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
@@ -202,12 +204,14 @@ def _too_small(study: Study, group: Group, plan: Footprint) -> UserError:
     member = study.points[group.points[0]].experiment
     alone = dataclasses.replace(
         member,
-        network=dataclasses.replace(member.network, num_clients=1, num_mobile=0, mobility="static", graph=""),
+        network=dataclasses.replace(
+            member.network, num_clients=1, num_mobile=0, mobility="static", world=OWN, graph=""
+        ),
         server=dataclasses.replace(member.server, pattern="fixed", file="") if member.server.file else member.server,
         engine=dataclasses.replace(member.engine, mapping="scan"),
         cost=type(member.cost)(),
     )
-    rules = [alone.network.mobility]
+    rules = [movement_of(alone)]
     tree = group.pretrained.tree if group.pretrained else None
     single = group._replace(
         simulation=build_simulation(alone, group.dataset, rules, pretrained=tree),

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.config.families import is_partial, participation_of, traced_numbers
+from mdfl_jax.config.families import is_partial, movement_numbers, movement_of, participation_of, traced_numbers
 from mdfl_jax.config.sections import Experiment, MotionConfig
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Network
-from mdfl_jax.mobility import BOUNDARIES, MOBILITIES, Motion
+from mdfl_jax.mobility import BOUNDARIES, Motion, Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.costs import SHORT_CONTACTS, CostParams
@@ -27,14 +27,14 @@ from mdfl_jax.networks.wrappers.participation import ParticipationParams
 from mdfl_jax.study.prepare.server import server_network, server_params
 
 
-def described(experiment: Experiment, rules: list[str]) -> str:
+def described(experiment: Experiment, rules: list[Movement]) -> str:
     """Describe the network of a group of points, for error messages."""
     network = experiment.network
     if network.graph:
         where = f"network.graph={network.graph}"
         where += f" with graph.file={experiment.graph.file}" if network.graph == "file" else ""
     else:
-        where = f"network.mobility={','.join(rules)} with network.contact={network.contact}"
+        where = f"network.mobility={', '.join(map(str, rules))} with network.contact={network.contact}"
     if experiment.server.pattern:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
@@ -45,13 +45,13 @@ def described(experiment: Experiment, rules: list[str]) -> str:
 
 
 def network_of(
-    experiment: Experiment, rules: list[str], link_filter: LinkFilter | None = None, max_neighbours: int = 0
+    experiment: Experiment, rules: list[Movement], link_filter: LinkFilter | None = None, max_neighbours: int = 0
 ) -> Network:
     """Return the network of a group of points, before it is thinned.
 
     Args:
       experiment: The configuration of any point of the group.
-      rules: The mobility rules that the points use. They have no effect with a graph.
+      rules: The movements of the points. They have no effect with a graph.
       link_filter: A rule that removes links, from `mdfl_jax.networks.costs.link_filter`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
 
@@ -77,13 +77,16 @@ def network_of(
 
 
 def network_params(
-    experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None = None, cost: CostParams | None = None
+    experiment: Experiment,
+    rules: list[Movement],
+    trace: Tracks | ContactList | None = None,
+    cost: CostParams | None = None,
 ) -> Any:
     """Return the traced numbers of `network_of`, or those of the thinned network if it must be thinned.
 
     Args:
       experiment: The configuration of the point.
-      rules: The mobility rules that the points of the program use.
+      rules: The movements of the points of the program.
       trace: The trace from `mdfl_jax.study.prepare.traces.TraceFiles`, if a rule needs one.
       cost: The numbers of the link filter, if the network has one.
     """
@@ -109,7 +112,7 @@ def _motion(config: MotionConfig) -> Motion:
     )
 
 
-def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactList | None) -> SpatialParams:
+def _in_space(experiment: Experiment, rules: list[Movement], trace: Tracks | ContactList | None) -> SpatialParams:
     number: Any = np.float32
     network = experiment.network
     return SpatialParams(
@@ -118,13 +121,13 @@ def _in_space(experiment: Experiment, rules: list[str], trace: Tracks | ContactL
         relay_places=np.int32(RELAY_PLACES.index(network.relay_places)),
         radius=number(network.radius),
         max_step=number(network.max_step),
-        mobility=np.int32(rules.index(network.mobility)),
+        mobility=np.int32(rules.index(movement_of(experiment))),
         radius_spread=number(network.radius_spread),
         link_failure=number(network.link_failure),
         link_fading=number(network.link_fading),
         mixing=traced_numbers(experiment, MIXINGS, network.mixing),
         motion=_motion(experiment.motion),
-        rules=tuple(traced_numbers(experiment, MOBILITIES, rule) for rule in rules),
+        rules=tuple(movement_numbers(experiment, rule).traced() for rule in rules),
         trace=trace,
     )
 

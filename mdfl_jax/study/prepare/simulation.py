@@ -25,6 +25,7 @@ from mdfl_jax.data.dataset import Dataset
 from mdfl_jax.engine.checks import check_needs
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics import asked_for
+from mdfl_jax.mobility import Movement
 from mdfl_jax.mobility.trace import Tracks
 from mdfl_jax.networks.contact_list import ContactList
 from mdfl_jax.networks.costs import LinkLoad, Work, counted, link_filter
@@ -129,7 +130,7 @@ def _optimizer(experiment: Experiment) -> OptimizerFactory:
 def build_simulation(
     experiment: Experiment,
     dataset: Dataset | None,
-    rules: list[str],
+    rules: list[Movement],
     mesh: Mesh | None = None,
     pretrained: Any = None,
     max_neighbours: int = 0,
@@ -139,7 +140,7 @@ def build_simulation(
     Args:
       experiment: The configuration of any point of the group.
       dataset: The data set, from `load_dataset`.
-      rules: The mobility rules that the points of the group use. They have no effect with a graph.
+      rules: The movements of the points of the group. They have no effect with a graph.
       mesh: The devices that share each run, if any.
       pretrained: As in `build_task`.
       max_neighbours: The neighbours that a neighbour list can hold; 0 if links are matrices.
@@ -190,7 +191,7 @@ def build_simulation(
 
 def hparams_of(
     experiment: Experiment,
-    rules: list[str],
+    rules: list[Movement],
     trace: Tracks | ContactList | None = None,
     link_load: Callable[[Any], LinkLoad] | None = None,
 ) -> Hparams:
@@ -198,7 +199,7 @@ def hparams_of(
 
     Args:
       experiment: The configuration of the point.
-      rules: The mobility rules, as given to `build_simulation`.
+      rules: The movements, as given to `build_simulation`.
       trace: The trace from `mdfl_jax.study.prepare.traces.TraceFiles`, if a rule needs one.
       link_load: `Simulation.link_load` of the simulation; None where only the shapes of the numbers matter.
     """

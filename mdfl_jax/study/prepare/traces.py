@@ -6,10 +6,13 @@ from typing import NoReturn
 
 import numpy as np
 
-from mdfl_jax.config.checks import FOLLOWERS, needs_file
+from mdfl_jax.config.checks import needs_file
+from mdfl_jax.config.families import movement_of, world_in
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import stages
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.mobility import MOBILITIES, Movement
+from mdfl_jax.mobility.rule import FILES, WorldKind
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact_list import ContactList, contact_list
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
@@ -23,17 +26,17 @@ class TraceFiles:
         self.read: dict[tuple[str, str], Trace | Contacts] = {}
         self.streets: np.ndarray | None = None  # those of the first point that names some
 
-    def params(self, experiment: Experiment, rules: list[str]) -> Tracks | ContactList | None:
-        """Return the value of `SpatialParams.trace` for a point, or None if no mobility rule needs a file.
+    def params(self, experiment: Experiment, rules: list[Movement]) -> Tracks | ContactList | None:
+        """Return the value of `SpatialParams.trace` for a point, or None if no file gives a world.
 
         Args:
           experiment: The configuration of the point.
-          rules: The mobility rules that the points of the program use.
+          rules: The movements that the points of the program use.
 
         Raises:
           UserError: If the file cannot be used, or does not fit the point's other fields.
         """
-        if experiment.network.graph or not any(rule in (*FOLLOWERS, "contacts") for rule in rules):
+        if experiment.network.graph or not any(MOBILITIES.form(rule).world in FILES for rule in rules):
             return None
         if not needs_file(experiment):
             return no_tracks(experiment.network.num_clients, experiment.trace.substeps, experiment.rounds)
@@ -82,8 +85,8 @@ def _rounds(experiment: Experiment, seconds: float, unit: str) -> int:
 
 def _of_places(experiment: Experiment, trace: Trace) -> Tracks:
     config, network = experiment.trace, experiment.network
-    if network.mobility == "contacts":
-        _other(experiment, "places", "trace")
+    if world_in(experiment) != "trace":
+        _refuse(experiment, "trace")
     if network.num_clients > len(trace.ids):
         raise UserError(
             f"network.num_clients is {network.num_clients}; {config.file!r} has {len(trace.ids)} vehicles, which is "
@@ -107,8 +110,8 @@ def _of_places(experiment: Experiment, trace: Trace) -> Tracks:
 
 def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
     config = experiment.trace
-    if experiment.network.mobility != "contacts":
-        _other(experiment, "a contact list", "contacts")
+    if world_in(experiment) != "contacts":
+        _refuse(experiment, "contacts")
     first, last = 0.0 if contacts.in_rounds else float(contacts.start.min()), float(contacts.end.max())
     unit = "rounds" if contacts.in_rounds else "s"
     rounds = _rounds(experiment, last - first, unit)
@@ -123,6 +126,7 @@ def _of_contacts(experiment: Experiment, contacts: Contacts) -> ContactList:
     return contact_list(table, "repeat" if config.at_end == "repeat" else "hold")
 
 
-def _other(experiment: Experiment, what: str, rule: str) -> NoReturn:
-    held = f"{experiment.trace.file!r} holds {what}"
-    raise UserError(f"{held}; network.mobility is {experiment.network.mobility}, and it must be {rule}")
+def _refuse(experiment: Experiment, world: WorldKind) -> NoReturn:
+    """Refuse a file that holds the data of another world than that in which clients move."""
+    held = f"{experiment.trace.file!r} holds {FILES[world]}"
+    raise UserError(f"{held}; network.mobility is {movement_of(experiment)}, and network.world must be {world}")

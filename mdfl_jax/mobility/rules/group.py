@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from mdfl_jax.core.numbers import number
 from mdfl_jax.core.rng import per_client
 from mdfl_jax.mobility.plane import MAX_EVENTS, PlaneClient, PlaneWorld, plane_mobility, travel, unit
-from mdfl_jax.mobility.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
+from mdfl_jax.mobility.rules.random_waypoint import WaypointNumbers, waypoint_start, waypoint_turn
 
 
 def _near(key: jax.Array, centre: jax.Array, world: PlaneWorld) -> jax.Array:
@@ -67,4 +67,4 @@ def group() -> Mobility:
         way = _near(key, reference(client, world, points), world) - client.position
         return client._replace(velocity=way / world.motion.dt)
 
-    return plane_mobility(turn, start, prepare, advance, each_round=True)
+    return plane_mobility(turn, start, prepare, advance, each_round=True)._replace(relays=False)

@@ -139,4 +139,5 @@ def random_walk() -> Mobility:
         heading = direction[sample_index(key, jnp.stack([numbers.up, numbers.down, numbers.left, numbers.right]))]
         return client._replace(velocity=client.memory * heading)
 
-    return plane_mobility(turn, start, everyone=True, each_round=True, max_events=MAX_BOUNCES + 1)
+    walk = plane_mobility(turn, start, everyone=True, each_round=True, max_events=MAX_BOUNCES + 1)
+    return walk._replace(relays=False)  # all clients move

@@ -4,22 +4,10 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.geometry import within
-from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, uniform_within
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_mobility, random_step
 from mdfl_jax.mobility.many import always_settled
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility
-
-
-def random_step(key: jax.Array, client: GridClient, world: GridWorld) -> GridClient:
-    """Move one client to a grid point drawn uniformly within Rm of its place. It has no destination afterwards.
-
-    Args:
-      key: typed key of this client in this round.
-      client: the client that moves.
-      world: the grid world.
-    """
-    place = uniform_within(key, world, client.location)
-    return client._replace(location=place, destination=place)
 
 
 def uniform_chain(grid: jax.Array, max_step: jax.Array | float) -> jax.Array:

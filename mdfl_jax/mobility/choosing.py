@@ -1,0 +1,625 @@
+"""Strategies: mobile clients that choose among candidate places by what they know of them.
+
+A strategy is a function ``choose(key, sight) -> index`` of ONE client. `Sight` says what the client knows of each
+candidate, and the client then heads for the place that is chosen. The function says nothing of where clients move and
+of what they know, so each strategy has a form for each world and each knowledge:
+
+- `Terrain` is what a world gives: a map of points, which of them are candidates, what is in range of what, and how a
+  client gets to the point that it has chosen. On the grid the points are those of the grid, and clients move as under
+  DCM (MADFL eq. 12). In the plane they are those of a lattice over the plane; clients go straight to one at a speed
+  drawn from [speed_min, speed_max], and rest there until the round ends.
+- Knowledge says of which static clients places and label counts are known (`mdfl_jax.mobility.rule.KNOWLEDGE`). With
+  ``oracle`` they are those of all. With ``met`` they are those that a client has met, and it moves at random until it
+  has met enough (`mdfl_jax.mobility.meeting.met_enough`). With ``explored`` a client knows those that it has met, too,
+  but it chooses from the first round on, among all points, and remembers when it saw which of them.
+
+Clients decide when a round begins, one after the other in the order of their numbers, those that have reached their
+destination or whose strategy thinks again in every round. A client remembers when it was last in range of each static
+client, so the memory grows as N x N.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.geometry import within
+from mdfl_jax.core.numbers import Numbers, Setting
+from mdfl_jax.core.rng import per_client
+from mdfl_jax.mobility.clustering import centre_places, centres_of, cluster_centres
+from mdfl_jax.mobility.discs import summed_at, sums_in_range
+from mdfl_jax.mobility.grid import GridClient, GridWorld, grid_size, nearest_within, only_mobile, uniform_within
+from mdfl_jax.mobility.label_distances import SMALLEST_DISTANCE, distances, histograms
+from mdfl_jax.mobility.many import is_dense
+from mdfl_jax.mobility.meeting import MetNumbers, met_enough
+from mdfl_jax.mobility.plane import LATTICE_SIDE, PlaneClient, PlaneWorld, SpeedNumbers, between, lattice, travel
+from mdfl_jax.mobility.rule import EXPLORED, MET, ORACLE, Form, Mobility, Path, WorldKind
+
+NEVER = -1
+LARGEST = 4096  # clients on the grid; who met whom when takes 4 N N bytes
+LARGEST_IN_PLANE = 1024  # clients in the plane; what each sees of the lattice is an array of N + LATTICE_SIDE^2 by N
+
+
+class StrategyNumbers(Numbers):
+    """The numbers of a strategy; each strategy adds its own."""
+
+    def check(self, setting: Setting) -> None:
+        """Check that the memory of all clients fits: `LARGEST` clients."""
+        _check_size(setting, LARGEST, "each client remembers whom it met when, or what it saw")
+
+
+class PlaneStrategyNumbers(SpeedNumbers):
+    """The numbers of a strategy in the plane, besides its own."""
+
+    def check(self, setting: Setting) -> None:
+        """Check the speeds, and that there are at most `LARGEST_IN_PLANE` clients."""
+        super().check(setting)
+        _check_size(setting, LARGEST_IN_PLANE, "each client looks at all places and clients")
+
+
+def _check_size(setting: Setting, most: int, why: str) -> None:
+    if setting.num_clients > most:
+        raise UserError(
+            f"network.num_clients is {setting.num_clients}; with network.mobility {setting.member} it must be at most "
+            f"{most}: {why}"
+        )
+
+
+class Sites(NamedTuple):
+    """Candidate places.
+
+    Attributes:
+      place: [K] int32 points of the map. For cluster centres K is the number of clients, and only the first entries are
+        valid; where every point is a candidate, K is their number L.
+      valid: [K] bool.
+    """
+
+    place: jax.Array
+    valid: jax.Array
+
+
+class Sight(NamedTuple):
+    """What ONE client knows when it chooses: of each candidate in arrays of [K], of each client in arrays of [N].
+
+    Lengths are in grid units on the grid, and in metres in the plane.
+
+    Attributes:
+      valid: [K] bool, the candidates.
+      here: [K] bool, true at the client's own place.
+      distance: [K] float32, the distance of the label histogram there from the one here (MADFL eq. 10).
+      travel: [K] float32, the fewest rounds to go there.
+      rivals: [K] float32, how many other mobile clients are heading for the place or stand there; without an oracle,
+        of those in range.
+      place: [K, 2] float32, the places.
+      own_place: [2] float32, the client's place.
+      age: [N] float32, rounds since the client was last in range of each static client, or, with ``tell_met``, since
+        the latest visit that it was told of; one more than all rounds if there was none; 0 for clients that move or are
+        not known.
+      ages: [N, N] float32, the same of each client; only an oracle knows those of others, which else are as if they
+        had never met anybody.
+      samples: [N] float32, samples of the static clients; 0 for the others.
+      known: [N] bool, the static clients that the client knows.
+      me: [] int32, the client's number.
+      rank: [] int32, its number among the mobile clients.
+      num_mobile: [] int32, M.
+      round: [] int32, rounds moved so far.
+      world: the map; to read more of it than is told here is to know more than is told here.
+      unknown: [] float32, how many static clients the client does not know.
+      ground: [L] int32, rounds since each point was in range of the client; `NEVER` if it never was. None unless the
+        client explores.
+      near: [N] -> [K], sums values of clients over the known static ones in range of each candidate.
+      around: [L] -> [K], sums values of points over those in range of each candidate.
+      difference: [N] float32, the distance between the client's own model and that of each static client that it knows,
+        when it last heard that client (the norm of the difference of all parameters); `NEVER` if it never did. None
+        unless the strategy compares.
+      plan: what the strategy prepared; None if it prepares nothing.
+      numbers: the numbers of the strategy.
+    """
+
+    valid: jax.Array
+    here: jax.Array
+    distance: jax.Array
+    travel: jax.Array
+    rivals: jax.Array
+    place: jax.Array
+    own_place: jax.Array
+    age: jax.Array
+    ages: jax.Array
+    samples: jax.Array
+    known: jax.Array
+    me: jax.Array
+    rank: jax.Array
+    num_mobile: jax.Array
+    round: jax.Array
+    unknown: jax.Array
+    ground: jax.Array | None
+    world: GridWorld
+    near: Callable[[jax.Array], jax.Array]
+    around: Callable[[jax.Array], jax.Array]
+    difference: jax.Array | None
+    plan: Any
+    numbers: Any
+
+
+Choose = Callable[[jax.Array, Sight], jax.Array]
+Prepare = Callable[[jax.Array, GridWorld, Sites], Any]
+
+
+class Memory(NamedTuple):
+    """The clients, and what they remember. It is the state of a strategy.
+
+    Attributes:
+      clients: the clients on the map: where they are, and the points for which they are heading.
+      round: [] int32, rounds moved so far.
+      last: [N, N] int32, the round after whose movement client i was last in range of client j; `NEVER`.
+      ties: data of the key that breaks ties among cluster centres; all clients share it.
+      sites: the candidates, if they are the same for all clients and rounds, as with an oracle.
+      plan: what the strategy prepared for them.
+      ground: [N, L] int32, the round after whose movement each candidate point was last in range of each client;
+        `NEVER`. None unless clients explore.
+      differs: [N, N] float32, the distance of client i's model from that of static client j when i last heard it;
+        `NEVER`. None unless the strategy compares.
+      body: how clients move in their world between points of the map; None on the grid, where they stand at points.
+    """
+
+    clients: GridClient
+    round: jax.Array
+    last: jax.Array
+    ties: jax.Array
+    sites: Sites | None
+    plan: Any
+    ground: jax.Array | None = None
+    differs: jax.Array | None = None
+    body: Any = None
+
+
+class Terrain(NamedTuple):
+    """What a world gives to clients that choose.
+
+    The map of a world is a `GridWorld`, whose places are indices into its points. The first of these are the
+    candidates, and strategies see no others.
+
+    Attributes:
+      world: the name of the world.
+      numbers: the class of the numbers that the world adds to those of a strategy; None: it adds none.
+      begin: (world) -> the body before the first round.
+      chart: (world, body) -> the map.
+      points: (map) -> L, how many candidates there are.
+      first: (world, map) -> the clients on the map before the first round.
+      stand: (world, memory) -> (the clients with their places on the map when a round begins, and [N] bool, which
+        of them have arrived).
+      centres: (map, key of ties, known clients [N]) -> [L] bool, the cluster centres of the known clients.
+      around: (map, [L]) -> [L], sums values of the points over those in range of each point.
+      anywhere: (key, map, place) -> the point for which a client at a place goes that knows too little.
+      keys: (key of a round) -> (key of the choices, key of the movement).
+      go: (key, world, memory with the clients of ``stand``, chosen points [N]) -> the memory after the movement.
+      position: (world, memory) -> [N, 2] places.
+      path: (world, memory) -> the paths of the last round; None: straight ones.
+      warm_up: (world) -> rounds of movement before the first round; None: there are none.
+    """
+
+    world: WorldKind
+    numbers: type[Numbers] | None
+    begin: Callable[[Any], Any]
+    chart: Callable[[Any, Any], GridWorld]
+    points: Callable[[GridWorld], int]
+    first: Callable[[Any, GridWorld], GridClient]
+    stand: Callable[[Any, Memory], tuple[GridClient, jax.Array]]
+    centres: Callable[[GridWorld, jax.Array, jax.Array], jax.Array]
+    around: Callable[[GridWorld, jax.Array], jax.Array]
+    anywhere: Callable[[jax.Array, GridWorld, jax.Array], jax.Array]
+    keys: Callable[[jax.Array], tuple[jax.Array, Any]]
+    go: Callable[[Any, Any, Memory, jax.Array], Memory]
+    position: Callable[[Any, Memory], jax.Array]
+    path: Callable[[Any, Memory], Path] | None = None
+    warm_up: Callable[[Any], jax.Array] | None = None
+
+
+def best(key: jax.Array, score: jax.Array, sight: Sight) -> jax.Array:
+    """Choose the candidate of the highest score, and not the client's own place unless there is no other.
+
+    Args:
+      key: typed key of the draw that breaks ties, uniformly.
+      score: [K] scores.
+      sight: what the client knows.
+
+    Returns:
+      [] int32, the index of the candidate.
+    """
+    others = sight.valid & ~sight.here
+    score = jnp.where(others, score, -jnp.inf)
+    first = jnp.where(others & (score == jnp.max(score)), jax.random.uniform(key, score.shape), -1.0)
+    return jnp.where(jnp.any(others), jnp.argmax(first), jnp.argmax(sight.here)).astype(jnp.int32)
+
+
+def drawn(key: jax.Array, weight: jax.Array, sight: Sight) -> jax.Array:
+    """Draw a candidate with probability proportional to its weight; uniformly, if all weights are zero.
+
+    Args:
+      key: typed key of the draw.
+      weight: [K] weights, at least 0.
+      sight: what the client knows.
+
+    Returns:
+      [] int32, the index of the candidate.
+    """
+    weight = jnp.where(sight.valid, weight, 0.0)
+    weight = jnp.where(jnp.any(weight > 0), weight, sight.valid)
+    return jax.random.categorical(key, jnp.log(weight)).astype(jnp.int32)
+
+
+def choosing(
+    choose: Choose,
+    terrain: Terrain,
+    knowledge: str = ORACLE,
+    prepare: Prepare | None = None,
+    everywhere: bool = False,
+    replans: bool = False,
+    compares: bool = False,
+) -> Mobility:
+    """Make a mobility rule of a strategy, in one world and with one knowledge.
+
+    Args:
+      choose: (key, sight) -> index of a candidate, for ONE client that is due to choose.
+      terrain: what the world gives, `GRID` or `PLANE`.
+      knowledge: what clients know of static clients, one of `mdfl_jax.mobility.rule.KNOWLEDGE`.
+      prepare, everywhere, replans, compares: as of `mdfl_jax.mobility.registry.strategy`.
+
+    Returns:
+      The mobility rule. Its state is a `Memory`.
+    """
+    oracle, explores = knowledge == ORACLE, knowledge == EXPLORED
+
+    def tells(world: Any) -> jax.Array:
+        return world.numbers.tell_met if knowledge == MET else jnp.bool_(False)
+
+    def find(chart: GridWorld, ties: jax.Array, known: jax.Array) -> Sites:
+        points = terrain.points(chart)
+        if explores or everywhere:
+            valid = jnp.ones(points, bool)
+            return Sites(jnp.arange(points, dtype=jnp.int32), valid if explores else valid & jnp.any(known))
+        chosen, count = terrain.centres(chart, ties, known), min(chart.start.shape[0], points)
+        (place,) = jnp.nonzero(chosen, size=count, fill_value=0)
+        return Sites(place.astype(jnp.int32), jnp.arange(count) < jnp.sum(chosen))
+
+    def remember(world: Any, memory: Memory) -> Memory:
+        """Note who and what is in range, after the movement of a round or before the first one."""
+        chart, location = terrain.chart(world, memory.body), memory.clients.location
+        last, ground = now_near(chart, location, memory.last, memory.round, tells(world)), memory.ground
+        if ground is not None:
+            seen = within(chart.grid[location], chart.grid[: terrain.points(chart)], chart.radius)
+            ground = jnp.where(seen, memory.round, ground)
+        return memory._replace(last=last, ground=ground)
+
+    def init(key: jax.Array, world: Any) -> Memory:
+        body, count = terrain.begin(world), world.start.shape[0]
+        chart = terrain.chart(world, body)
+        sites = find(chart, key, ~world.is_mobile) if oracle else None
+        memory = Memory(
+            clients=terrain.first(world, chart),
+            round=jnp.int32(0),
+            last=jnp.full((count, count), NEVER, jnp.int32),
+            ties=jax.random.key_data(key),
+            sites=sites,
+            plan=prepare(key, chart, sites) if prepare and sites else None,
+            ground=jnp.full((count, terrain.points(chart)), NEVER, jnp.int32) if explores else None,
+            differs=jnp.full((count, count), NEVER, jnp.float32) if compares else None,
+            body=body,
+        )
+        start = remember(world, memory)
+        if terrain.warm_up is None:
+            return start
+        warm = lambda i, memory: step(jax.random.fold_in(key, i), world, memory)  # noqa: E731
+        return jax.lax.fori_loop(0, terrain.warm_up(world), warm, start)
+
+    def step(key: jax.Array, world: Any, memory: Memory) -> Memory:
+        key_choice, key_way = terrain.keys(key)
+        clients, arrived = terrain.stand(world, memory)
+        chosen = destinations(key_choice, world, memory._replace(clients=clients), arrived)
+        moved = terrain.go(key_way, world, memory._replace(clients=clients), chosen)
+        return remember(world, moved._replace(round=memory.round + 1))
+
+    def destinations(key: jax.Array, world: Any, memory: Memory, arrived: jax.Array) -> jax.Array:
+        """Let the clients that are due choose, one after the other: [N] int32 points for which all are heading."""
+        chart, before = terrain.chart(world, memory.body), memory.clients.destination
+        keys = per_client(key, world.start.shape[0])
+        ties = jax.random.wrap_key_data(memory.ties, impl=jax.random.key_impl(key))
+        met = (memory.last != NEVER) & ~world.is_mobile
+        warm = met_enough(chart, jnp.sum(met, axis=1)) if knowledge == MET else jnp.full(before.shape, True)
+        due = world.is_mobile & (~warm | replans | arrived)
+        (order,) = jnp.nonzero(due, size=due.shape[0], fill_value=0)
+
+        def choice(i: jax.Array, destination: jax.Array) -> jax.Array:
+            known = ~world.is_mobile if oracle else met[i]
+            sites = memory.sites if memory.sites is not None else find(chart, ties, known)
+            chosen = sites.place[choose(keys[i], look(terrain, chart, memory, i, destination, sites, known))]
+            return jnp.where(jnp.any(sites.valid), chosen, destination[i])
+
+        def anywhere(i: jax.Array, destination: jax.Array) -> jax.Array:
+            return terrain.anywhere(keys[i], chart, memory.clients.location[i])
+
+        def set_out(k: jax.Array, destination: jax.Array) -> jax.Array:
+            i = order[k].astype(jnp.int32)
+            place = choice(i, destination) if oracle else jax.lax.cond(warm[i], choice, anywhere, i, destination)
+            return destination.at[i].set(place)
+
+        return jax.lax.fori_loop(0, jnp.sum(due), set_out, before)
+
+    def heading(world: Any, memory: Memory) -> jax.Array:
+        chart, (clients, arrived) = terrain.chart(world, memory.body), terrain.stand(world, memory)
+        return jnp.where((world.is_mobile & ~arrived)[:, None], chart.grid[clients.destination], jnp.nan)
+
+    def centres(world: Any, memory: Memory) -> jax.Array:
+        assert memory.sites is not None
+        chart, (place, valid) = terrain.chart(world, memory.body), memory.sites
+        return centre_places(chart, jnp.zeros(terrain.points(chart), jnp.int32).at[place].max(valid.astype(jnp.int32)))
+
+    def compare(memory: Memory, heard: jax.Array, differences: jax.Array) -> Memory:
+        assert memory.differs is not None
+        return memory._replace(differs=jnp.where(heard, differences, memory.differs))
+
+    return Mobility(
+        init=init,
+        step=step,
+        position=terrain.position,
+        world=terrain.world,
+        path=terrain.path,
+        destination=heading,
+        centres=centres if oracle and not everywhere else None,
+        compare=compare if compares else None,
+    )
+
+
+def now_near(chart: GridWorld, location: jax.Array, last: jax.Array, now: jax.Array, tells: jax.Array) -> jax.Array:
+    """Update when each client was last in range of each static client, [N, N]; those in range may tell each other."""
+    place = chart.grid[location]
+    near = within(place, place, chart.radius) & chart.is_mobile[:, None]  # static clients are at their first places
+    last = jnp.where(near & ~chart.is_mobile, now, last)
+    told = lambda row: jnp.max(jnp.where((row & chart.is_mobile)[:, None], last, NEVER), axis=0)  # noqa: E731
+    return jax.lax.cond(tells, lambda: jnp.maximum(last, jax.lax.map(told, near)), lambda: last)
+
+
+def _sums_near(chart: GridWorld, known: jax.Array, place: jax.Array, values: jax.Array) -> jax.Array:
+    """Sum values [N, F] over the known static clients in range of places [K]: [K, F]."""
+    values = jnp.where(known[:, None], values, 0.0)
+    if is_dense(chart.start.shape[0], chart.grid.shape[0]):
+        near = within(chart.grid[place], chart.grid[chart.start], chart.radius).astype(jnp.float32)
+        return jnp.matmul(near, values, precision="highest")
+    size = grid_size(chart)  # the plane is always dense, since its strategies serve few clients
+    return sums_in_range(summed_at(chart.start, values, size), chart.radius).reshape(size * size, -1)[place]
+
+
+def _rounds(way: jax.Array, max_step: jax.Array) -> jax.Array:
+    """Return the fewest rounds for ways [K, 2]: steps may be shorter, since they end at points."""
+    length = jnp.sqrt(jnp.sum(jnp.square(way), axis=1))
+    steps = jnp.maximum(jnp.ceil(length / max_step * (1 - 1e-6)), 1.0)  # a step may be as long as sqrt(2), rounded
+    return jnp.where(length > 0, steps, 0.0)
+
+
+def look(
+    terrain: Terrain,
+    chart: GridWorld,
+    memory: Memory,
+    index: jax.Array,
+    destination: jax.Array,
+    sites: Sites,
+    known: jax.Array,
+) -> Sight:
+    """Return what a client knows.
+
+    Args:
+      terrain: what the world gives.
+      chart: the map of the world.
+      memory: what the clients remember, with their places on the map.
+      index: [] int32, the client.
+      destination: [N] int32, the points for which all clients are heading.
+      sites: the candidates.
+      known: [N] bool, the static clients that the client knows.
+    """
+    clients, numbers = memory.clients, jnp.arange(chart.start.shape[0])
+    here, near = clients.location[index], partial(_sums_near, chart, known)
+    counts = chart.label_counts.astype(jnp.float32)
+    there = histograms(near(sites.place, counts), chart.label_counts[index])
+    own = histograms(near(here[None], counts), chart.label_counts[index])[0]
+    place, own_place = chart.grid[sites.place], chart.grid[here]
+    away, oracle = distances(there, own), memory.sites is not None
+    in_range = oracle | within(chart.grid[clients.location], own_place[None], chart.radius)[:, 0]
+    others = chart.is_mobile & (numbers != index) & in_range
+    told = oracle | (numbers == index)  # an oracle tells what the others have seen
+    ages = (memory.round - jnp.where(told[:, None], memory.last, NEVER)).astype(jnp.float32)
+    ground = None if memory.ground is None else memory.ground[index]
+    return Sight(
+        valid=sites.valid,
+        here=sites.place == here,
+        distance=jnp.where(away > SMALLEST_DISTANCE, away, 0.0),
+        travel=_rounds(place - own_place, chart.max_step),
+        rivals=jnp.sum((sites.place[:, None] == destination) & others, axis=1).astype(jnp.float32),
+        place=place,
+        own_place=own_place,
+        age=jnp.where(known, ages[index], 0.0),
+        ages=ages,
+        samples=jnp.where(known, jnp.sum(counts, axis=1), 0.0),
+        known=known,
+        me=index,
+        rank=jnp.cumsum(chart.is_mobile)[index] - 1,
+        num_mobile=jnp.sum(chart.is_mobile),
+        round=memory.round,
+        unknown=jnp.sum(~chart.is_mobile & ~known).astype(jnp.float32),
+        ground=None if ground is None else jnp.where(ground == NEVER, NEVER, memory.round - ground),
+        world=chart,
+        near=lambda values: near(sites.place, values[:, None])[:, 0],
+        around=lambda values: terrain.around(chart, values)[sites.place],
+        difference=None if memory.differs is None else jnp.where(known, memory.differs[index], NEVER),
+        plan=memory.plan,
+        numbers=chart.numbers,
+    )
+
+
+# The grid: the map is the grid itself, and clients stand at its points.
+
+
+def _on_grid(key: None, world: GridWorld, memory: Memory, chosen: jax.Array) -> Memory:
+    clients = memory.clients
+    location = jax.vmap(partial(nearest_within, world))(clients.location, chosen)
+    moved = only_mobile(world, clients, clients._replace(location=location, destination=chosen))
+    return memory._replace(clients=moved)
+
+
+def _around_on_grid(world: GridWorld, values: jax.Array) -> jax.Array:
+    size = grid_size(world)
+    return sums_in_range(values.reshape(size, size, 1), world.radius).reshape(-1)
+
+
+GRID = Terrain(
+    world="grid",
+    numbers=None,
+    begin=lambda world: None,
+    chart=lambda world, body: world,
+    points=lambda chart: chart.grid.shape[0],
+    first=lambda world, chart: GridClient(chart.start, chart.start, chart.label_counts),
+    stand=lambda world, memory: (memory.clients, memory.clients.location == memory.clients.destination),
+    centres=centres_of,
+    around=_around_on_grid,
+    anywhere=uniform_within,
+    keys=lambda key: (key, None),
+    go=_on_grid,
+    position=lambda world, memory: world.grid[memory.clients.location],
+)
+"""The grid for clients that choose."""
+
+
+# The plane: the points of the map are a lattice, then the first places of all clients, then their present places. The
+# largest step is what the fastest client goes in a round. Who is met is seen at the ends of rounds, and not on the way.
+
+POINTS = LATTICE_SIDE * LATTICE_SIDE
+
+
+class Body(NamedTuple):
+    """The clients in the plane, and their paths in the last round."""
+
+    clients: PlaneClient
+    path: Path
+
+
+def _begin(world: PlaneWorld) -> Body:
+    zero, index = jnp.zeros_like(world.start), jnp.arange(world.start.shape[0], dtype=jnp.int32)
+    times = jnp.ones((world.start.shape[0], 5)).at[:, 0].set(0)
+    path = Path(times, jnp.repeat(world.start[:, None], 5, axis=1))
+    return Body(PlaneClient(index, world.start, zero, zero[:, 0], jnp.ones_like(zero), None), path)
+
+
+def _chart(world: PlaneWorld, body: Body) -> GridWorld:
+    return GridWorld(
+        grid=jnp.concatenate([lattice(world.size), world.start, body.clients.position]),
+        start=POINTS + jnp.arange(world.start.shape[0], dtype=jnp.int32),
+        is_mobile=world.is_mobile,
+        label_counts=world.label_counts,
+        radius=world.radius,
+        max_step=world.numbers.speed_max * world.motion.dt,
+        numbers=world.numbers,
+    )
+
+
+def _present(count: int) -> jax.Array:
+    return POINTS + count + jnp.arange(count, dtype=jnp.int32)
+
+
+def _first_in_plane(world: PlaneWorld, chart: GridWorld) -> GridClient:
+    nearest = jnp.argmin(jnp.sum(jnp.square(world.start[:, None] - lattice(world.size)), axis=2), axis=1)
+    return GridClient(_present(world.start.shape[0]), nearest.astype(jnp.int32), world.label_counts)
+
+
+def _stand(world: PlaneWorld, memory: Memory) -> tuple[GridClient, jax.Array]:
+    left = memory.body.clients.time_left
+    arrived = ~((left > 0) & jnp.isfinite(left))
+    rests = world.is_mobile & arrived & (memory.round > 0)  # at the point of the lattice where it went
+    present, clients = _present(world.start.shape[0]), memory.clients
+    return clients._replace(location=jnp.where(rests, clients.destination, present)), arrived
+
+
+def _centres_in_plane(chart: GridWorld, ties: jax.Array, known: jax.Array) -> jax.Array:
+    return cluster_centres(ties, chart.grid[:POINTS], chart.grid[chart.start], chart.radius, present=known)
+
+
+def _around_in_plane(chart: GridWorld, values: jax.Array) -> jax.Array:
+    points = chart.grid[:POINTS]
+    near = within(points, points, chart.radius).astype(values.dtype)
+    return jnp.matmul(near, values, precision="highest")
+
+
+def _anywhere(key: jax.Array, chart: GridWorld, location: jax.Array) -> jax.Array:
+    return jax.random.randint(key, (), 0, POINTS, jnp.int32)
+
+
+def _keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    keys = jax.random.split(key, 3)
+    return keys[0], keys[1:]
+
+
+def _rest(key: jax.Array, client: PlaneClient) -> PlaneClient:
+    return client._replace(velocity=jnp.zeros_like(client.velocity), time_left=jnp.full_like(client.time_left, jnp.inf))
+
+
+def _in_plane(keys: jax.Array, world: PlaneWorld, memory: Memory, chosen: jax.Array) -> Memory:
+    clients, numbers, motion = memory.body.clients, world.numbers, world.motion
+    way, count = lattice(world.size)[chosen] - clients.position, world.start.shape[0]
+    draw = partial(between, low=numbers.speed_min, high=numbers.speed_max)
+    time = jnp.sqrt(jnp.sum(jnp.square(way), axis=1)) / jax.vmap(draw)(per_client(keys[0], count))
+    velocity = way / jnp.where(time > 0, time, 1.0)[:, None]
+    sets_out = clients._replace(velocity=velocity, time_left=time)
+    moved, path = travel(keys[1], sets_out, _rest, world.is_mobile, world.size, motion.dt, motion.boundary, 2)
+    heading = jnp.where(world.is_mobile, chosen, memory.clients.destination)
+    shown = memory.clients._replace(location=_present(count), destination=heading)
+    return memory._replace(clients=shown, body=Body(moved, path))
+
+
+PLANE = Terrain(
+    world="plane",
+    numbers=PlaneStrategyNumbers,
+    begin=_begin,
+    chart=_chart,
+    points=lambda chart: POINTS,
+    first=_first_in_plane,
+    stand=_stand,
+    centres=_centres_in_plane,
+    around=_around_in_plane,
+    anywhere=_anywhere,
+    keys=_keys,
+    go=_in_plane,
+    position=lambda world, memory: memory.body.clients.position,
+    path=lambda world, memory: memory.body.path,
+    warm_up=lambda world: world.motion.warm_up,
+)
+"""The plane for clients that choose."""
+
+TERRAINS = {terrain.world: terrain for terrain in (GRID, PLANE)}
+
+
+def forms_of(
+    choose: Choose,
+    numbers: type[Numbers],
+    worlds: Sequence[WorldKind],
+    knowledge: Sequence[str],
+    prepare: Prepare | None = None,
+    *ways: bool,
+) -> list[Form]:
+    """Return the forms of a strategy.
+
+    Args:
+      choose, prepare: as of `choosing`.
+      numbers: the class of the strategy's own numbers. The numbers of a form have those of its world and knowledge too.
+      worlds: the worlds in which it is meant to move clients.
+      knowledge: as of `mdfl_jax.mobility.registry.strategy`.
+      *ways: everywhere, replans, compares: as of `choosing`.
+    """
+
+    def form(terrain: Terrain, known: str) -> Form:
+        added = (*([terrain.numbers] if terrain.numbers else []), *([MetNumbers] if known == MET else []))
+        own = type(numbers.__name__, (*added, numbers), {"__doc__": numbers.__doc__}) if added else numbers
+        make = partial(choosing, choose, terrain, known or EXPLORED, prepare, *ways)
+        return Form(make, terrain.world, known, own)
+
+    return [form(TERRAINS[world], known) for world in worlds for known in knowledge or ("",)]

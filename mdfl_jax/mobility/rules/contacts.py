@@ -1,0 +1,19 @@
+"""Clients whose contacts a list gives (`mdfl_jax.mobility.contact_list`)."""
+
+from mdfl_jax.mobility.registry import MOBILITIES
+from mdfl_jax.mobility.rule import Mobility
+
+
+@MOBILITIES.register("contacts")
+def contacts() -> Mobility:
+    """Nobody moves, and a contact list gives the links of each round.
+
+    The list is `SpatialParams.trace`, a `mdfl_jax.networks.contact_list.ContactList`.
+    """
+    return Mobility(
+        init=lambda key, world: None,
+        step=lambda key, world, state: state,
+        position=lambda world, state: world.start,
+        world="contacts",
+        relays=False,
+    )
