@@ -37,7 +37,7 @@ def main() -> int:
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
     from mdfl_jax.config.use import with_files
-    from mdfl_jax.theory import network, pictures, study, table
+    from mdfl_jax.theory import fedmobile, network, pictures
 
     if _JSON.value and not Path(_JSON.value).absolute().parent.is_dir():
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")
@@ -46,17 +46,17 @@ def main() -> int:
     with_files(_CONFIG.value, _USE.value)
     config = network.alone(_CONFIG.value, _SEEDS.value, _ROUNDS.value)
     all_points = points(resolve(config))
-    observed, relays = network.of_config(config, all_points), study.table(all_points)
+    observed, relays = network.of_config(config, all_points), fedmobile.table(all_points)
     if not any(observed) and not relays:
         raise UserError(
             "no point of this study has clients that mix their models over links, or FedMobile's search intervals with"
             " a server pattern of known gaps"
         )
     if any(observed):
-        print(table.table(all_points, observed))
+        print(network.table(all_points, observed))
     if relays:
         print(relays)
-    content = table.as_json(all_points, observed, config)
+    content = network.as_json(all_points, observed, config)
     if _JSON.value:
         _write(Path(_JSON.value), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     if _FIGURES.value and content["points"]:

@@ -13,7 +13,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.movers import MOVERS
 from mdfl_jax.networks.relays import RELAY_PLACES
 from mdfl_jax.networks.wrappers.order import ORDERS
-from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
+from mdfl_jax.traces import GAPS, TRACE_FORMATS, VEHICLES
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class TraceConfig:
 
     file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
-    format: str = field("auto", "file format; auto: by file ending or content", names=("auto", *FORMATS), traced=True)
+    format: str = field(
+        "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
+    )
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
     )

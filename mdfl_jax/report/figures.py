@@ -49,7 +49,7 @@ def write_figures(study: ReportData) -> dict[str, Path]:
                 png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
-            with own_files.told():
+            with own_files.errors_in_one_line():
                 figure = draw(study)
             disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
@@ -64,7 +64,7 @@ def png_of(study: ReportData, name: str) -> bytes:
     Raises:
       UserError: as `draw_figure`.
     """
-    with own_files.told():
+    with own_files.errors_in_one_line():
         figure = draw_figure(study, name)
     with matplotlib.style.context(["default", STYLE]):
         return _bytes(figure, "png")
@@ -183,7 +183,7 @@ def draw_for_paper(study: ReportData, name: str, width: float) -> Figure:
     """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
     panel_draw = FIGURES[name].draw
     assert panel_draw is not None
-    with own_files.told(), of_width(width):
+    with own_files.errors_in_one_line(), of_width(width):
         figure = panel_draw(study)
     before, height = figure.get_size_inches()
     size = float(matplotlib.rcParams["font.size"])

@@ -94,7 +94,7 @@ def render(study: ReportData, pictures: Mapping[str, Path] | None = None) -> str
 def _panel(study: ReportData, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
-    with own_files.told():
+    with own_files.errors_in_one_line():
         chart = panel.chart(study) if panel.chart else None
         found = {"name": name, "title": panel.title, "caption": panel.caption(study), "chart": chart}
     if chart:

@@ -14,13 +14,12 @@ from mdfl_jax.core.metric import GROUPS, Shown
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.outcomes import selected_fields
 from mdfl_jax.metrics import AXIS, BUILT_IN, CLASSES, CLIENTS, CURVE
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.report.settings import Axis, point_labels, spaced, sweep_axes, value_of
 from mdfl_jax.report.unfinished import describe_extension, describe_missing, judged_key, read_unfinished
 from mdfl_jax.results.results import StudyResults, declared
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import no_streets, read_json, read_streets, require
-from mdfl_jax.storage.workdir_names import check_whole
+from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_streets, require
 
 ROUNDS = "rounds"  # the default x axis
 GROUP_KEYS = tuple(f"{metric.in_files}_{group}" for metric in BUILT_IN if metric.by_group for group in GROUPS)

@@ -15,7 +15,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import by_run
 from mdfl_jax.core.parts import RunFacts
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.results import StudyResults
 from mdfl_jax.storage.checksums import check_texts

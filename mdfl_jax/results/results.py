@@ -15,8 +15,7 @@ from mdfl_jax.metrics import BUILT_IN
 from mdfl_jax.storage.checksums import check_texts
 from mdfl_jax.storage.model_files import CLIENTS as OF_CLIENTS
 from mdfl_jax.storage.model_files import FOLDER, GLOBAL, files_of, mean_of, nested, read, read_header
-from mdfl_jax.storage.study_files import no_streets, read_json, read_results, read_streets, require
-from mdfl_jax.storage.workdir_names import check_whole
+from mdfl_jax.storage.study_files import check_whole, no_streets, read_json, read_results, read_streets, require
 
 if TYPE_CHECKING:
     import pandas as pd

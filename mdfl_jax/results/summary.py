@@ -24,7 +24,7 @@ from mdfl_jax.core.outcomes import (
     with_seeds,
 )
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.diverged import diverged
+from mdfl_jax.metrics.built_in.every_study import diverged
 from mdfl_jax.results import lines, power
 from mdfl_jax.results.lines import accuracy_of, group_summary, unmeasured
 from mdfl_jax.results.records import Record, Stored

@@ -164,7 +164,7 @@ def read_header(path: Path) -> tuple[Header, dict[str, tuple[int, ...]]]:
 
 
 def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
-    """Return the metadata, the shape of each tensor, and the checksum, which a file of an older version lacks."""
+    """Return the metadata, the shape of each tensor, and the checksum."""
     try:
         with safe_open(path, framework="numpy") as file:
             found = _metadata(file)
@@ -180,7 +180,7 @@ def _about(path: Path) -> tuple[Header, dict[str, tuple[int, ...]], str | None]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Read all tensors of a file, by name. A file of an older version has no checksum.
+    """Read all tensors of a file, by name.
 
     Raises:
       UserError: as `read_header`, or if the checksum is wrong.
@@ -190,7 +190,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{str(path)!r}: it cannot be read ({' '.join(str(error).split())})") from None
-    if checksum not in (None, _checksum(header, tensors)):
+    if checksum != _checksum(header, tensors):
         raise UserError(f"{str(path)!r}: it is damaged: the checksum of its models is wrong")
     return tensors
 

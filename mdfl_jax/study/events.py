@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, Self
 
 from mdfl_jax.engine.simulation import RunFacts
 from mdfl_jax.metrics.history import Metrics
-from mdfl_jax.storage.state_file import Arrays
+from mdfl_jax.storage.checksums import Arrays
 from mdfl_jax.study.batch import Batch, BatchResult
 from mdfl_jax.study.keeping import Kept
 

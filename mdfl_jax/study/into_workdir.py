@@ -12,10 +12,9 @@ from mdfl_jax.results.records import Record, Stored, from_devices, in_order, lin
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.storage.files import write_arrays, write_json
+from mdfl_jax.storage.disk import write_arrays, write_json
 from mdfl_jax.storage.provenance import provenance
-from mdfl_jax.storage.study_files import read_lines
-from mdfl_jax.storage.workdir_names import CHECKPOINTS, STREETS
+from mdfl_jax.storage.study_files import CHECKPOINTS, STREETS, read_lines
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import BatchResult
 from mdfl_jax.study.callback import Callback, OnEvaluation

@@ -12,11 +12,9 @@ from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.results.records import read
 from mdfl_jax.results.write import rewrite
 from mdfl_jax.storage.checksums import CHECKSUMS, check_texts, known_checksums
-from mdfl_jax.storage.disk import PART
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import PART, plain
 from mdfl_jax.storage.provenance import started
-from mdfl_jax.storage.study_files import read_json
-from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED, PUBLISHING
+from mdfl_jax.storage.study_files import CHECKPOINTS, HALVED, PUBLISHING, read_json
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.callback import OnEvaluation

@@ -9,8 +9,7 @@ import numpy as np
 
 from mdfl_jax.config.save import parse_save
 from mdfl_jax.core.parts import RunFacts
-from mdfl_jax.storage.disk import Appended
-from mdfl_jax.storage.files import dumps
+from mdfl_jax.storage.disk import Appended, dumps
 from mdfl_jax.storage.model_files import Header, path_of, write
 from mdfl_jax.study.events import Evaluated, Event, ModelsKept
 from mdfl_jax.study.lines import lines_of

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from mdfl_jax.config import default_config
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.tasks.losses import CROSS_ENTROPY, LOSSES, LossNumbers
+from mdfl_jax.tasks.losses import LOSSES, LossNumbers
 
 
 class MyNameNumbers(LossNumbers):
@@ -26,7 +26,7 @@ def my_name(numbers, outputs, targets):  # outputs [..., B, C], targets [B] -> t
 
 # The accuracy is that of the cross-entropy: the share of samples with the right label.
 LOSSES.register("my_name", MyNameNumbers, "Cross-entropy with smoothed labels.")(
-    CROSS_ENTROPY._replace(losses=my_name, takes=(Targets.LABELS,), natural=())
+    LOSSES["cross_entropy"]._replace(losses=my_name, takes=(Targets.LABELS,), natural=())
 )
 
 

@@ -12,7 +12,7 @@ import flax.linen as nn
 from mdfl_jax.config import default_config
 from mdfl_jax.core.numbers import number
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.registry import FloatModelNumbers
+from mdfl_jax.models.model import FloatModelNumbers
 
 
 class MyNameNumbers(FloatModelNumbers):

@@ -3,7 +3,7 @@
 import my_name
 import numpy as np
 
-from mdfl_jax.tasks.losses import CROSS_ENTROPY
+from mdfl_jax.tasks.losses import LOSSES
 
 OUTPUTS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 LABELS = np.array([0, 2, 1, 1, 0])
@@ -14,7 +14,7 @@ def losses(smoothing):
 
 
 def test_without_smoothing_it_is_the_cross_entropy():
-    np.testing.assert_allclose(losses(0.0), CROSS_ENTROPY.losses(None, OUTPUTS, LABELS), rtol=1e-5)
+    np.testing.assert_allclose(losses(0.0), LOSSES["cross_entropy"].losses(None, OUTPUTS, LABELS), rtol=1e-5)
 
 
 def test_it_is_the_cross_entropy_with_smoothed_labels():

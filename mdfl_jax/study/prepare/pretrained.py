@@ -10,8 +10,7 @@ from mdfl_jax.config.checks import names_saved
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.models.pretrained import Report, match
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.study.prepare.task import build_model, sample_of
 
 
