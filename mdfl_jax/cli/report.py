@@ -16,7 +16,6 @@ from pathlib import Path
 from absl import flags
 from markupsafe import escape
 
-from mdfl_jax.cli import common, words
 from mdfl_jax.core.errors import UserError, check_path, unknown_name
 from mdfl_jax.report import compare, figures, page
 from mdfl_jax.report.compare import read_studies
@@ -67,8 +66,7 @@ _SERVE: flags.FlagHolder = flags.DEFINE_bool(  # a switch, so that it needs no v
     "serve", None, f"Show the page on this machine and follow the files; --serve=PORT: default {PORT}, 0 any free port."
 )
 flags.FLAGS["serve"].parser = _PortParser()
-WORDS = {"workdir": words.Each(str)}
-DOES = "drawing tables, figures and the page"
+WORDS, DOES = ("workdir",), "drawing tables, figures and the page"
 
 
 def main() -> int:
@@ -230,7 +228,3 @@ def _serve(dirs: Sequence[Path], port: int) -> int:
     watched += [file for path in dirs for file in extension_lines(path)]
     serve.serve(make, lambda: watched, port)
     return 0
-
-
-if __name__ == "__main__":
-    common.run(main)

@@ -282,8 +282,9 @@ def read_workdir(workdir: Path, x_axis: str = "") -> ReportData:
     manifest = read_json(workdir / "config.json", ("config", "seeds"))
     if manifest.get("status") == "running":
         state = read_unfinished(workdir, manifest)
-        lines, streets = [dict(line) for line in state.lines], read_streets(workdir)
-        results = StudyResults(manifest, state.summary, lines, {}, workdir, streets)
+        results = StudyResults(
+            manifest, state.summary, list(map(dict, state.lines)), {}, workdir, read_streets(workdir)
+        )
         return make_report_data(results, x_axis, (*state.remarks, *describe_missing(manifest)))
     results = StudyResults.open(workdir)
     check_texts(results.manifest, workdir)

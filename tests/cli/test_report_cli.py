@@ -23,7 +23,7 @@ from tests.report.made_report import unfinish
 DRIVER = """
 import contextlib, io, json, sys
 from absl import flags
-from mdfl_jax.cli import common, report, words
+from mdfl_jax.cli import common, report
 found = []
 for line in json.loads(sys.argv[1]):
     flags.FLAGS.unparse_flags()
@@ -32,7 +32,7 @@ for line in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            common.parse_flags(["report", *words.named(line, report.WORDS)])
+            common.parse_flags(["report", *line], report.WORDS)
             status = common.call(report.main)
         except SystemExit as ended:
             status = ended.code

@@ -22,7 +22,7 @@ from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}

@@ -1,4 +1,4 @@
-"""The fields `vary` and `held_seed`: which random streams the seeds of a study change.
+"""The fields whose text has a form of its own: `save` (kept models), `loggers`, and `vary` (random streams).
 
 By default a seed decides all draws of a run. A study of where the variance over seeds comes from lets only some streams
 follow the seed (`vary`), and all others draw as under one seed (`held_seed`). The key of such a run is an array with a
@@ -6,7 +6,10 @@ key for each stream (`mdfl_jax.core.rng`), so sweep points with different stream
 varies all streams has one key for each run, and its program knows nothing of this module.
 """
 
+import importlib.util
+import re
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,6 +17,84 @@ import numpy as np
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core import rng
 from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.registry import Registry
+
+ALLOWED = "empty, final, best, or every:K with a whole number K of rounds"
+
+
+class Save(NamedTuple):
+    """Which models of each run are kept.
+
+    Attributes:
+      when: "" (no models), "final" (those after the last round), "best" (those at the evaluation with the best
+        accuracy of the run) or "every" (those after every K-th round).
+      every: K, the rounds between two kept models; 0 unless ``when`` is "every".
+    """
+
+    when: str = ""
+    every: int = 0
+
+    def files_of_a_run(self, rounds: int) -> int:
+        """Return the number of files that a run of this many rounds writes."""
+        return rounds // self.every if self.every else int(bool(self.when))
+
+
+def parse_save(text: str, rounds: int, eval_every: int) -> Save:
+    """Parse the field `save`.
+
+    Args:
+      text: the field.
+      rounds: the rounds of the study.
+      eval_every: its rounds between evaluations. Models leave the devices at evaluations only.
+
+    Raises:
+      UserError: if the text is of no known form, or if K is no multiple of ``eval_every`` or larger than ``rounds``.
+
+    >>> parse_save("every:20", rounds=40, eval_every=10)
+    Save(when='every', every=20)
+    """
+    if text in ("", "final", "best"):
+        return Save(text)
+    found = re.fullmatch(r"every:(\d{1,9})", text)
+    if not found:
+        raise UserError(f"save is {text!r}; it must be {ALLOWED}")
+    every = int(found[1])
+    if not every or every % eval_every:
+        raise UserError(f"save is {text!r}; K must be a multiple of eval_every, which is {eval_every}")
+    if every > rounds:
+        raise UserError(f"save is {text!r}; K must be at most rounds, which is {rounds}, or nothing would be saved")
+    return Save("every", every)
+
+
+LOGGERS: Registry[Any] = Registry("logger", home="mdfl_jax.study.loggers")
+"""Loggers: name -> a subclass of `mdfl_jax.study.loggers.line_logger.LineLogger`."""
+
+
+def parse_loggers(text: str) -> list[str]:
+    """Parse the field `loggers`, and check that the packages of these loggers are installed.
+
+    Args:
+      text: Names separated by commas; empty: none.
+
+    Returns:
+      The names, each once.
+
+    Raises:
+      UserError: If a name is unknown, or if the package of a logger is missing. The message says what pip must
+        install.
+
+    >>> parse_loggers("")
+    []
+    """
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in LOGGERS:
+            raise UserError(f"loggers: {unknown_name(LOGGERS.kind, name, LOGGERS)}")
+        package, install = LOGGERS[name].package, LOGGERS[name].install or LOGGERS[name].package
+        if package and not importlib.util.find_spec(package):
+            raise UserError(f"loggers is {text!r}; {name} needs the package {package}: pip install {install!r}")
+    return names
+
 
 ALL = "all"
 BUT = "all but"
