@@ -29,7 +29,7 @@ from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Record, Stored, from_devices
 from mdfl_jax.results.write import write_results
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.study_files import read_json
 
 _MADE = flags.DEFINE_string("made", "", "Workdir of a finished study, in place of the synthetic ones.")

@@ -10,7 +10,7 @@ from mdfl_jax.core.batch_statistics import each
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.blocks import minibatch_blocks, seed_of_block
+from mdfl_jax.tasks.samples import minibatch_blocks, seed_of_block
 
 N, BATCH, LR, ROUNDS = 4, 6, 0.1, 3
 

@@ -5,6 +5,7 @@ Programs are compiled with few optimisations, for most run for milliseconds; tho
 same code: `make test` leaves it to `make test-long`.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -28,34 +29,17 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-MOST_MEMORY = 2 * 2**30  # bytes of a test process, beyond which its compiled programs are dropped
-
-
-def _memory() -> float:
-    """Return the bytes of memory that this process holds; where the system does not say it, infinity."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return float("inf")
+gc.set_threshold(200_000, 20, 50)  # tracing makes objects by the million, and most of them stay
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _compile_as_told(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Drop the programs between two modules only if they take much memory or were compiled in the other manner.
-
-    A test begins with hundreds of small programs, one for each operation on arrays, that all modules share.
-    """
+    """Programs are dropped after each module: thousands of them take gigabytes, and were compiled in two manners."""
     import jax  # not before the environment is set
 
-    quickly = not getattr(request.module, "COMPILE_FULLY", False)
-    if quickly != jax.config.values["jax_disable_most_optimizations"]:
-        jax.clear_caches()
-        jax.config.update("jax_disable_most_optimizations", quickly)
+    jax.config.update("jax_disable_most_optimizations", not getattr(request.module, "COMPILE_FULLY", False))
     yield
-    if _memory() > MOST_MEMORY:
-        jax.clear_caches()
+    jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -83,10 +67,11 @@ def _restored_registries() -> Iterator[None]:
     from mdfl_jax.metrics import METRICS
     from mdfl_jax.report.registry import FIGURES
 
-    LOGGERS.discover()  # a module that was imported once does not register its logger or its panel again
-    FIGURES.discover()
+    registries = (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES)
+    for registry in registries:
+        registry.discover()  # a module that was imported once does not register its members again
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for registry in (*(family.registry for family in FAMILIES), METRICS, LOGGERS, FIGURES):
+        for registry in registries:
             for table in ("_members", "_numbers", "_docs", "_origins"):
                 monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
         monkeypatch.setattr(algorithms, "_IGNORED", dict(algorithms._IGNORED))

@@ -15,13 +15,13 @@ from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.metric import NOTHING
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import Record, Stored, from_devices
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage.checksums import CHECKSUMS
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.study import runs_per_batch
 from mdfl_jax.study.whole import restricted
 

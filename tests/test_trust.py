@@ -89,9 +89,10 @@ def test_every_test_that_the_page_names_is_there():
 def test_the_bounds_of_the_page_are_those_of_the_code():
     from mdfl_jax.config import checks, points
     from mdfl_jax.config.resolve import all_fields
-    from mdfl_jax.models import pytorch_files
-    from mdfl_jax.traces import contacts, reading, tables
-    from mdfl_jax.traces.resample import MAX_ROUNDS, MOST_PLACES
+    from mdfl_jax.models import pretrained
+    from mdfl_jax.traces import reading
+    from mdfl_jax.traces.formats import tables
+    from mdfl_jax.traces.resampling import MAX_ROUNDS, MOST_LINKS, MOST_PLACES
 
     text, fields = (ROOT / "docs" / "security.md").read_text(), all_fields()
     assert points.MOST_RUNS == checks.MOST_EVALUATIONS == tables.MOST_CLIENTS == 1_000_000
@@ -103,9 +104,9 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
         (reading.MOST_SAMPLES, "samples or lines"),
         (MAX_ROUNDS, "rounds"),
         (MOST_PLACES, "places"),
-        (contacts.MOST_LINKS, "links"),
+        (MOST_LINKS, "links"),
         (tables.MOST_CLIENTS, "clients"),
         (fields["network.grid_size"].metadata["at_most"], "x 46,340"),
     ):
         assert f"{number:,} {what}" in text
-    assert reading.LONGEST_LINE == pytorch_files.MOST_PICKLED == 64 * 2**20 == 2**26
+    assert reading.LONGEST_LINE == pretrained.MOST_PICKLED == 64 * 2**20 == 2**26

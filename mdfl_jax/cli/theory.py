@@ -31,7 +31,7 @@ def main() -> int:
     from mdfl_jax.config.points import points
     from mdfl_jax.config.resolve import resolve
     from mdfl_jax.report import theory as pictures
-    from mdfl_jax.theory import network, relays, table
+    from mdfl_jax.theory import fedmobile, network
 
     if _JSON.value and not Path(_JSON.value).absolute().parent.is_dir():
         raise UserError(f"--json={_JSON.value}: there is no folder {str(Path(_JSON.value).parent)!r}")
@@ -39,17 +39,17 @@ def main() -> int:
         pictures.check_folder(Path(_FIGURES.value))
     config = network.alone(common.read_config(), _SEEDS.value, _ROUNDS.value)
     all_points = points(resolve(config))
-    observed, relaying = network.of_config(config, all_points), relays.table(all_points)
+    observed, relaying = network.of_config(config, all_points), fedmobile.table(all_points)
     if not any(observed) and not relaying:
         raise UserError(
             "no point of this study has clients that mix their models over links, or FedMobile's search intervals with"
             " a server pattern of known gaps"
         )
     if any(observed):
-        print(table.table(all_points, observed))
+        print(network.table(all_points, observed))
     if relaying:
         print(relaying)
-    content = table.as_json(all_points, observed, config)
+    content = network.as_json(all_points, observed, config)
     if _JSON.value:
         _write(Path(_JSON.value), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     if _FIGURES.value and content["points"]:

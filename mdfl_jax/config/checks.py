@@ -22,8 +22,7 @@ from mdfl_jax.core.geometry import points_of
 from mdfl_jax.core.numbers import from_values, single
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.models import MODELS
-from mdfl_jax.models.pretrained import TWINS
-from mdfl_jax.models.weight_files import READERS
+from mdfl_jax.models.pretrained import READERS, TWINS
 from mdfl_jax.networks.costs.filters import IGNORE
 from mdfl_jax.networks.graphs import GRAPHS
 from mdfl_jax.networks.relays import NO_RELAYS

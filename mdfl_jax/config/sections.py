@@ -37,7 +37,7 @@ from mdfl_jax.storage.disk import CHOICES
 from mdfl_jax.tasks import GRADIENTS, PRECISIONS
 from mdfl_jax.tasks.gradients import MAPPINGS
 from mdfl_jax.tasks.losses import LOSSES
-from mdfl_jax.traces import FORMATS, GAPS, VEHICLES
+from mdfl_jax.traces import GAPS, TRACE_FORMATS, VEHICLES
 
 
 def field(default: Any, doc: str, **rules: Any) -> Any:
@@ -134,7 +134,9 @@ class TraceConfig:
 
     file: str = field("", "file of a trace of places or of a contact list; plain or .gz", traced=True, file=True)
     made_by: str = field("", "command that makes the file, named if the file is not there", traced=True, in_runs=False)
-    format: str = field("auto", "file format; auto: by file ending or content", names=("auto", *FORMATS), traced=True)
+    format: str = field(
+        "auto", "file format; auto: by file ending or content", names=lambda: ("auto", *TRACE_FORMATS), traced=True
+    )
     streets: str = field(
         "", "SUMO network of the trace (.net.xml or .gz), whose streets the map shows", traced=True, file=True
     )

@@ -53,7 +53,7 @@ def received(model: Any, part: Any, local: bool) -> Any:
 
 
 def each(of_trained: Callable[..., Any], of_statistics: Callable[..., Any], *models: Any) -> Any:
-    """Map models of the same structure leaf by leaf, with separate functions for parameters and batch statistics.
+    """Map the leaves of models of one structure, with a function for parameters and one for batch statistics.
 
     Args:
       of_trained: the function for leaves of trained parameters, with one argument for each model.

@@ -132,7 +132,7 @@ def num_cores() -> int:
 def use_all_cores() -> None:
     """Make one JAX host device for each core, unless the environment sets a number or JAX is already initialised.
 
-    JAX does not look for a TPU where there is none but its compiler is installed.
+    On a machine without a TPU where only its compiler is installed, JAX is told not to look for one.
     """
     if not os.environ.get("JAX_PLATFORMS") and _is_without_device():
         jax.config.update("jax_platforms", "cpu")

@@ -22,7 +22,9 @@ class UserError(ValueError):
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """Return what an error says was asked for of the memory, in words; '' if it does not say, None if it is another.
+    """Return the size that an error could not get of the memory, in words; None for an error of another kind.
+
+    The result is '' if the error does not say the size.
 
     The allocator of a CPU fails in a thread of its own, and JAX then calls it an internal error.
 

@@ -9,7 +9,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -165,6 +165,24 @@ _as_pytree(Numbers)
 def fields_of(kind: type[Numbers]) -> dict[str, dataclasses.Field]:
     """Return the fields of a class of numbers by name, without its `nested` fields."""
     return {field.name: field for field in dataclasses.fields(kind) if "doc" in field.metadata}  # type: ignore[arg-type]
+
+
+class StaticNumbers(Numbers):
+    """Base class of the numbers of members that shape the program, all of which must be static.
+
+    Attributes:
+      of: the kind of member, for error messages.
+    """
+
+    of: ClassVar[str] = "member"
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        for name, field in fields_of(cls).items():
+            if field.metadata["traced"]:
+                raise UserError(
+                    f"{cls.__name__}.{name} is a number of a {cls.of}; it must be declared with static=True"
+                )
 
 
 def kinds_of(kind: type[Numbers]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ SELECT_BY = {
     "rounds_to_target": "the fewest rounds to the target",
     "bits_to_target": "the fewest bits to the target",
 }
-"""What `select` chooses by, and its words for "of each, the step size with ...". The names are keys of summary.json."""
+"""The rules by which `select` chooses, with their words in "of each, the step size with ...": keys of summary.json."""
 
 
 def enumerated(words: Sequence[str]) -> str:
@@ -55,7 +55,7 @@ def selected_fields(select: str | None) -> tuple[str, ...]:
 
 
 def chosen_words(config: Mapping[str, Any]) -> str:
-    """Return what `select` chose and by what; empty without it.
+    """Return the fields that `select` has chosen, and the rule of the choice, in words; empty without `select`.
 
     >>> chosen_words({"select": "algorithm.lr,algorithm.rho,algorithm.eta", "select_by": "bits_to_target"})
     'lr, rho and eta with the fewest bits to the target'
@@ -75,7 +75,10 @@ def t_quantile(degrees: float) -> float:
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
-    """Return mean, standard deviation and half-width of the 95 % interval (Student t) of values [S] over the seeds.
+    """Return the mean, the standard deviation and the half-width of the 95 % interval (Student t) over the seeds.
+
+    Args:
+      values: [S].
 
     >>> interval([0.5])
     {'mean': 0.5, 'std': None, 'ci95': None}

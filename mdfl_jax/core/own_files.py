@@ -120,7 +120,7 @@ def words(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """Turn an error that was raised in a user's file into a `UserError` of one line, which names the file and line.
 
     Other errors stay as they are. A `UserError` stays as it is too, unless another error in a user's file is its cause.

@@ -15,15 +15,20 @@ if TYPE_CHECKING:  # numbers import JAX, and reports are made without JAX
 T = TypeVar("T")
 
 
-def _origin() -> str:
-    """Return the file that registers a member: that of the first caller outside of files named registry.py.
+def _caller(through: int) -> tuple[str, str]:
+    """Return the module and the file that register a member: those of the first caller outside of files registry.py.
 
-    The result is "__main__" for a script or notebook.
+    The file is "__main__" for a script or notebook.
+
+    Args:
+      through: the calls between that caller and the registration, as those of a decorator of the family.
     """
     frame = sys._getframe(1)
-    while frame.f_back and os.path.basename(frame.f_code.co_filename) == "registry.py":
+    while frame.f_back and (os.path.basename(frame.f_code.co_filename) == "registry.py" or through):
+        through -= os.path.basename(frame.f_code.co_filename) != "registry.py"
         frame = frame.f_back
-    return "__main__" if frame.f_globals.get("__name__") == "__main__" else os.path.abspath(frame.f_code.co_filename)
+    module = str(frame.f_globals.get("__name__"))
+    return module, module if module == "__main__" else os.path.abspath(frame.f_code.co_filename)
 
 
 class Registry(Generic[T]):
@@ -41,22 +46,27 @@ class Registry(Generic[T]):
     mdfl_jax.core.errors.UserError: unknown greeting 'helo' (did you mean 'hello'?); known: hello
     """
 
-    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str = ""):
+    def __init__(self, kind: str, numbers: "type[Numbers] | None" = None, home: str | tuple[str, ...] = ()):
         """Make an empty registry.
 
         Args:
           kind: the family in words, for error messages.
           numbers: the class of numbers of members that are registered without one of their own.
-          home: the package whose modules register the members. They are imported at the first look-up, so a new file
-            there is a new member.
+          home: the package whose modules register the members, or several packages. They are imported at the first
+            look-up, so a new file there is a new member.
         """
-        self.kind, self._usual, self._home = kind, numbers, home
+        self.kind, self._usual = kind, numbers
+        self._homes = (home,) if isinstance(home, str) else home
+        self._is_complete = False
         self._members: dict[str, T] = {}
         self._numbers: dict[str, type[Numbers] | None] = {}
         self._docs: dict[str, str] = {}
         self._origins: dict[str, str] = {}
+        self._at_home: dict[str, str] = {}  # the module of a member that is registered in a home
 
-    def register(self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "") -> Callable[[T], T]:
+    def register(
+        self, name: str, numbers: "type[Numbers] | None" = None, doc: str = "", through: int = 0
+    ) -> Callable[[T], T]:
         """Return a decorator that adds a member.
 
         The same file, or the same notebook, may register a name again; another file may not.
@@ -65,13 +75,16 @@ class Registry(Generic[T]):
           name: the member's name in configurations.
           numbers: the class of its numbers; by default the usual class of the family.
           doc: its description in one line; by default the first line of its docstring.
+          through: the calls between the member's file and this one, as those of a decorator of the family.
 
         Raises:
           UserError: for a name that a member of another file has (raised when the decorator is applied).
         """
 
-        self.discover()
-        origin = _origin()
+        module, origin = _caller(through)
+        is_at_home = module.startswith(tuple(f"{home}." for home in self._homes))
+        if not is_at_home:  # the modules of a home may be imported in any order
+            self.discover()
 
         def add(member: T) -> T:
             held = self._origins.get(name, origin) if name in self._members else origin
@@ -79,21 +92,24 @@ class Registry(Generic[T]):
                 raise UserError(f"{self.kind} {name!r} is there already, from {held}; choose another name")
             self._members[name], self._numbers[name], self._origins[name] = member, numbers, origin
             self._docs[name] = doc or (getattr(member, "__doc__", None) or "").split("\n")[0].strip()
+            if is_at_home:
+                self._at_home[name] = module
             return member
 
         return add
 
     def remove(self, name: str) -> None:
         """Remove a member, so that its name is unknown again."""
-        for table in (self._members, self._numbers, self._docs, self._origins):
+        for table in (self._members, self._numbers, self._docs, self._origins, self._at_home):
             table.pop(name, None)
 
     def discover(self) -> None:
-        """Import the modules of the family's home, in the order of their names. They register their members."""
-        if home := self._home:
-            self._home = ""  # a member's module may look up others
-            for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
-                importlib.import_module(f"{home}.{found.name}")
+        """Import the modules of the family's homes, in the order of their names. They register their members."""
+        if not self._is_complete:
+            self._is_complete = True  # a member's module may look up others
+            for home in self._homes:
+                for found in sorted(pkgutil.iter_modules(importlib.import_module(home).__path__), key=lambda m: m.name):
+                    importlib.import_module(f"{home}.{found.name}")
 
     def __getitem__(self, name: str) -> T:
         self.discover()
@@ -132,9 +148,13 @@ class Registry(Generic[T]):
         return name in self._members
 
     def as_registered(self) -> tuple[str, ...]:
-        """Return the names in the order of their registration."""
+        """Return the names in the order of their registration: first those of the homes, by module, then the others.
+
+        So the order does not depend on which module of a home was imported first.
+        """
         self.discover()
-        return tuple(self._members)
+        here = sorted((name for name in self._members if name in self._at_home), key=self._at_home.__getitem__)
+        return (*here, *(name for name in self._members if name not in self._at_home))
 
     def __iter__(self) -> Iterator[str]:
         self.discover()

@@ -94,7 +94,8 @@ class Task(NamedTuple):
         of its own; None if the task has none.
       owner: (data, hparams.task, key) -> [n] int32, the client that holds each training sample as ``partition`` divides
         them, -1 for nobody, with the same fourth argument; None if there are no samples to divide.
-      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.part.Part`; None: always on all.
+      part: how models are evaluated on a part of the test samples, a `mdfl_jax.tasks.evaluation.Part`; None: always on
+        all.
     """
 
     num_clients: int

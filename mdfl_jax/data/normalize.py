@@ -34,7 +34,10 @@ def sample_moments(dataset: Dataset) -> Moments | None:
 
 
 def target_moments(dataset: Dataset) -> Moments | None:
-    """Return the same of each target of a regression, float32 [K] each; None if targets are not normalised."""
+    """Return the mean and standard deviation of each target of a regression, float32 [K] each.
+
+    The standard deviation of a constant target is set to 1. None if targets are not normalised.
+    """
     if dataset.normalize == "none" or dataset.targets is not Targets.NUMBERS:
         return None
     return _moments_of_floats(dataset.y_train)

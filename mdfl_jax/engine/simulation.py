@@ -17,9 +17,9 @@ from mdfl_jax.core.types import FIXED, SYMMETRIC, Algorithm, ClientParams, Hpara
 from mdfl_jax.engine import division, rounds, starting
 from mdfl_jax.engine.steps import Steps, steps_of
 from mdfl_jax.metrics import round_records
+from mdfl_jax.metrics.declare import metrics_of
 from mdfl_jax.metrics.evaluation import no_sums
 from mdfl_jax.metrics.history import Metrics, as_history, by_round
-from mdfl_jax.metrics.registry import metrics_of
 from mdfl_jax.metrics.sampling import check as check_sample
 from mdfl_jax.metrics.sampling import is_sampled, metrics_of_sample
 from mdfl_jax.networks.costs.work import LinkLoad, probe

@@ -31,26 +31,6 @@ from mdfl_jax.core.metric import (
     UNKNOWN,
     Metric,
 )
-from mdfl_jax.metrics.builtin import BUILT_IN
-from mdfl_jax.metrics.predictions import ON_REQUEST
-from mdfl_jax.metrics.registry import METRICS, asked_for, metric, metrics_of
-
-__all__ = [
-    "AXIS",
-    "BUILT_IN",
-    "CLASSES",
-    "CLIENTS",
-    "CURVE",
-    "HOLDS",
-    "METRICS",
-    "NOTHING",
-    "ON_REQUEST",
-    "ROUNDS",
-    "TABLE",
-    "TARGET",
-    "UNKNOWN",
-    "Metric",
-    "asked_for",
-    "metric",
-    "metrics_of",
-]
+from mdfl_jax.metrics.built_in.every_study import BUILT_IN
+from mdfl_jax.metrics.built_in.on_request import ON_REQUEST
+from mdfl_jax.metrics.declare import METRICS, asked_for, metric, metrics_of

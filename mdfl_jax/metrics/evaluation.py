@@ -66,7 +66,7 @@ class Sums(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Who was evaluated, in a study that evaluates a sample of its clients (`mdfl_jax.metrics.sampling`).
+    """The clients that were evaluated, in a study that evaluates a sample of its clients (`mdfl_jax.metrics.sampling`).
 
     Attributes:
       stands_for: [N] float32, the number of clients for which each evaluated client stands; 0 if it is not evaluated.
@@ -100,7 +100,7 @@ class Evaluation(NamedTuple):
       sums: sums over the rounds since the last evaluation.
       rows: for each name of a metric with one value a round, its values in the rounds since the last evaluation
         (`by_round`).
-      sample: who was evaluated; None in a study that evaluates all clients on all test samples.
+      sample: the clients that were evaluated; None in a study that evaluates all clients on all test samples.
     """
 
     task: Task

@@ -69,7 +69,7 @@ def as_history(metrics: Metrics, axis: int) -> Metrics:
 
 
 def standing_still(metrics: Metrics, eval_every: int) -> Metrics:
-    """Make the next evaluation of runs that have all been ended by the stop rule, from each metric's ``still``.
+    """Make the next evaluation of runs that the stop rule has all ended, from each metric's ``still``.
 
     Args:
       metrics: a history with NumPy leaves [runs, E, ...]. Only the last evaluation is used.

@@ -70,3 +70,9 @@ def jain(values: np.ndarray, weights: Weights = None) -> float:
         return float(mean(values, weights) ** 2 / squares) if squares else float("nan")
     squares = len(doubles) * (doubles**2).sum()
     return float(doubles.sum() ** 2 / squares) if squares else float("nan")
+
+
+def mean_of_known(values: np.ndarray) -> float:
+    """Compute the mean of the values that are not NaN; NaN if all are NaN."""
+    known = values[~np.isnan(values)]
+    return float(known.mean(dtype=np.float64)) if len(known) else float("nan")

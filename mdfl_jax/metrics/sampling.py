@@ -20,7 +20,7 @@ from mdfl_jax.core.parts import Parts, Schedule
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import ClientParams, Score, Task
 from mdfl_jax.metrics.evaluation import Sample
-from mdfl_jax.tasks.part import GROUPS
+from mdfl_jax.tasks.evaluation import GROUPS
 
 if TYPE_CHECKING:
     from mdfl_jax.metrics.evaluation import Evaluation

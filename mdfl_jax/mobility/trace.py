@@ -15,7 +15,7 @@ from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.mobility.plane import PlaneWorld
 from mdfl_jax.mobility.registry import MOBILITIES
 from mdfl_jax.mobility.rule import Mobility, Path, Presence
-from mdfl_jax.traces.types import TraceTable
+from mdfl_jax.traces.trace import TraceTable
 
 AT_END = ("hold", "repeat")
 

@@ -1,4 +1,4 @@
-"""Makes client models of what a user has: modules of flax linen or nnx, or a pair of functions."""
+"""Makes client models of modules of flax linen or nnx, or of a pair of functions, and checks them."""
 
 import dataclasses
 import inspect
@@ -14,11 +14,16 @@ from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.contract import where
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.own_files import words
-from mdfl_jax.models.client import ClientModel
-from mdfl_jax.models.function_models import FunctionModel
-from mdfl_jax.models.linen_models import Adapted, WithFields
-from mdfl_jax.models.modes import IN_TRAINING, flags_in, parameters_of
-from mdfl_jax.models.registry import SampleSpec
+from mdfl_jax.models.client_models import (
+    IN_TRAINING,
+    Adapted,
+    ClientModel,
+    FunctionModel,
+    WithFields,
+    flags_in,
+    parameters_of,
+)
+from mdfl_jax.models.model import SampleSpec
 
 
 def adapt(model: Any, training: str = "") -> Any:
@@ -35,7 +40,7 @@ def adapt(model: Any, training: str = "") -> Any:
     statistics are exchanged or kept as ``algorithm.statistics`` says, and each client has its own random draws in each
     round. An adapted model of convolutions is slower than those of this package, which have the samples on the last
     axis. Studies and tasks adapt models by themselves; only a module with an argument of another name than those of
-    `mdfl_jax.models.modes.IN_TRAINING` needs this function.
+    `mdfl_jax.models.client_models.IN_TRAINING` needs this function.
 
     Args:
       model: the model.
@@ -64,7 +69,7 @@ def adapt(model: Any, training: str = "") -> Any:
 
 
 def client_model(model: Any) -> Any:
-    """Return what a user gave as a model in the form that the simulator calls: with ``init`` and ``apply``.
+    """Return a user's model in the form that the simulator calls: with ``init`` and ``apply``.
 
     A client model is returned as it is.
 

@@ -82,7 +82,7 @@ def total(terms: Sequence[jax.Array]) -> jax.Array:
 
 
 def moved(x: jax.Array, steps: int, axis: int) -> jax.Array:
-    """Shifts x along an axis and fills with zeros; a positive ``steps`` shifts towards larger indices."""
+    """Shift x along an axis and fill with zeros; a positive ``steps`` shifts towards larger indices."""
     pads = [(0, 0, 0)] * x.ndim
     pads[axis] = (steps, -steps, 0)
     return jax.lax.pad(x, jnp.zeros((), x.dtype), pads)

@@ -9,9 +9,14 @@ from flax import nnx
 
 from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.client import ClientModel
-from mdfl_jax.models.drawing import depends_on_key
-from mdfl_jax.models.modes import filled_up, flags_in, parameters_of, told
+from mdfl_jax.models.client_models import (
+    ClientModel,
+    depends_on_key,
+    flag_values,
+    flags_in,
+    parameters_of,
+    without_padding,
+)
 
 KINDS = (nnx.Param, nnx.BatchStat, nnx.RngState, ...)  # ... : everything else, which stays constant
 OWN_FLAGS = ("training", "is_training")  # attributes of users' modules; `train` is a method of every module
@@ -87,10 +92,10 @@ class NNXModel(ClientModel):
         params = self.params.state(variables["params"])
         statistics = self.statistics.state(variables.get(STATISTICS, {}))
         module = nnx.merge(self.graph, params, statistics, *(named.state(arrays) for named, arrays in self.fixed))
-        module.set_attributes(**told(ATTRIBUTES, trains), raise_if_not_found=False)
-        arguments: dict[str, Any] = told(self.flags, trains)
+        module.set_attributes(**flag_values(ATTRIBUTES, trains), raise_if_not_found=False)
+        arguments: dict[str, Any] = flag_values(self.flags, trains)
         if mask is not None:
-            samples = filled_up(samples, mask)
+            samples = without_padding(samples, mask)
         nnx.reseed(module, **keys)
         if self.takes_streams:
             arguments["rngs"] = nnx.Rngs(key) if trains else None

@@ -1,22 +1,46 @@
-"""Pretrained weights of ResNet-18 and -50, converted from torchvision's names and shapes, which timm uses too.
+"""Pretrained weights: files of named tensors, and their conversion to the variables of ResNet-18 and -50.
 
-The networks of this package begin with a 3x3 convolution. Those for ImageNet begin with a 7x7 convolution of stride 2,
-which `resized` converts. Nothing is downloaded.
+Files are .safetensors, .npz, and PyTorch's .pth and .pt if PyTorch is installed. No code in them is run, and what is
+unpacked has a bound. The names and shapes are torchvision's, which timm uses too. The networks of this package begin
+with a 3x3 convolution. Those for ImageNet begin with a 7x7 convolution of stride 2, which `resized` converts. Nothing
+is downloaded.
 """
 
+import importlib.util
+import pickletools
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage.limits import check_npz, check_size
 
+STATE_DICTS = ("state_dict", "model_state_dict", "model")
+"""Keys under which a PyTorch checkpoint may hold its tensors, beside other content."""
+
+PLAIN = (
+    "_codecs.encode",
+    *(f"{of}.{name}" for of in ("builtins", "__builtin__") for name in ("set", "bytearray", "complex")),
+)
+"""The names beside tensors that PyTorch's own reading of weights alone takes: bytes, sets and complex numbers."""
+
+MOST_PICKLED = 2**26  # bytes of the pickle, which has the names and shapes; that of ResNet-50 has 30 thousand
+PICKLES = 5  # that a file of before PyTorch 1.6 begins with: a number, a version, the system, the tensors, their keys
+PREFIXES = ("module.", "_orig_mod.", "model.")
+"""Prefixes that data parallelism, torch.compile and Lightning add to all names."""
 TWINS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50"}
 """The models with a counterpart in torchvision: name in `MODELS` -> name of the architecture."""
-
 KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bottlenecks) -> architecture
     ((2, 2, 2, 2), False): "ResNet-18",
     ((3, 4, 6, 3), False): "ResNet-34",
@@ -24,7 +48,6 @@ KNOWN: dict[tuple[tuple[int, ...], bool], str] = {  # (blocks of the stages, bot
     ((3, 4, 23, 3), True): "ResNet-101",
     ((3, 8, 36, 3), True): "ResNet-152",
 }
-
 STEM, HEAD = "conv1.weight", ("fc.weight", "fc.bias")
 LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias", "mean": "running_mean", "var": "running_var"}
 RENAMED = (
@@ -34,6 +57,197 @@ RENAMED = (
     (r"downsample\.conv\.", "downsample.0."),
     (r"downsample\.norm\.batch\.", "downsample.1."),
 )
+
+
+def read_pytorch(path: str | Path) -> dict[str, np.ndarray]:
+    """Read the tensors of a file that `torch.save` has written.
+
+    The file may hold the tensors themselves, or a dictionary that has them under one of the keys `STATE_DICTS`.
+
+    Returns:
+      Arrays by name. The type bfloat16 is converted to float32.
+
+    Raises:
+      UserError: if the file holds anything else than dense tensors, is damaged, would run code or would unpack to more
+        than the memory; if PyTorch is not installed.
+    """
+    _check_pytorch(path)
+    if importlib.util.find_spec("torch") is None:
+        raise UserError("PyTorch is needed to read it, and is not installed; save it as .safetensors or .npz")
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle may raise any type
+        if "Weights only load failed" in str(error) and "nsupported" in str(error):
+            reason = "it holds a pickle that needs code to be read; only tensors are taken"
+            raise UserError(f"{reason} ({_refused(str(error))})") from None
+        raise UserError(f"it is not a whole PyTorch file ({_short(error)})") from None
+    for key in STATE_DICTS:
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping):
+        raise UserError(f"it holds a {type(loaded).__name__}, not tensors by name")
+    return {str(name): _from_torch(str(name), tensor) for name, tensor in loaded.items()}
+
+
+def _check_pytorch(path: str | Path) -> None:
+    """Check what a file would do and how much it would unpack, without PyTorch and without running anything."""
+    try:
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb") as file:  # of before PyTorch 1.6
+                for _ in range(PICKLES):
+                    if file.peek(1):
+                        _check_names(file)
+            return
+        with zipfile.ZipFile(path) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            if any("/code/" in name or name.endswith("/constants.pkl") for name in entries):
+                raise UserError("it is a TorchScript archive, which is a program; save the model's state_dict()")
+            check_size(sum(entry.file_size for entry in entries.values()))
+            named = [name for name in entries if name.endswith("data.pkl")]
+            if len(named) != 1:
+                raise UserError(f"it is not a whole PyTorch file (it holds {len(named)} data.pkl)")
+            if entries[named[0]].file_size > MOST_PICKLED:
+                size = entries[named[0]].file_size
+                raise UserError(f"its {named[0]} has {size:,} bytes; at most {MOST_PICKLED:,} are allowed")
+            with archive.open(named[0]) as file:
+                _check_names(file)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # damaged archives and pickles raise many types
+        raise UserError(f"it is not a whole PyTorch file ({_short(error)})") from None
+
+
+def _check_names(file: IO[bytes]) -> None:
+    """Check the functions and classes that a pickle names. The pickle is read to its end and not carried out."""
+    for name in _names(file):
+        module, _, last = name.rpartition(".")
+        if last.startswith("_rebuild_") and "sparse" in last:
+            raise UserError("it holds a sparse tensor; only dense ones are taken")
+        if module.partition(".")[0] not in ("torch", "collections") and name not in PLAIN:
+            raise UserError(f"it holds a pickle that needs code to be read; only tensors are taken ({name})")
+
+
+def _names(file: IO[bytes]) -> Iterator[str]:
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name in ("GLOBAL", "INST"):
+            yield str(argument).replace(" ", ".")
+        elif opcode.name == "STACK_GLOBAL" or opcode.name.startswith("EXT"):  # these names stand elsewhere
+            yield opcode.name
+
+
+def _short(error: BaseException) -> str:
+    """Return an error's message in one line of at most 120 characters."""
+    return " ".join(str(error).split())[:120]
+
+
+def _refused(message: str) -> str:
+    """Return PyTorch's line about the object that it refused to load."""
+    return next((_short(ValueError(line)) for line in message.splitlines() if "nsupported" in line), "")
+
+
+def _from_torch(name: str, tensor: Any) -> np.ndarray:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise UserError(
+            f"{name} is a {type(tensor).__name__}, not a tensor; known keys of checkpoints: {', '.join(STATE_DICTS)}"
+        )
+    dense = tensor.detach()
+    try:
+        return (dense.float() if dense.dtype == torch.bfloat16 else dense).numpy()
+    except (TypeError, RuntimeError) as error:  # sparse, quantized, or without numbers
+        raise UserError(f"{name} is no dense tensor ({_short(error)})") from None
+
+
+def read_tensors(path: str | Path) -> dict[str, np.ndarray]:
+    """Read the tensors of a weights file.
+
+    A prefix of `PREFIXES` is removed if all names have it. A PyTorch file may hold the tensors themselves, or a
+    dictionary that has them under one of the keys `mdfl_jax.models.pretrained.STATE_DICTS`.
+
+    Args:
+      path: a file that ends in .safetensors, .npz, .pth or .pt.
+
+    Returns:
+      Arrays by name, with the types and shapes of the file. The type bfloat16 is that of `ml_dtypes`; from a PyTorch
+      file, bfloat16 is converted to float32.
+
+    Raises:
+      UserError: if the file is missing, has another ending, is damaged, holds anything else than tensors, or holds a
+        pickle that would need code; or if PyTorch is needed and not installed. The message names the file.
+    """
+    suffix = Path(path).suffix
+    try:
+        if suffix not in READERS:
+            raise UserError(f"it ends in {suffix!r}; a weights file ends in {', '.join(READERS)}")
+        if not Path(path).is_file():
+            raise UserError("there is no such file")
+        return without_prefix(READERS[suffix](path))
+    except UserError as error:
+        raise UserError(f"{str(path)!r}: {error}") from None
+    except OSError as error:
+        raise UserError(f"{str(path)!r}: it cannot be read ({_short(error)})") from None
+
+
+def without_prefix(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Remove every prefix of `PREFIXES` that all names have.
+
+    >>> list(without_prefix({"module.model.fc.bias": 0, "module.model.fc.weight": 0}))
+    ['fc.bias', 'fc.weight']
+    """
+    for prefix in PREFIXES * len(PREFIXES):  # nested prefixes may come in any order
+        if tensors and all(name.startswith(prefix) for name in tensors):
+            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def _safetensors(path: str | Path) -> dict[str, np.ndarray]:
+    try:
+        return load_file(str(path))
+    except SafetensorError as error:
+        raise UserError(f"it is not a whole safetensors file ({_short(error)})") from None
+    except (AttributeError, KeyError, TypeError) as error:  # types that NumPy does not know
+        raise UserError(f"it holds tensors of a type that cannot be read ({_short(error)})") from None
+
+
+def _npz(path: str | Path) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if file.read(4) not in (b"PK\x03\x04", b"\x93NUM", b""):
+            raise UserError("it is not an .npz file")
+    try:
+        if zipfile.is_zipfile(path):
+            check_npz(path)
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise UserError("it holds one array without a name; an .npz holds arrays by name")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except UserError:
+        raise
+    except (
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # of damaged headers too
+        raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise UserError("it holds a pickle, which needs code to be read; only tensors are taken") from None
+        raise UserError(f"it is not a whole .npz file ({_short(error)})") from None
+
+
+READERS: dict[str, Callable[[str | Path], dict[str, np.ndarray]]] = {
+    ".safetensors": _safetensors,
+    ".npz": _npz,
+    ".pth": read_pytorch,
+    ".pt": read_pytorch,
+}
 
 
 class Report(NamedTuple):
@@ -69,7 +283,7 @@ def match(tensors: Mapping[str, np.ndarray], shapes: Any) -> tuple[Any, Report]:
     num_batches_tracked are ignored, because they are not needed.
 
     Args:
-      tensors: the tensors by name, from `mdfl_jax.models.weight_files.read_tensors`.
+      tensors: the tensors by name, from `mdfl_jax.models.pretrained.read_tensors`.
       shapes: the shapes of the model's variables, from ``jax.eval_shape(model.init, ...)``.
 
     Returns:

@@ -1,10 +1,10 @@
-"""What models of sequences share: the samples that they process, and how these become sequences of vectors."""
+"""The numbers and the first layer that all models of sequences share."""
 
 import flax.linen as nn
 import jax
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models.registry import ModelNumbers, ModelSettings, SampleSpec
+from mdfl_jax.models.model import ModelNumbers, ModelSettings, SampleSpec
 
 
 class SequenceNumbers(ModelNumbers):

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import check_at_end
-from mdfl_jax.traces.types import ContactTable
+from mdfl_jax.traces.trace import ContactTable
 
 
 class ContactList(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.networks.fixed import check_matrices
-from mdfl_jax.storage.unpacked import check_npz
+from mdfl_jax.storage.limits import check_npz
 
 
 def read_matrices(

@@ -44,7 +44,7 @@ def write(run: Run) -> dict[str, Path]:
                 png.unlink(missing_ok=True)  # from an earlier report
                 pdf.unlink(missing_ok=True)
                 continue
-            with own_files.told():
+            with own_files.errors_in_one_line():
                 figure = draw(run)
             disk.write_bytes(png, _bytes(figure, "png"))
             figure.set_layout_engine("none")  # the PNG file has fixed the layout
@@ -59,7 +59,7 @@ def png(run: Run, name: str) -> bytes:
     Raises:
       UserError: as `draw`.
     """
-    with own_files.told():
+    with own_files.errors_in_one_line():
         figure = draw(run, name)
     with matplotlib.style.context(["default", STYLE]):
         return _bytes(figure, "png")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mdfl_jax.core.outcomes import seeds_of
-from mdfl_jax.storage.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
+from mdfl_jax.storage.study_files import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 
 MOST = 6  # so many sweep points are named in a sentence
 

@@ -93,7 +93,7 @@ def render(run: Run, pictures: Mapping[str, Path] | None = None) -> str:
 def _panel(run: Run, name: str, picture: Path | None) -> dict[str, Any]:
     """Return what the template needs of a panel."""
     panel = FIGURES[name]
-    with own_files.told():
+    with own_files.errors_in_one_line():
         chart = panel.chart(run) if panel.chart else None
         found = {"name": name, "title": panel.title, "caption": panel.caption(run), "chart": chart}
     if chart:

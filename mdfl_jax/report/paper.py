@@ -103,7 +103,7 @@ def draw(run: Run, name: str, width: float) -> Figure:
     """Draw one figure as wide as it is asked for, with text of one size and a legend that has room."""
     panel_draw = FIGURES[name].draw
     assert panel_draw is not None
-    with own_files.told(), of_width(width):
+    with own_files.errors_in_one_line(), of_width(width):
         figure = panel_draw(run)
     before, height = figure.get_size_inches()
     size = float(matplotlib.rcParams["font.size"])

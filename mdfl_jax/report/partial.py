@@ -15,7 +15,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import GROUPS, SCHEMA, TARGET, Shown
 from mdfl_jax.core.outcomes import Line, Runs, at_first, baselines, by_run, number, seeds_of
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.diverged import diverged
+from mdfl_jax.metrics.built_in.every_study import diverged
 from mdfl_jax.report.statistics import difference, with_seeds
 from mdfl_jax.storage.study_files import read_lines, require
 

@@ -15,8 +15,7 @@ from mdfl_jax.report.missing import extension_told, missing_told
 from mdfl_jax.report.run import Run, axes_of, kept
 from mdfl_jax.results.results import declared
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import read_json, read_results, read_streets, require
-from mdfl_jax.storage.workdir_names import check_whole
+from mdfl_jax.storage.study_files import check_whole, read_json, read_results, read_streets, require
 
 __all__ = ["GROUP_KEYS", "ROUNDS", "Curve", "Run", "axes_of", "chosen", "declared", "kept", "make_run", "read_workdir"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from mdfl_jax.core.metric import ROUNDS as BY_ROUND
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.metrics import AXIS, CLASSES, CLIENTS
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.report.read import Run, declared, kept
 
 _NOT_METRICS = {"schema", "point", "seed", "round", *DIVERGENCE}

@@ -15,11 +15,10 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Shown
 from mdfl_jax.core.outcomes import by_run, seeds_of
 from mdfl_jax.core.parts import RunFacts
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.storage.checksums import check_texts
-from mdfl_jax.storage.study_files import read_json, read_results, require
-from mdfl_jax.storage.workdir_names import check_whole
+from mdfl_jax.storage.study_files import check_whole, read_json, read_results, require
 
 
 class Record(NamedTuple):

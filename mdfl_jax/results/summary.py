@@ -13,8 +13,7 @@ import numpy as np
 from mdfl_jax.core.metric import SCHEMA, TARGET, Shown
 from mdfl_jax.core.outcomes import VALIDATION_LOSS, baselines, interval_of_known, number, seeds_of, with_seeds
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
-from mdfl_jax.metrics.diverged import diverged
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE, diverged
 from mdfl_jax.results import power, samples
 from mdfl_jax.results.at_target import to_target
 from mdfl_jax.results.lines import accuracy_of, unmeasured

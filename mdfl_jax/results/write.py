@@ -8,7 +8,7 @@ from mdfl_jax.results.records import Record, Stored
 from mdfl_jax.results.summary import history_arrays, summarize
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checksums import CHECKSUMS, known_checksums, with_checksums
-from mdfl_jax.storage.files import dumps, plain, write_arrays, write_json
+from mdfl_jax.storage.disk import dumps, plain, write_arrays, write_json
 
 
 def lines_in_order(stored: Stored) -> Iterator[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""Writes the results of a study: its workdir, metrics, history, summary and checkpoints."""
+"""The files of studies: written whole or not at all, with checksums, and read with bounds on their size."""

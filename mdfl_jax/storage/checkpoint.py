@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import dumps, write_json
-from mdfl_jax.storage.state_file import Arrays, read_state, write_state
+from mdfl_jax.storage.checksums import Arrays, read_state, write_state
+from mdfl_jax.storage.disk import dumps, write_json
 
 _DIGEST = "digest"  # the checksum of progress.json, in it
 
@@ -70,7 +70,7 @@ class Checkpoints:
         self._damaged: set[str] = set()  # the names of files that are to be written again
 
     def progress(self) -> Saved:
-        """Read what is saved. Without a progress.json nothing is. If it is damaged, the one before it is read.
+        """Read progress.json, or the one before it if it is damaged. Without a progress.json nothing is saved.
 
         Raises:
           UserError: If both are damaged.
@@ -130,10 +130,12 @@ class Checkpoints:
         return read_state(self._file(name), "the checkpoint cannot be read; --overwrite starts the study anew")
 
     def finished(self) -> dict[int, Arrays]:
-        """Return the results of the finished batches by number. One that is damaged is told, and must run anew.
+        """Return the results of the finished batches by number, without damaged ones, which must run anew.
 
-        Raises:
-          UserError: If a batch is damaged that began with rounds of an earlier study.
+        The user is told of each damaged file.
+
+            Raises:
+              UserError: If a batch is damaged that began with rounds of an earlier study.
         """
         saved, found = self.progress(), dict[int, Arrays]()
         for name in saved.finished:
@@ -146,7 +148,7 @@ class Checkpoints:
         return found
 
     def state(self, number: int, evaluations: int) -> tuple[int, Arrays | None]:
-        """Return the state of a batch under way, or if it is damaged, the one before it, with its evaluations.
+        """Return the last state of a batch under way, with its evaluations; if it is damaged, the state before it.
 
         Args:
           number: The number of the batch.

@@ -1,18 +1,26 @@
-"""The checksums by which a damaged array of a file, or a changed text of a finished study, is noticed."""
+"""The checksums by which damage is noticed: of arrays in files of states, and of the texts of a finished study.
+
+A file of a state is an .npz of named arrays with the type and a checksum of each: checkpoints, and the last states of
+runs.
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.storage import disk
 
 CHECKSUMS = "checksums"  # the entry of config.json
 TEXTS = ("metrics.jsonl", "summary.json")
 """The texts of a finished study beside config.json. Of history.npz, kept models and states, each array has one."""
+Arrays = dict[str, np.ndarray]
+_DTYPES = "dtypes"  # the array of each file that names the types of the others, and has their checksums
 
 
 def checksum_of(array: np.ndarray) -> str:
@@ -93,3 +101,47 @@ def _text(path: Path) -> str:
 
 def _of_text(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_state(path: Path, arrays: Arrays) -> None:
+    """Write named arrays with their checksums and the names of their types, as .npz does not know those of bfloat16.
+
+    Raises:
+      DiskError: If the file cannot be written.
+    """
+    about = {key: [np.dtype(value.dtype).name, checksum_of(value)] for key, value in arrays.items()}
+
+    def make(part: Path) -> None:
+        with part.open("wb") as file:  # NumPy would add .npz to a path
+            np.savez(file, **arrays, **{_DTYPES: np.array(json.dumps(about))})  # type: ignore[arg-type]
+
+    disk.write(path, make, sum(array.nbytes for array in arrays.values()))
+
+
+def read_state(path: Path, broken: str, only: Sequence[str] | None = None) -> Arrays:
+    """Read the arrays of a file that `write_state` has written.
+
+    Args:
+      path: The file.
+      broken: The text of the error for a file that is absent or damaged.
+      only: The names of the arrays to read; None: all.
+
+    Raises:
+      UserError: If it is absent or damaged, or if one of these arrays is not there.
+    """
+    try:
+        with np.load(path) as stored:
+            about = json.loads(str(stored[_DTYPES]))
+            if only is None and {*stored.files} != {*about, _DTYPES}:
+                raise ValueError("another number of arrays than were written")
+            return {key: _checked(stored[key], about[key]) for key in (about if only is None else only)}
+    except Exception as error:  # whatever the readers make of damaged bytes
+        raise UserError(f"{path}: {broken}") from error
+
+
+def _checked(array: np.ndarray, about: list[str]) -> np.ndarray:
+    dtype, checksum = about
+    found = array.view(np.dtype(dtype))
+    if checksum != checksum_of(found):
+        raise ValueError("the checksum of an array is wrong")
+    return found

@@ -1,23 +1,30 @@
-"""Writes files whole or not at all. What cannot be written is one line that names the file and what is missing.
+"""Writes files whole or not at all: bytes, texts, strict JSON and arrays. No JAX is needed.
 
-A study waits for room on a full disk, or stops, as ``engine.on_full_disk`` says (`on_full_disk`). No JAX is needed.
+What cannot be written is one line that names the file and what is missing. A study waits for room on a full disk, or
+stops, as ``engine.on_full_disk`` says (`on_full_disk`).
 """
 
 import contextlib
 import errno
+import json
+import math
 import os
 import time
-from collections.abc import Callable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from mdfl_jax.core.errors import UserError
 
 CHOICES = ("stop", "wait")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FAILED = (*FULL, errno.EROFS, errno.EIO, errno.EFBIG)  # what a file system may say at any time
-PART = ".part"  # what the name of a file has at its end until it is complete
+PART = ".part"  # the end of the name of a file that is not complete yet
 RETRY = 5.0  # seconds from one attempt to the next
 _TICK = 0.2  # seconds after which a stop is noticed
 _MIB = 2**20
@@ -31,7 +38,7 @@ class DiskError(UserError):
 
 
 class Waiting(NamedTuple):
-    """What is done on a full disk: whether to wait, where lines for the user go, and whether the run is to stop."""
+    """The behaviour on a full disk: whether to wait, where lines for the user go, and whether the run is stopped."""
 
     waits: bool = False
     log: Callable[[str], None] = print
@@ -51,7 +58,7 @@ def _set(waiting: Waiting) -> Iterator[None]:
 
 
 def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
-    """Inside this context manager, a full disk is waited for or not.
+    """Wait for room on a full disk, or stop, inside this context manager.
 
     Args:
       choice: "stop" or "wait".
@@ -61,7 +68,7 @@ def on_full_disk(choice: str, log: Callable[[str], None]) -> contextlib.Abstract
 
 
 def until(stopping: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
-    """Inside this context manager, a full disk is waited for only until the user has stopped the run."""
+    """Wait for room on a full disk only until the user has stopped the run, inside this context manager."""
     return _set(_waiting.get()._replace(stopping=stopping))
 
 
@@ -191,7 +198,7 @@ def _line(path: Path, error: OSError, needs: int) -> str:
 
 
 def _free(path: Path) -> str:
-    """Return what is free where a path lies, in words."""
+    """Return the free space of the disk on which a path lies, in words."""
     folder = path
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -201,3 +208,60 @@ def _free(path: Path) -> str:
         return "unknown"
     files = "no further file" if found.f_files and not found.f_favail else ""
     return files or f"{found.f_bavail * found.f_frsize / _MIB:.2f} MiB"
+
+
+FAST = 1  # the level of compression
+SAMPLE = 2**16  # numbers at the beginning of an array that decide whether it is compressed
+
+
+def plain(value: Any) -> Any:
+    """Convert a tree for strict JSON: NumPy numbers to Python's, NaN to null, infinities to 'inf' and '-inf'."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """Return a tree as JSON text, after `plain`."""
+    return json.dumps(plain(value), allow_nan=False, indent=indent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a tree as JSON, as `mdfl_jax.storage.disk.write` does.
+
+    Raises:
+      DiskError: If it cannot be written.
+    """
+    write_text(path, dumps(value, indent=2) + "\n")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as .npz, as `mdfl_jax.storage.disk.write` does.
+
+    Arrays that become much shorter, such as links and places on a grid, are compressed. NumPy reads them alike.
+
+    Raises:
+      DiskError: If it cannot be written.
+    """
+    write(path, lambda part: _write_zip(part, arrays), sum(array.nbytes for array in arrays.values()))
+
+
+def _write_zip(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    with zipfile.ZipFile(path, "w", compresslevel=FAST) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")  # without the time, so that equal arrays make equal files
+            entry.compress_type = zipfile.ZIP_DEFLATED if _shrinks(array) else zipfile.ZIP_STORED
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+
+
+def _shrinks(array: np.ndarray) -> bool:
+    """Tell from the beginning of an array whether its compressed bytes are less than half as many."""
+    sample = np.ascontiguousarray(array.reshape(-1)[:SAMPLE]).tobytes()
+    return len(sample) > 1000 and len(zlib.compress(sample, FAST)) < len(sample) / 2

@@ -66,7 +66,7 @@ def provenance() -> dict[str, Any]:
 
 
 def parts_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return how the parts of a study were made, from its config.json: a study that was run as a whole is one part."""
+    """Return how each part of a study was made, from its config.json. A study that was run as a whole is one part."""
     own = {name: manifest.get(name) for name in ("command", "commit", "versions", "devices")}
     shard = {"shard": manifest["shard"]} if manifest.get("shard") else {}
     return list(manifest.get("parts") or [own | shard])

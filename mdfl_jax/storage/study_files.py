@@ -1,4 +1,7 @@
-"""Reads the files of a study, each with an error that names the file."""
+"""The files in the workdir of a study: their names, and how each is read, with errors that name the file.
+
+No JAX is needed.
+"""
 
 import contextlib
 import json
@@ -10,9 +13,39 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
-from mdfl_jax.storage.unpacked import check_npz
-from mdfl_jax.storage.workdir_names import STREETS, check_whole
+from mdfl_jax.storage import model_files
+from mdfl_jax.storage.limits import check_npz
 
+CHECKPOINTS = "checkpoints"  # the saved states of an unfinished study
+EXTENSION = "extension"  # the parts by which a finished study is extended:
+FURTHER_ROUNDS, FURTHER_RUNS = "rounds", "runs"  # these folders are there, each like a workdir
+HALVED = "checkpoints.halved"  # checkpoints of smaller batches, which take the place of the others
+LOCK = ".mdfl_jax.lock"  # who writes to the workdir at present
+LOGGERS = "loggers"  # each logger has a folder of its name there
+MODELS = model_files.FOLDER
+PUBLISHING = "publishing"  # what takes the place of the earlier files, in the folder `RESULT` of it
+RESULT = "result"
+STATES = "states"  # the last states of the runs
+STREETS = "streets.npz"  # the streets of the map, [K, 4] "streets": straight pieces from (x, y) to (x, y)
+WRITTEN = (
+    "config.json",
+    "metrics.jsonl",
+    "history.npz",
+    STREETS,
+    "summary.json",
+    "tables",
+    "figures",
+    "report.html",
+    MODELS,
+    LOGGERS,
+    STATES,
+    CHECKPOINTS,
+    HALVED,
+    f"{HALVED}.part",
+    EXTENSION,
+    PUBLISHING,
+)
+"""Everything that a study may write to its workdir."""
 _TEXT, _NUMBER = (str,), (int, float)
 _KINDS: dict[str, tuple[type, ...]] = {
     "config": (dict,), "checksums": (dict,), "whole": (dict,), "overrides": (dict,), "final_accuracy": (dict,),
@@ -22,7 +55,20 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 _OF_A_LINE = ("point", "seed", "round")
 _OF_A_POINT = ("id", "overrides", "seeds", "final_accuracy", "baseline", "compile_seconds", "run_seconds")
-"""The kinds of the entries of the JSON files by which all else is found, at any depth that `_check_kinds` looks at."""
+"""The types of those entries of the JSON files by which everything else is found (`_check_kinds`)."""
+
+
+def check_whole(workdir: Path) -> None:
+    """Check that the files of a workdir are those of one study.
+
+    Raises:
+      UserError: If a command was stopped while new files took the place of the earlier ones.
+    """
+    if (workdir / PUBLISHING / RESULT).is_dir():
+        raise UserError(
+            f"{workdir}: a command was stopped while new results took the place of the earlier ones; repeat that "
+            "command, which goes on"
+        )
 
 
 def _read_text(path: Path) -> str:
@@ -124,12 +170,12 @@ class History(Mapping[str, np.ndarray]):
         if not path.is_file():
             raise UserError(f"{path}: no such file; is the run finished?")
         self.path = path
-        with self._told():
+        with self._naming_file():
             check_npz(path, together=False)
             self._file = np.load(path)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        with self._told():
+        with self._naming_file():
             return self._file[name]
 
     def __contains__(self, name: object) -> bool:
@@ -142,7 +188,7 @@ class History(Mapping[str, np.ndarray]):
         return len(self._file.files)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _naming_file(self) -> Iterator[None]:
         try:
             yield
         except KeyError:  # there is no such array

@@ -22,7 +22,7 @@ from typing import Any
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.workdir_names import LOCK
+from mdfl_jax.storage.study_files import LOCK
 from mdfl_jax.study.workdir import check_place
 
 try:

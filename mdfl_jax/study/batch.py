@@ -13,9 +13,9 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import Metric
 from mdfl_jax.engine.montecarlo import MonteCarlo, Runs, monte_carlo, to_host
 from mdfl_jax.engine.simulation import RunFacts
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics, as_history, standing_still
-from mdfl_jax.storage.state_file import Arrays
+from mdfl_jax.storage.checksums import Arrays
 from mdfl_jax.study.compiled import Compiler, Programs
 from mdfl_jax.study.keeping import Keeper, Kept
 from mdfl_jax.study.prepare.simulation import check_lists

@@ -15,9 +15,9 @@ from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints
-from mdfl_jax.storage.files import write_json
-from mdfl_jax.storage.state_file import Arrays
-from mdfl_jax.storage.workdir_names import CHECKPOINTS
+from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.disk import write_json
+from mdfl_jax.storage.study_files import CHECKPOINTS
 from mdfl_jax.study import states
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.manifest import manifest_of

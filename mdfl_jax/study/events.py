@@ -17,10 +17,9 @@ from mdfl_jax.config.texts import parse_save
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.results.lines import metric_lines
-from mdfl_jax.storage.disk import Appended
-from mdfl_jax.storage.files import dumps
+from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.disk import Appended, dumps
 from mdfl_jax.storage.model_files import Header, path_of, write
-from mdfl_jax.storage.state_file import Arrays
 from mdfl_jax.study.batch import Batch, BatchResult
 from mdfl_jax.study.keeping import Kept
 from mdfl_jax.study.manifest import places

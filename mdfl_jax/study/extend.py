@@ -16,9 +16,9 @@ from typing import Any
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.results.records import Record, joined, read
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.files import plain, write_json
+from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.storage.provenance import merged_provenance, started
-from mdfl_jax.storage.workdir_names import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
+from mdfl_jax.storage.study_files import EXTENSION, FURTHER_ROUNDS, FURTHER_RUNS
 from mdfl_jax.study import continued
 from mdfl_jax.study.identity import Comparison, compare
 from mdfl_jax.study.manifest import manifest_of, places, wanted

@@ -16,9 +16,9 @@ import numpy as np
 from mdfl_jax.core.errors import SHRINK, UserError
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints, number_of
-from mdfl_jax.storage.files import write_json
-from mdfl_jax.storage.state_file import Arrays
-from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED
+from mdfl_jax.storage.checksums import Arrays
+from mdfl_jax.storage.disk import write_json
+from mdfl_jax.storage.study_files import CHECKPOINTS, HALVED
 from mdfl_jax.study.batch import Batch, batches_of, seconds_in
 from mdfl_jax.study.study import Group, Study
 from mdfl_jax.study.workdir import read_manifest

@@ -16,7 +16,7 @@ from mdfl_jax.config.resolve import all_fields, default_config, files_of
 from mdfl_jax.config.sections import flat
 from mdfl_jax.core.numbers import fields_of as numbers_of
 from mdfl_jax.core.outcomes import seeds_of
-from mdfl_jax.storage.files import dumps, plain
+from mdfl_jax.storage.disk import dumps, plain
 
 GROWS = ("seeds", "first_seed", "sweep", "rounds")
 """The fields whose values may grow without running again what is there."""

@@ -9,7 +9,7 @@ from mdfl_jax.config.points import Point, static_key
 from mdfl_jax.config.sections import flat
 from mdfl_jax.core.metric import SCHEMA, Shown
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.identity import digest, of_runs
 from mdfl_jax.study.study import Study
 from mdfl_jax.study.whole import restricted

@@ -13,9 +13,9 @@ from mdfl_jax.config.sections import EngineConfig, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.metric import SCHEMA
 from mdfl_jax.results.records import Record, difference, read
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.storage.provenance import merged_provenance
-from mdfl_jax.storage.workdir_names import WRITTEN
+from mdfl_jax.storage.study_files import WRITTEN
 from mdfl_jax.study.identity import (
     DIGESTS,
     Field,

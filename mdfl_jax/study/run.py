@@ -30,11 +30,9 @@ from mdfl_jax.results.write import rewrite, write_results
 from mdfl_jax.storage import disk
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.storage.checksums import CHECKSUMS, check_texts, known_checksums
-from mdfl_jax.storage.disk import PART
-from mdfl_jax.storage.files import plain, write_arrays, write_json
+from mdfl_jax.storage.disk import PART, plain, write_arrays, write_json
 from mdfl_jax.storage.provenance import provenance, started
-from mdfl_jax.storage.study_files import read_json, read_lines
-from mdfl_jax.storage.workdir_names import CHECKPOINTS, HALVED, PUBLISHING, STREETS
+from mdfl_jax.storage.study_files import CHECKPOINTS, HALVED, PUBLISHING, STREETS, read_json, read_lines
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.ahead import memory
 from mdfl_jax.study.alone import alone

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdfl_jax.core.errors import out_of_memory
 from mdfl_jax.storage.checkpoint import Checkpoints, number_of
+from mdfl_jax.storage.checksums import Arrays
 from mdfl_jax.storage.disk import DiskError
-from mdfl_jax.storage.state_file import Arrays
 from mdfl_jax.study.batch import Batch, BatchResult, Program, batches_of, from_arrays, steps, to_arrays
 from mdfl_jax.study.compiled import Compiler
 from mdfl_jax.study.events import Compiling, Ended, Evaluated, Event, ModelsKept, Sink

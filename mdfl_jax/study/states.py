@@ -15,8 +15,8 @@ import jax
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.state_file import Arrays, read_state, write_state
-from mdfl_jax.storage.workdir_names import STATES
+from mdfl_jax.storage.checksums import Arrays, read_state, write_state
+from mdfl_jax.storage.study_files import STATES
 from mdfl_jax.study.batch import Batch
 from mdfl_jax.study.events import Ended, Event
 from mdfl_jax.study.identity import state_names

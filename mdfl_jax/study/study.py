@@ -234,7 +234,7 @@ def _numbers(members: list[Experiment], rules: list[str], files: TraceFiles, sim
 
 
 @stages.stage("preparing the study")
-@own_files.told()
+@own_files.errors_in_one_line()
 def make_study(config: ConfigDict) -> Study:
     """Check a configuration, load its data and build its simulations. Nothing is written.
 

@@ -12,8 +12,8 @@ from mdfl_jax.core.outcomes import seeds_of
 from mdfl_jax.results.records import Record, Stored, in_order
 from mdfl_jax.results.write import write_results
 from mdfl_jax.storage import disk, model_files
-from mdfl_jax.storage.files import dumps
-from mdfl_jax.storage.workdir_names import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
+from mdfl_jax.storage.disk import dumps
+from mdfl_jax.storage.study_files import EXTENSION, MODELS, PUBLISHING, RESULT, STATES, STREETS
 from mdfl_jax.study.identity import point_digests, state_names
 
 

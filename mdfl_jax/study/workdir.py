@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage.checksums import check_manifest
 from mdfl_jax.storage.disk import PART
-from mdfl_jax.storage.workdir_names import CHECKPOINTS, LOCK, WRITTEN
+from mdfl_jax.storage.study_files import CHECKPOINTS, LOCK, WRITTEN
 from mdfl_jax.study.identity import Comparison, compare
 
 

@@ -18,13 +18,11 @@ from mdfl_jax.core.types import ClientParams, Params, Score, Tally
 from mdfl_jax.data.augment import Augmentation, draw_views, show
 from mdfl_jax.data.batching import Blocks, cut_blocks, index_clients
 from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
-from mdfl_jax.models.registry import SampleSpec
-from mdfl_jax.tasks.blocks import minibatch_blocks, seed_of_block
-from mdfl_jax.tasks.evaluation import Evaluator, local_accuracy_of, over_samples, score_of
+from mdfl_jax.models.model import SampleSpec
+from mdfl_jax.tasks.evaluation import Evaluator, draw_part, local_accuracy_of, over_samples, score_of, score_of_part
 from mdfl_jax.tasks.gradients import Cut, client_gradients, pad_blocks
 from mdfl_jax.tasks.losses import Loss
-from mdfl_jax.tasks.part import draw_part, score_of_part
-from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData
+from mdfl_jax.tasks.samples import SupervisedClients, SupervisedData, minibatch_blocks, seed_of_block
 
 # Precision of the models' arithmetic -> JAX's name for the precision of products (on a CPU all products are float32).
 PRECISIONS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
@@ -186,7 +184,7 @@ class Learner:
     def evaluate_part(
         self, data: SupervisedData, clients: SupervisedClients, client_params: ClientParams, key: jax.Array, count: int
     ) -> tuple[Score, jax.Array]:
-        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.part.Part`."""
+        """Compute the scores of M models on a part of the test samples; see `mdfl_jax.tasks.evaluation.Part`."""
         del clients
         stratum = data.y_test if self.has_one_label else jnp.zeros(data.y_test.shape[0], jnp.int32)
         sample = draw_part(key, stratum, count)

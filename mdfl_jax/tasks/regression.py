@@ -12,7 +12,7 @@ from mdfl_jax.core.numbers import Numbers, number
 from mdfl_jax.core.trees import rows_like
 from mdfl_jax.core.types import ClientParams, Params, Score, Task
 from mdfl_jax.tasks.evaluation import MANY, by_group
-from mdfl_jax.tasks.registry import TASKS, TaskKind, TaskRequest
+from mdfl_jax.tasks.task import TASKS, TaskKind, TaskRequest
 
 KINDS = ("linear", "logistic")
 NOISE = 0.5  # standard deviation of the noise in the targets of the linear regression

@@ -1,6 +1,7 @@
-"""Simulates the networks of a study alone, without training, and computes the quantities of theory of each point."""
+"""Simulates the networks of a study without training, and shows the quantities of theory of each sweep point."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from mdfl_jax.config.texts import keys_of
 from mdfl_jax.core import devices, stages
 from mdfl_jax.core.client_padding import held_by
 from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.trees import of_types
 from mdfl_jax.core.types import Hparams
 from mdfl_jax.engine.division import divided
@@ -25,16 +27,17 @@ from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.metrics.values import LAMBDA_2_LIMIT
 from mdfl_jax.study.study import Group, Study, make_study
 from mdfl_jax.theory.mixing import exact
-from mdfl_jax.theory.quantities import QUANTITIES
-from mdfl_jax.theory.rounds import Rounds
+from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 BATCH = 4_000_000  # entries of the mixing matrices of the rounds and seeds that are computed together: 32 MB
 MOST = 100_000_000  # of one seed: 0.8 GB, and about 2.5 GB in all
 BINS = 24  # lengths of windows of the curve of the union windows
+WIDTH = 118  # characters of a line; more points continue in a further block
+ROUNDING = 1e-9  # an interval that is smaller relative to the mean is rounding error
 
 
 class Observed(NamedTuple):
-    """What theory says of a sweep point.
+    """The quantities and curves of theory of a sweep point.
 
     Attributes:
       values: for each quantity that applies, its value for each seed, [S].
@@ -73,7 +76,9 @@ def alone(config: ConfigDict, seeds: int, rounds: int) -> ConfigDict:
 
 
 def of_config(config: ConfigDict, points: Sequence[Point]) -> list[Observed | None]:
-    """Compute what theory says of the points of a configuration, as `of_study`; nothing is built if no point mixes.
+    """Compute the quantities of theory of the points of a configuration, as `of_study` does.
+
+    Nothing is built if no point mixes.
 
     Args:
       config: the configuration, from `alone`.
@@ -133,7 +138,7 @@ def _compiled(group: Group, experiment: Experiment, num_rounds: int, num_seeds: 
 
 
 def observe(rounds: Rounds, experiment: Experiment) -> Observed:
-    """Compute everything that theory says of a sweep point from some of its seeds."""
+    """Compute the quantities of theory of a sweep point from some of its seeds."""
     found = {name: QUANTITIES[name].of(rounds, experiment) for name in QUANTITIES.as_registered()}
     values = {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
     window_p = np.stack([1 - factors.mean(1) for factors in rounds.contractions.values()], axis=1)
@@ -162,7 +167,7 @@ def _alike(study: Study, group: Group) -> Iterator[list[int]]:
 
 
 def _joined(parts: Sequence[Observed]) -> Observed:
-    """Join what was observed under several batches of seeds."""
+    """Join the quantities of several batches of seeds."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
     window_p, connected = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window_p", "connected"))
     return Observed(values, parts[0].window, window_p, parts[0].union, connected)
@@ -170,7 +175,7 @@ def _joined(parts: Sequence[Observed]) -> Observed:
 
 @stages.stage("simulating the networks")
 def of_study(study: Study) -> list[Observed | None]:
-    """Compute what theory says of each point of a study, from its network under all seeds.
+    """Compute the quantities of theory of each point of a study, from its network under all seeds.
 
     Batches of seeds are simulated and analysed side by side on the cores of the host.
 
@@ -210,3 +215,102 @@ def _of_points(study: Study, group: Group, program: Any, alike: list[int], size:
     with ThreadPoolExecutor(1 if large else devices.num_cores()) as pool:
         parts = list(pool.map(of_batch, range(0, len(study.seeds), size)))
     return [_joined([part[k] for part in parts]) for k in range(len(alike))]
+
+
+def _short(value: float, digits: int = 3) -> str:
+    """Format a number with so many digits, without an exponent below a million.
+
+    >>> [_short(v) for v in (0.0, 0.08642, 17.25, 1234.5, 3.1e8, math.inf)]
+    ['0', '0.0864', '17.2', '1230', '3.1e+08', 'inf']
+    """
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if 10**digits <= abs(value) < 1e6 else text
+
+
+def cell(values: np.ndarray) -> str:
+    """Format the values of the seeds [S]: the mean with the 95 % interval.
+
+    If some are infinite, it is the median and the share that is infinite; '-' if none is known.
+
+    >>> cell(np.array([1.0, 2.0, 3.0])), cell(np.array([5.0, 7.0, 9.0, np.inf])), cell(np.array([np.nan]))
+    ('2 ± 2.5', '7; 25% inf', '-')
+    """
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return "-"
+    infinite = np.isinf(known).mean()
+    if infinite == 1:
+        return "inf"
+    if infinite:
+        return f"{_short(float(np.quantile(known, 0.5, method='lower')))}; {infinite:.0%} inf"
+    found = interval(known)
+    half = found["ci95"] or 0.0
+    return _short(found["mean"]) + (f" ± {_short(half, 2)}" if half > ROUNDING * abs(found["mean"]) else "")
+
+
+def _blocks(names: list[str], columns: list[list[str]], labels: list[str]) -> list[str]:
+    """Arrange columns [points][quantities] beside their labels, as many points in a block as a line holds."""
+    first = max(map(len, labels))
+    widths = [max(map(len, (name, *column))) for name, column in zip(names, columns)]
+    lines: list[str] = []
+    begin = 0
+    while begin < len(names):
+        end, used = begin, first
+        while end < len(names) and (end == begin or used + 2 + widths[end] <= WIDTH):
+            used, end = used + 2 + widths[end], end + 1
+        of_block = range(begin, end)
+        lines += [""] if begin else []
+        lines.append("  ".join(["".ljust(first), *(names[k].rjust(widths[k]) for k in of_block)]))
+        for row, label in enumerate(labels):
+            lines.append("  ".join([label.ljust(first), *(columns[k][row].rjust(widths[k]) for k in of_block)]))
+        begin = end
+    return lines
+
+
+def table(points: Sequence[Point], observed: Sequence[Observed | None]) -> str:
+    """Arrange the quantities of a study's points as a table: a row for each quantity that a point has.
+
+    Args:
+      points: the points.
+      observed: the quantities of each, from `of_study`; points with None are left out.
+    """
+    pairs = [(point.id, found) for point, found in zip(points, observed) if found]
+    of_point = lambda found, name: cell(found.values.get(name, np.array([np.nan])))  # noqa: E731
+    shown = [name for name in QUANTITIES.as_registered() if any(of_point(found, name) != "-" for _, found in pairs)]
+    columns = [[of_point(found, name) for name in shown] for _, found in pairs]
+    return "\n".join(_blocks([name for name, _ in pairs], columns, [QUANTITIES[name].label for name in shown]))
+
+
+def as_json(points: Sequence[Point], observed: Sequence[Observed | None], config: ConfigDict) -> dict[str, Any]:
+    """Return the same numbers for a JSON file, with those of each seed and the curves of the pictures.
+
+    Infinite values are the text 'inf', and unknown ones None.
+
+    Args:
+      points, observed: as in `table`.
+      config: the study's configuration, of which the seeds and the rounds are noted.
+    """
+    content = []
+    for point, found in zip(points, observed):
+        if found is None:
+            continue
+        values = {name: [_plain(v) for v in of] for name, of in found.values.items()}
+        curves = {
+            "window": found.window.tolist(),
+            "window_p": found.window_p.mean(0).tolist(),
+            "union": found.union.tolist(),
+            "connected": found.connected.mean(0).tolist(),
+        }
+        content.append({"point": point.id, "overrides": point.overrides, "per_seed": values, "curves": curves})
+    described = {
+        name: {"label": QUANTITIES[name].label, "source": QUANTITIES[name].source}
+        for name in QUANTITIES.as_registered()
+    }
+    seeds = list(range(config.first_seed, config.first_seed + config.seeds))
+    return {"seeds": seeds, "rounds": config.rounds, "quantities": described, "points": content}
+
+
+def _plain(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return float(value) if math.isfinite(value) else str(float(value))

@@ -1,7 +1,8 @@
 """The quantities that `launch.theory` computes from the rounds of a network: a registration for each."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,80 @@ from mdfl_jax.core.registry import Registry
 from mdfl_jax.mobility import MOBILITIES
 from mdfl_jax.mobility.grid import grid_points
 from mdfl_jax.theory import mixing, pame, walks
-from mdfl_jax.theory.rounds import Rounds
-from mdfl_jax.theory.unions import num_components, strong_window
+from mdfl_jax.theory.mixing import num_components, strong_window
+
+LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The links of a network in R rounds under S seeds.
+
+    Attributes:
+      adjacency: [S, R, N, N] bool, [..., i, j] is true where i hears j.
+      mix: [S, R, N, N] float64 mixing matrices; rows sum to one.
+      label_counts: [S, N, C] the samples of each label that each client holds.
+      is_mobile: [S, N] bool; False everywhere in a network that is not a space.
+      position: [S, N, 2] the places before the first round.
+    """
+
+    adjacency: np.ndarray
+    mix: np.ndarray
+    label_counts: np.ndarray
+    is_mobile: np.ndarray
+    position: np.ndarray
+
+    @cached_property
+    def num_clients(self) -> int:
+        """The number of clients, N."""
+        return self.adjacency.shape[-1]
+
+    @cached_property
+    def contractions(self) -> dict[int, np.ndarray]:
+        """The contraction of each window of B = 1, 2, 4, ... rounds: {B: [S, R // B]} (`mixing.contraction`)."""
+        return {size: mixing.contraction(psi) for size, psi in mixing.windows(self.mix)}
+
+    @cached_property
+    def worst_p(self) -> dict[int, np.ndarray]:
+        """The mixing parameter p that holds in every window of B rounds: {B: [S]}."""
+        return {size: mixing.mixing_parameter(factors.max(1)) for size, factors in self.contractions.items()}
+
+    @cached_property
+    def keeps_mean(self) -> np.ndarray:
+        """[S] bool, whether all mixing matrices are doubly stochastic, so that mixing keeps the mean model."""
+        return (np.abs(self.mix.sum(-2) - 1) < 1e-5).all((1, 2))
+
+    @cached_property
+    def spread(self) -> mixing.Spread:
+        """How fast models come together, and how far gradients keep them apart (`mixing.spread`)."""
+        samples = self.label_counts.sum(-1, keepdims=True)
+        return mixing.spread(self.mix, self.label_counts / np.maximum(samples, 1))
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """[S, R, N, N] int32, the next round of each link (`unions.next_links`)."""
+        return mixing.next_links(self.adjacency)
+
+    @cached_property
+    def closing(self) -> np.ndarray:
+        """[S, R] int32, the round in which the union from each round on connects all (`unions.closing_rounds`)."""
+        return mixing.closing_rounds(self.following)
+
+    @cached_property
+    def effective(self) -> np.ndarray:
+        """[S, ceil(R / 2)] the effective B of each first round (`unions.effective_windows`)."""
+        return mixing.effective_windows(self.closing)
+
+    @cached_property
+    def best_windows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The B with the smallest windowed factor [S], NaN without a finite one, and this factor [S]."""
+        sizes = np.array(list(self.worst_p))
+        factors = np.stack([mixing.windowed_factor(p, size) for size, p in self.worst_p.items()])
+        best, least = factors.argmin(0), factors.min(0)
+        return np.where(np.isfinite(least), sizes[best].astype(float), np.nan), least
+
 
 Values = np.ndarray | None
-LARGEST_GRID = 40  # grid points of a side of which the chain, of L x L numbers, is solved in about a second
 
 
 class Quantity(NamedTuple):
@@ -28,7 +98,8 @@ class Quantity(NamedTuple):
     Attributes:
       label: its label in the table, with the symbol of the paper.
       source: where the paper defines it.
-      of: (rounds, the sweep point's configuration) -> [S], ``inf`` and NaN allowed; None where it does not apply.
+      of: (rounds, the sweep point's configuration) -> [S], which may hold ``inf`` and NaN; None for points to which
+        the quantity does not apply.
     """
 
     label: str
@@ -43,7 +114,7 @@ def quantity(name: str, label: str, source: str = "") -> Callable[[Callable[[Rou
     """Return a decorator that registers a function (rounds, configuration) -> [S] as a `Quantity`."""
 
     def add(of: Callable[[Rounds, Experiment], Values]) -> Quantity:
-        return QUANTITIES.register(name, doc=label)(Quantity(label, source, of))
+        return QUANTITIES.register(name, doc=label, through=1)(Quantity(label, source, of))
 
     return add
 

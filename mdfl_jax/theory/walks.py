@@ -7,13 +7,13 @@ Its hitting times solve linear equations (Levin, Peres: Markov Chains and Mixing
 
 import numpy as np
 
-from mdfl_jax.theory.unions import NEVER
+from mdfl_jax.theory.mixing import NEVER
 
 MARGIN = 1 + 1e-6  # of a squared distance, as in `mdfl_jax.core.geometry.squared_reach`
 
 
 def _to_meet(is_mobile: np.ndarray) -> np.ndarray:
-    """Find whom each mobile client is to meet: the static clients, or all other clients where all are mobile.
+    """Find the clients that each mobile client is to meet: the static ones, or all others where all are mobile.
 
     Args:
       is_mobile: [S, N] bool.
@@ -29,12 +29,12 @@ def _to_meet(is_mobile: np.ndarray) -> np.ndarray:
 def meeting_times(following: np.ndarray, is_mobile: np.ndarray) -> np.ndarray:
     """Compute the mean number of rounds until a mobile client meets a given static client.
 
-    The mean is over the first half of the rounds, from which is counted, and over all pairs; of mobile clients, where
-    all are mobile. A meeting in the round itself counts as 0, and a client that is not met in half of the rounds as
-    this half, so that the value is a lower bound where this happens.
+    The mean is over all pairs of a mobile and a static client, or of two mobile clients where all are mobile, and over
+    all first rounds in the first half of the rounds. A meeting in the first round itself counts as 0. A client that is
+    not met in half of the rounds counts as this half, so that the value is a lower bound where this happens.
 
     Args:
-      following: [S, R, N, N] int32 from `mdfl_jax.theory.unions.next_links`.
+      following: [S, R, N, N] int32 from `mdfl_jax.theory.mixing.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:
@@ -55,7 +55,7 @@ def cover_times(following: np.ndarray, is_mobile: np.ndarray) -> tuple[np.ndarra
     Where all clients are mobile, it is until all of them are met.
 
     Args:
-      following: [S, R, N, N] int32 from `mdfl_jax.theory.unions.next_links`.
+      following: [S, R, N, N] int32 from `mdfl_jax.theory.mixing.next_links`.
       is_mobile: [S, N] bool.
 
     Returns:
@@ -82,39 +82,6 @@ def stationary(chain: np.ndarray) -> np.ndarray:
     equations = np.concatenate([chain.T - np.eye(size), np.ones((1, size))])
     equations[0] = equations[-1]  # one of the balance equations follows from the others
     return np.linalg.solve(equations[:-1], np.eye(size)[0])
-
-
-def hitting_times(chain: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Compute the mean number of steps until a chain is in a set of states: h = 1 + P h outside of it, 0 inside.
-
-    Args:
-      chain: [L, L] transition matrix P.
-      target: [L] bool, the states of the set.
-
-    Returns:
-      [L] from each state; ``inf`` everywhere outside of an empty set.
-
-    >>> hitting_times(np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([False, True])).tolist()
-    [4.0, 0.0]
-    """
-    found = np.zeros(len(chain))
-    outside = ~target
-    if not target.any():
-        return np.full(len(chain), np.inf)
-    rest = np.eye(outside.sum()) - chain[np.ix_(outside, outside)]
-    found[outside] = np.linalg.solve(rest, np.ones(len(rest)))
-    return found
-
-
-def relaxation_time(chain: np.ndarray) -> float:
-    """Compute 1 / (1 - |lambda_2|) of a chain [L, L]: the steps after which a walk forgets where it was.
-
-    >>> round(relaxation_time(np.array([[0.75, 0.25], [0.5, 0.5]])), 6)
-    1.333333
-    """
-    sizes = np.sort(np.abs(np.linalg.eigvals(chain)))
-    left = 1 - (sizes[-2] if len(sizes) > 1 else 0.0)
-    return float("inf") if left < 1e-12 else float(1 / left)
 
 
 class Walk:

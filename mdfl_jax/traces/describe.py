@@ -9,10 +9,17 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.contacts import contact_table
-from mdfl_jax.traces.resample import MAX_ROUNDS, longest_gap, places_at, round_times
-from mdfl_jax.traces.types import Contacts, Trace
-from mdfl_jax.traces.vehicles import chunks, presence, spacing
+from mdfl_jax.traces.resampling import (
+    MAX_ROUNDS,
+    chunks,
+    contact_table,
+    longest_gap,
+    places_at,
+    presence,
+    round_times,
+    spacing,
+)
+from mdfl_jax.traces.trace import Contacts, Trace
 
 YEAR = 365 * 86_400.0
 SHORTEST = 1e-3  # seconds between samples below which a trace is probably in another unit
@@ -218,5 +225,5 @@ def _area(trace: Trace) -> str:
 
 
 def _like_degrees(width: float, height: float, x: float, y: float) -> bool:
-    """Whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
+    """Tell whether metres look like degrees: they extend over less than 2, and the larger coordinate is 2 to 180."""
     return max(width, height) < 2 and 2 < max(abs(x), abs(y)) <= 180

@@ -1,4 +1,8 @@
-"""Functions that the readers share: opening plain and gzip files, collecting samples, and errors that name a line."""
+"""Reads a trace of any format. The readers share streams of bytes, columns of samples, and errors that name a line.
+
+The readers are in `mdfl_jax.traces.formats`, a file for each kind of format. The format of a trace is found by the
+ending of its name, or by its first lines.
+"""
 
 import gzip
 import io
@@ -6,20 +10,22 @@ import math
 import os
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NoReturn, cast
+from typing import IO, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.types import Trace
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.traces.trace import Contacts, Trace
 
 EARTH_RADIUS = 6_371_008.8  # metres, the IUGG mean radius R1
 # In metres. Beyond it float32 is coarser than 4 mm, so places are measured from an origin near the first sample.
 FAR = 65_536.0
 
+_HEAD = 1 << 16  # bytes at the beginning of a file, by which its format is found
 
 # Bounds, so that no file fills the memory; a sample takes about 20 bytes while it is read.
 MOST_SAMPLES = 500_000_000
@@ -177,7 +183,7 @@ class Columns:
 
 
 def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
-    """Check a trace that has been read, and converts degrees to metres.
+    """Check a trace that has been read, and convert degrees to metres.
 
     Longitude and latitude are projected about their means (equirectangular): x = R cos(mean lat) (lon - mean lon) and
     y = R (lat - mean lat), with angles in radians. Within 100 km of the mean the error is about 1 % at middle
@@ -221,3 +227,63 @@ def settled(path: str | Path, trace: Trace, geographic: bool) -> Trace:
 def _sample(trace: Trace, index: int) -> str:
     instant = int(np.searchsorted(trace.offsets, index, side="right")) - 1
     return f"id {trace.ids[trace.node[index]]!r} at time {trace.times[instant]:g}"
+
+
+class TraceFormat(NamedTuple):
+    """A format of trace files.
+
+    Attributes:
+      read: (path) -> the places, or the contact list.
+      endings: the endings of file names that are of this format, in lower case and without .gz.
+      is_like: (the beginning of a file's text) -> whether a file with an unknown ending is of this format.
+    """
+
+    read: Callable[[str | Path], Trace | Contacts]
+    endings: tuple[str, ...] = ()
+    is_like: Callable[[str], bool] = lambda text: False
+
+
+TRACE_FORMATS: Registry[TraceFormat] = Registry("trace format", home="mdfl_jax.traces.formats")
+"""The formats by name. A format that ends in ``_geo`` reads x and y as longitude and latitude."""
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank and no comment (#); "" if there is none."""
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+
+
+def load(path: str | Path, format: str = "auto") -> Trace | Contacts:
+    """Read a trace file, plain or gzip.
+
+    Args:
+      path: the file.
+      format: a name of `TRACE_FORMATS`, or "auto", which is `detect`. Four columns without a header are
+        ``time,id,x,y``.
+
+    Returns:
+      The places, or the contact list.
+
+    Raises:
+      UserError: for an unknown format, or a file that is not in this format; the readers say more.
+    """
+    if format not in ("auto", *TRACE_FORMATS):
+        raise UserError(unknown_name("trace format", format, ("auto", *TRACE_FORMATS)))
+    return TRACE_FORMATS[detect(path) if format == "auto" else format].read(path)
+
+
+def detect(path: str | Path) -> str:
+    """Find the format of a file, a name of `TRACE_FORMATS`, by the ending of its name or else by its content.
+
+    Raises:
+      UserError: for a file that cannot be read, or where neither the ending nor the content is known.
+    """
+    with opened(path) as stream:
+        head = stream.read(_HEAD)
+    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
+    text = head.decode("utf-8-sig", errors="replace").lstrip()
+    names = TRACE_FORMATS.as_registered()
+    by_ending = [name for name in names if ending in TRACE_FORMATS[name].endings]
+    found = by_ending or [name for name in names if TRACE_FORMATS[name].is_like(text)]
+    if not found:
+        wrong(path, f"its format is not known from its beginning {first_line(text)[:40]!r}; known: {', '.join(names)}")
+    return found[0]

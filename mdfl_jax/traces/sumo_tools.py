@@ -55,8 +55,8 @@ def call(home: Path, folder: Path, tool: str, *arguments: object, into: IO[bytes
         said.seek(0)
         if running.returncode:
             lines = said.read().strip().splitlines() or [f"exit status {running.returncode}"]
-            told = next((line for line in lines if line.startswith("Error")), lines[-1])
-            raise UserError(f"{tool} of SUMO failed: {told}")
+            line = next((line for line in lines if line.startswith("Error")), lines[-1])
+            raise UserError(f"{tool} of SUMO failed: {line}")
 
 
 def without_comment(source: IO[bytes], target: IO[bytes]) -> None:

@@ -8,7 +8,7 @@ from typing import TextIO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.types import Trace
+from mdfl_jax.traces.trace import Trace
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:

@@ -104,7 +104,7 @@ def minibatches():
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("name", "platform"), zip(ALGORITHMS, itertools.cycle(["cuda", "tpu"])))
+@pytest.mark.parametrize(("name", "platform"), [*zip(ALGORITHMS, itertools.cycle(["cuda", "tpu"]))])
 def test_a_round_of_every_algorithm(name, platform):
     """Each on one of the platforms: their forms are those of the models and of the mixing, which they share."""
     needs = ALGORITHMS[name](Settings()).needs

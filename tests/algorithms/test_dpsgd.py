@@ -14,7 +14,8 @@ from mdfl_jax.algorithms.local import LocalNumbers, Settings, sgd
 from mdfl_jax.core.message_bits import total_bits, words
 from mdfl_jax.core.rng import stream
 from mdfl_jax.core.types import Links
-from mdfl_jax.data.partition import DirichletNumbers, dirichlet
+from mdfl_jax.data.partition import DirichletNumbers
+from mdfl_jax.data.partition.dirichlet import dirichlet
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.networks.spatial import spatial

@@ -51,6 +51,7 @@ def test_a_list_of_which_one_line_is_read():
     assert "Error" not in err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("line", ['"$@" 2>&1 | true', '"$@" 2>&1 | head -n 1'])
 def test_a_study_whose_lines_nobody_reads_is_finished(arguments, tmp_path, line):
     (status, _), err = shell(line, "-m", "launch.sweep", *arguments)

@@ -26,6 +26,7 @@ KINDS = (
 def sources_as_before(monkeypatch):
     from mdfl_jax.data.sources import SOURCES
 
+    SOURCES.discover()
     for table in ("_members", "_numbers", "_docs", "_origins"):
         monkeypatch.setattr(SOURCES, table, dict(getattr(SOURCES, table)))
 

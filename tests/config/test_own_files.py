@@ -51,7 +51,7 @@ def test_the_place_is_found_in_the_cause_of_an_error():
 
 def test_an_error_of_a_user_is_told_in_one_line_and_others_stay(tmp_path):
     def fail(error):
-        with own_files.told():
+        with own_files.errors_in_one_line():
             raise error
 
     told = raised(lambda: fail(KeyError("two\nlines")))
@@ -62,7 +62,7 @@ def test_an_error_of_a_user_is_told_in_one_line_and_others_stay(tmp_path):
     assert raised(lambda: fail(own)) is own
 
     def from_inside():
-        with own_files.told():
+        with own_files.errors_in_one_line():
             json.loads("x")  # called from this file, which is the user's
 
     assert "test_own_files.py:" in str(raised(from_inside))

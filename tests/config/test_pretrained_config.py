@@ -7,7 +7,7 @@ from oracles.resnet import random_tensors
 
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import weight_files
+from mdfl_jax.models import pretrained
 from mdfl_jax.study import make_study
 from mdfl_jax.study.plan import plan
 from mdfl_jax.study.prepare.start import PretrainedFiles
@@ -53,8 +53,8 @@ def test_a_task_starts_from_its_data_and_draws_the_head(tiny, file):
 
 @pytest.mark.long
 def test_a_study_with_and_without_weights_reads_them_once_and_says_what_was_taken(tiny, file, monkeypatch):
-    reads, read = [], weight_files.READERS[".npz"]
-    monkeypatch.setitem(weight_files.READERS, ".npz", lambda path: reads.append(path) or read(path))
+    reads, read = [], pretrained.READERS[".npz"]
+    monkeypatch.setitem(pretrained.READERS, ".npz", lambda path: reads.append(path) or read(path))
     sweep = f"model.pretrained+algorithm.local_steps=+1,{file}+1,{file}+2"
     study = make_study(tiny(**RESNET, sweep=sweep))
     assert [group.pretrained and group.pretrained.file for group in study.groups] == [None, file, file]

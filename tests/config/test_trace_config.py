@@ -11,7 +11,7 @@ from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.networks.contact import disc
 from mdfl_jax.study import make_study, run_study
 from mdfl_jax.study.prepare.task import load_dataset
-from mdfl_jax.traces import load_trace, resample
+from mdfl_jax.traces import load, resample
 
 VEHICLES, SECONDS = 8, 6
 
@@ -122,7 +122,7 @@ def test_a_study_runs_along_its_trace(traced, tmp_path):
     run_study(study, tmp_path / "run", log=lambda line: None)
     for p, point in enumerate(study.points):
         gaps = point.overrides["trace.gaps"]
-        trace = load_trace(config.trace.file)
+        trace = load(config.trace.file)
         table = resample(trace, 1.0, 4, 6, gaps=gaps)
         direct = tracks(table)
         moves = point.overrides["network.mobility"] == "trace"

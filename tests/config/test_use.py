@@ -3,14 +3,12 @@
 import json
 import re
 
-import jax.numpy as jnp
 import pytest
 
 import mdfl_jax
 from mdfl_jax.cli.catalogue import listing
 from mdfl_jax.config.config_files import as_config
 from mdfl_jax.config.resolve import add_used_files, completed, default_config, resolve
-from mdfl_jax.core import contract
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study
 
@@ -209,20 +207,3 @@ def test_a_mistake_in_a_member_is_told_when_the_study_is_made(of, tmp_path, monk
     with pytest.raises(UserError) as told:
         make_study(as_config({**SMALL, **fields, "use": "wrong.py"}))
     assert re.search(f"^{expected}$", str(told.value)), str(told.value)
-
-
-def test_a_contract_shows_what_was_returned_and_what_must_be():
-    def draw():
-        return None
-
-    contract.arrays(draw, jnp.zeros((2, 3)), (2, 3), float)
-    contract.arrays(draw, jnp.zeros((2, 3), jnp.bfloat16), (2, 3), float)
-    wrong = {
-        r"draw returned None; it must return float32\[2\]": (None, (2,), float),
-        r"draw returned \(float32\[2\],\); it must return float32\[2\]": ((jnp.zeros(2),), (2,), float),
-        r"draw returned float32\[3\]; it must be int32\[3\]": (jnp.zeros(3), (3,), int),
-        r"draw returned int32\[3\]; it must be bool\[3\]": (jnp.zeros(3, jnp.int32), (3,), bool),
-    }
-    for expected, (found, shape, kind) in wrong.items():
-        with pytest.raises(UserError, match=expected):
-            contract.arrays(draw, found, shape, kind)

@@ -12,8 +12,8 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.study import make_study, run_study
-from mdfl_jax.traces import load_trace, resample
-from mdfl_jax.traces.streets import street_pieces
+from mdfl_jax.traces import load, resample
+from mdfl_jax.traces.formats.sumo import street_pieces
 from mdfl_jax.traces.sumo_tools import sumo_home
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def away_from(pieces, places):
 
 
 def test_the_small_traffic_is_on_its_streets_and_stands_at_its_lights():
-    trace = load_trace(SMALL)
+    trace = load(SMALL)
     pieces = street_pieces(DATA / "city_small.net.xml.gz", trace)
     places = np.stack([trace.x, trace.y], axis=1)[::7]
     # On a road of two lanes the middle of a junction is 10 m from the first lanes.
@@ -61,7 +61,7 @@ def test_the_small_traffic_is_on_its_streets_and_stands_at_its_lights():
 
 def test_the_units_stand_where_vehicles_wait():
     config = city("small_roadside")
-    table = resample(load_trace(SMALL), 6.0, num_clients=100, gaps="absent")
+    table = resample(load(SMALL), 6.0, num_clients=100, gaps="absent")
     units = np.array([unit.split(",") for unit in config.server.units.split(";")], float)
     near = np.linalg.norm(table.position[:, :, None] - units, axis=-1).min(axis=-1) <= config.server.unit_range
     met = (near & table.present).any(axis=0)
@@ -112,7 +112,7 @@ def test_the_small_city_runs(argument, tmp_path):
     with np.load(tmp_path / "run" / "history.npz") as history:
         last = history["1/accuracy" if argument == "small" else "1/mean_model_accuracy"][0, -1]
         assert np.isfinite(last).all()
-        table = resample(load_trace(SMALL), 6.0, 4, 100, gaps="absent")
+        table = resample(load(SMALL), 6.0, 4, 100, gaps="absent")
         np.testing.assert_array_equal(history["1/position"][0], table.position)
         np.testing.assert_array_equal(history["1/present"][0], table.present[:4])
         moved = np.linalg.norm(np.diff(table.position, axis=0), axis=-1) * table.goes

@@ -3,11 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.data.batching import cut_blocks, default_block_size, draw_minibatch, index_clients
+from mdfl_jax.data.batching import cut_blocks, draw_minibatch, index_clients
 
 N, SAMPLES, CLASSES = 5, 40, 3
 INDEX = jax.jit(lambda owner, labels: index_clients(owner, labels, N, CLASSES))
@@ -42,8 +41,3 @@ def test_minibatch_comes_from_what_the_client_holds():
         assert set(values.tolist()) == held
         assert counts.min() > 0.8 * counts.mean()
     assert draw_minibatch(jax.random.key(0), index, 1, 4).shape == (4,)  # holds nothing: any valid index
-
-
-@pytest.mark.parametrize(("samples", "clients", "size"), [(1442, 20, 16), (60_000, 20, 128), (10, 20, 8), (600, 20, 8)])
-def test_default_block_size(samples, clients, size):
-    assert default_block_size(samples, clients) == size

@@ -12,8 +12,8 @@ from scipy import stats
 from small import toy_dataset
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.partition import PerClientNumbers, dirichlet_balanced, dirichlet_per_client
-from mdfl_jax.data.partition.dirichlet_per_client import draw_labels
+from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
+from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, dirichlet_per_client, draw_labels
 
 RULES = {"per client": dirichlet_per_client, "balanced": dirichlet_balanced}
 LABELS = np.random.default_rng(0).choice(4, 61, p=[0.5, 0.3, 0.2, 0]).astype(np.int32)  # label 3 is absent

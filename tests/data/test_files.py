@@ -9,8 +9,8 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data import sources
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.data.shipped import CHARACTERS
 from mdfl_jax.data.sources import files_of, load, names
+from mdfl_jax.data.sources.shipped import CHARACTERS
 
 RNG = np.random.default_rng(0)
 
@@ -210,12 +210,6 @@ def test_python_topics_are_the_texts_of_this_python():
         order = [k for k in range(count) if k % 5 < 4] + [k for k in range(count) if k % 5 == 4]
         for k, row in zip(order, whole, strict=True):
             assert "".join(symbols[token] for token in row) == text[64 * k : 64 * k + 64]
-
-
-def test_python_without_topics(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pydoc_data.topics", None)
-    with pytest.raises(UserError, match=r"data.name='python_topics' needs pydoc_data.topics"):
-        load("python_topics")
 
 
 def test_limits_of_sequences_are_evenly_spaced():

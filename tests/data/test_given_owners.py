@@ -8,8 +8,10 @@ import pytest
 from mdfl_jax import UserError
 from mdfl_jax.core.numbers import Setting
 from mdfl_jax.data.dataset import hold_out
-from mdfl_jax.data.partition import PARTITIONS, PartitionSettings, TableNumbers, by_owner, by_place, by_table
-from mdfl_jax.data.partition.table import read_table
+from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
+from mdfl_jax.data.partition.by_owner import by_owner
+from mdfl_jax.data.partition.by_place import by_place
+from mdfl_jax.data.partition.table import TableNumbers, by_table, read_table
 from mdfl_jax.data.sources import load
 
 LABELS = np.random.default_rng(0).integers(0, 3, 40).astype(np.int32)

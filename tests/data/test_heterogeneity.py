@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mdfl_jax.data.heterogeneity import (
     coefficient_of_variation,
-    earth_movers_distance,
     effective_classes,
     gini,
     heterogeneity,
@@ -37,18 +36,6 @@ def test_one_class_each():
     assert found.effective_classes == pytest.approx(1)
     assert found.size_gini == pytest.approx(0)
     assert found.size_variation == pytest.approx(0)
-
-
-def test_k_classes_in_equal_parts_are_k_effective_classes():
-    assert effective_classes(np.array([[4, 4, 0, 0], [0, 0, 9, 9]])) == pytest.approx(2)
-    assert effective_classes(np.array([[3, 3, 3, 3]])) == pytest.approx(4)
-
-
-def test_two_clients_by_hand():
-    """p_1 = (3/4, 1/4), p_2 = (0, 1), p = (3/6, 3/6): the distances are 1/4 and 1/2."""
-    counts = np.array([[3, 1], [0, 2]])
-    assert total_variation(counts) == pytest.approx((1 / 4 + 1 / 2) / 2)
-    assert earth_movers_distance(counts) == pytest.approx(1 / 4 + 1 / 2)
 
 
 def test_one_client_holds_everything():

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mdfl_jax.data.partition import power_law, quantity_skew
-from mdfl_jax.data.partition.deal import deal_by_cuts, sizes_of_shares
+from mdfl_jax.data.partition import deal_by_cuts, sizes_of_shares
+from mdfl_jax.data.partition.power_law import power_law
+from mdfl_jax.data.partition.quantity_skew import quantity_skew
 
 RULES = {"quantity_skew": quantity_skew, "power_law": power_law}
 

@@ -3,7 +3,6 @@
 import io
 import os
 import shutil
-import subprocess
 import sys
 import time
 import zipfile
@@ -69,18 +68,6 @@ def test_digits_are_scikit_learns_split_by_every_fifth_of_a_class():
         np.testing.assert_array_equal(y, labels[rows])
     share = np.bincount(data.y_test) / np.bincount(labels)
     assert np.all(np.abs(share - 0.2) < 0.01)
-
-
-def test_digits_are_the_same_where_scikit_learn_lays_its_files_out_otherwise(monkeypatch):
-    expected = load("digits")
-    monkeypatch.setattr(sources.Path, "is_file", lambda self: False)
-    for a, b in zip(load("digits"), expected):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_digits_without_scikit_learn(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert "pip install scikit-learn" in told("digits")
 
 
 def test_a_registered_source_is_loaded_and_checked(monkeypatch):
@@ -189,15 +176,6 @@ def test_an_absent_directory_is_named_by_where_it_was_set(tmp_path, monkeypatch)
     assert told("tfds:mnist", absent).startswith(f"data.dir={absent!r}: no such directory")
     monkeypatch.setenv("MDFL_DATA_DIR", absent)
     assert told("mnist").startswith(f"the environment variable MDFL_DATA_DIR={absent!r}: no such directory")
-
-
-def test_an_unlistable_directory(tmp_path, monkeypatch):
-    def refuse(path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "listdir", refuse)
-    with pytest.raises(UserError, match=r"cannot be listed \(Permission denied\)"):
-        names(str(tmp_path))
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
@@ -408,11 +386,6 @@ def test_tfds_is_read_without_tensorflow(prepared, name):
     assert sorted(data.y_test) == list(range(7))
 
 
-def test_tfds_takes_its_directory_from_the_environment(prepared, monkeypatch):
-    monkeypatch.setenv("MDFL_DATA_DIR", prepared)
-    assert len(load("tfds:tiny_images").x_test) == 16
-
-
 def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
     start = time.perf_counter()
     line = told("tfds:mnist", str(tmp_path))
@@ -425,13 +398,6 @@ def test_tfds_not_prepared_is_told_at_once(tmp_path, capfd):
     )
     assert capfd.readouterr() == ("", "")
     assert os.listdir(tmp_path) == []
-
-
-def test_tfds_default_directory(tmp_path, monkeypatch):
-    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
-    line = told("tfds:mnist")
-    assert "not prepared in tensorflow-datasets' default directory" in line
-    assert 'tfds.builder("mnist", file_format="array_record")' in line
 
 
 def test_tfds_unknown_names(prepared):
@@ -476,35 +442,12 @@ def test_tfds_damaged(prepared, tmp_path):
     assert "cannot be read from directory" in told("tfds:tiny_images", str(tmp_path))
 
 
-def test_tfds_empty_split(prepared, monkeypatch):
-    monkeypatch.setattr(tfds.core.GeneratorBasedBuilder, "as_data_source", lambda self, split: [], raising=False)
-    monkeypatch.setattr(tfds.core.DatasetBuilder, "as_data_source", lambda self, split: [])
-    assert "holds no examples" in told("tfds:tiny_images", prepared)
-
-
 @pytest.mark.parametrize("package", ["tensorflow_datasets", "PIL"])
 def test_tfds_without_its_packages(prepared, monkeypatch, package):
     for module in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, package, None)
     assert "pip install 'mdfl_jax[tfds]'" in told("tfds:tiny_images", prepared)
-
-
-def test_tfds_in_a_fresh_process_with_and_without_array_record(prepared):
-    code = (
-        "import sys; from mdfl_jax.data.sources import load\n"
-        "if sys.argv[2]: sys.modules[sys.argv[2]] = None\n"
-        "try: print(load('tfds:tiny_images', sys.argv[1]).x_train.shape, 'tensorflow' in sys.modules)\n"
-        "except ValueError as error: print(type(error).__name__, error)"
-    )
-    read, refused = (
-        subprocess.run([sys.executable, "-c", code, prepared, absent], capture_output=True, text=True, check=True)
-        for absent in ("", "array_record")
-    )
-    assert (read.stdout, read.stderr) == ("(64, 9, 8, 3) False\n", "")
-    assert refused.stdout.startswith("UserError data.name='tfds:tiny_images': ModuleNotFoundError: ")
-    assert refused.stdout.endswith("install the extra: pip install 'mdfl_jax[tfds]'\n")
-    assert refused.stderr == ""
 
 
 @pytest.mark.parametrize("returned", [None, {}, {"x_train": np.zeros((2, 1, 1, 1), np.uint8)}, 3])

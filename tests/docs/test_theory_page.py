@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdfl_jax.theory.quantities import QUANTITIES
-from mdfl_jax.theory.rounds import Rounds
+from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.S)

@@ -26,7 +26,7 @@ from mdfl_jax.networks.meetings import MeetingsParams, meetings
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.traces.types import ContactTable
+from mdfl_jax.traces.trace import ContactTable
 
 N = 10_000
 PAIRS = N * N // 30  # a model has 51 numbers, a list 32 places, and the grid 10,000 points; bits of pairs are N N / 32

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import model_files
-from mdfl_jax.storage.state_file import read_state
+from mdfl_jax.storage.checksums import read_state
 
 Change = Callable[[bytes], bytes]
 

@@ -13,7 +13,7 @@ from mdfl_jax import Results
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.records import difference, read
-from mdfl_jax.storage.workdir_names import CHECKPOINTS
+from mdfl_jax.storage.study_files import CHECKPOINTS
 from tests.faults.damage import damages, is_told
 from tests.faults.harness import KILLED, results, verdict, write_calls
 from tests.faults.test_kills import GROWN, SMALL, sweep

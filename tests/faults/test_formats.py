@@ -18,16 +18,16 @@ from safetensors.numpy import save_file
 from mdfl_jax.config.checks import read_speeds
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.sources import load as load_data
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import read_tensors
 from mdfl_jax.networks.graph_files import read_matrices
 from mdfl_jax.storage import model_files
-from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.storage.study_files import History, read_lines
 from mdfl_jax.study.prepare.server import read_meetings
 from mdfl_jax.traces import contact_table, load, resample
 from mdfl_jax.traces.describe import describe
-from mdfl_jax.traces.streets import read_streets
-from mdfl_jax.traces.types import Contacts
+from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.trace import Contacts
 from tests.faults.damage import damages
 from tests.shell import ROOT
 

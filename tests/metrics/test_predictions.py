@@ -11,13 +11,13 @@ from tiny import tiny_config
 
 from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
-from mdfl_jax.core.metric import CLASSES, HOLDS, Metric
+from mdfl_jax.core.metric import HOLDS
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.metrics import BUILT_IN, ON_REQUEST, asked_for, metric, metrics_of
-from mdfl_jax.metrics.builtin import accuracy
+from mdfl_jax.metrics.built_in.every_study import accuracy
+from mdfl_jax.metrics.built_in.on_request import BINS
 from mdfl_jax.metrics.evaluation import Evaluation
-from mdfl_jax.metrics.predictions import BINS
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report.page import write_report
@@ -148,21 +148,10 @@ def test_a_wrong_name_is_told(text, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_list_of_names():
-    assert asked_for("") == ()
-    assert asked_for(" class_accuracy, personal_accuracy,class_accuracy") == ("class_accuracy", "personal_accuracy")
-
-
 def test_a_task_without_labels_is_told():
     config = tiny_config(**{"data.name": "synthetic:linear", "metrics": "calibration_error"})
     with pytest.raises(UserError, match="'calibration_error' needs test samples with labels"):
         make_study(config)
-
-
-def test_an_axis_of_classes_has_no_sums_over_rounds():
-    one = Metric("mine", lambda at: 0, HOLDS, (CLASSES,), each_round=lambda view: 0)
-    with pytest.raises(UserError, match="cannot have each_round"):
-        metrics_of((one,))
 
 
 @pytest.mark.usefixtures("unregistered")

@@ -27,11 +27,10 @@ from mdfl_jax.mobility.plane import Motion
 from mdfl_jax.mobility.trace import tracks
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.meetings import MeetingsParams, RandomNumbers, meetings
-from mdfl_jax.networks.space_records import space_records
 from mdfl_jax.networks.spatial import SpatialParams, rule_numbers, spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.storage.files import write_arrays
+from mdfl_jax.storage.disk import write_arrays
 from mdfl_jax.tasks import classification
 from mdfl_jax.tasks.regression import LinearNumbers, regression
 from mdfl_jax.traces import TraceTable
@@ -193,15 +192,6 @@ def test_destinations_of_the_plane_lie_ahead(rule):
         assert {tuple(g) for g in goal[:, :4].reshape(-1, 2)} <= set(corners)
 
 
-def test_rules_without_destinations_record_none():
-    names = lambda network: {metric.name for metric in network.metrics}  # noqa: E731
-    assert names(spatial(N, mobility=["gauss_markov", "manhattan"])) == set()
-    assert names(spatial(N, mobility=["dam"])) == {"destination"}
-    assert names(spatial(N, mobility=["static", "dcm_met"])) == {"destination", "centre"}
-    assert names(spatial(N, mobility=["trace"])) == {"present"}
-    assert space_records([], lambda *_: None) == ()
-
-
 BY_ROUND = (
     Metric("state", lambda at: at.by_round("state"), HOLDS, (ROUNDS, 2), each_round=lambda view: view.state),
     Metric("event", lambda at: 0, NOTHING, (ROUNDS,), dtype="bool", each_round=lambda view: view.links > 3),
@@ -343,9 +333,3 @@ def test_the_file_of_the_arrays_is_short_and_holds_every_bit(tmp_path):
     first = path.read_bytes()
     write_arrays(path, arrays)
     assert path.read_bytes() == first
-
-
-@pytest.mark.parametrize(("rules", "recorded"), [(("static", "random_movement"), False), (("static", "dam"), True)])
-def test_destinations_are_recorded_only_where_a_rule_has_them(rules, recorded):
-    names = {metric.name for metric in spatial(4, 5, rules).metrics}
-    assert ("destination" in names) == recorded

@@ -15,12 +15,12 @@ from mdfl_jax import Schedule, UserError
 from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.sharding import client_mesh
 from mdfl_jax.engine.simulation import build, simulate
-from mdfl_jax.metrics import over_clients, sampling
+from mdfl_jax.metrics import over_clients
 from mdfl_jax.metrics.sampling import draw_clients, error_of_clients, error_of_samples, half_width, sampled_scores
 from mdfl_jax.models import make_model
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.part import GROUPS
+from mdfl_jax.tasks.evaluation import GROUPS
 from mdfl_jax.tasks.regression import regression
 
 N = 12
@@ -174,15 +174,6 @@ def test_mapped_runs_compute_only_one_of_both_evaluations():
     assert found[0].invars[0].aval.shape == ()
 
 
-def test_a_study_of_all_knows_nothing_of_samples(monkeypatch):
-    for name in ("sampled_scores", "everyone", "in_any_run"):
-        monkeypatch.setattr(f"mdfl_jax.metrics.measure.{name}", lambda *_: pytest.fail("sampled, and nobody asked"))
-    simulation = build(toy_task(N), spatial(N, 5, ["static"]), dpsgd(), Schedule(2, 2))
-    carry, first = jax.eval_shape(simulation.init, simulation.data, toy_hparams(0), jax.random.key(0))
-    jax.eval_shape(simulation.advance, simulation.data, toy_hparams(0), jax.random.key(0), carry)
-    assert not {"evaluated", "sampling_error"} & set(first)
-
-
 @pytest.mark.long
 def test_devices_that_share_a_run_draw_the_same_sample():
     def of(mesh):
@@ -228,8 +219,3 @@ def test_weights_count_as_so_many_clients(clients):
         np.testing.assert_allclose(function(values, weights), function(whole), atol=1e-9)
     worst = over_clients.worst_decile
     np.testing.assert_allclose(worst(values, weights), worst(np.repeat(whole, 10)), atol=1e-9)  # a tenth of 10 n is n
-
-
-def test_the_names_of_the_metrics():
-    assert [one.name for one in sampling.metrics_of_sample(5, 0)] == ["evaluated", "sampling_error"]
-    assert sampling.metrics_of_sample(5, 0) is sampling.metrics_of_sample(5, 0), "one declaration for all programs"

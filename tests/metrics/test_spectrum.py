@@ -7,14 +7,14 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from mdfl_jax.core.links import as_matrix, no_senders
-from mdfl_jax.metrics import spectrum
+from mdfl_jax.metrics import values
 from mdfl_jax.networks.encounters import listed_contacts
 from mdfl_jax.networks.mixing import metropolis_hastings, uniform
 
 N = 400
 FIND = jax.jit(lambda place, radius: listed_contacts(place, None, jnp.full(N, radius), False, 60))
-SECOND = jax.jit(spectrum.lambda_2)
-COMPONENTS = jax.jit(spectrum.components)
+SECOND = jax.jit(values.lambda_2_of_lists)
+COMPONENTS = jax.jit(values.components)
 
 
 def crowd(radius, seed=0):
@@ -45,7 +45,7 @@ def test_in_double_precision():
         met = listed_contacts(jax.random.uniform(jax.random.key(0), (N, 2)), None, jnp.full(N, 0.12), False, 60)
         mix = metropolis_hastings(met.heard, met.senders)
         assert mix.dtype == jnp.float64
-        found = jax.jit(spectrum.lambda_2)(mix, met.senders)
+        found = jax.jit(values.lambda_2_of_lists)(mix, met.senders)
         assert float(found) == pytest.approx(second_by_numpy(mix, met.senders), rel=2e-5)
 
 

@@ -10,9 +10,9 @@ from flax import nnx
 from small import assert_trees_equal
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.models import MODELS, ModelSettings, SamplesLast, SampleSpec, adapt, client_model, make_model
+from mdfl_jax.models import SamplesLast, SampleSpec, adapt, client_model, make_model
 from mdfl_jax.models.adapters import draws, variables_of
-from mdfl_jax.models.drawing import with_stream
+from mdfl_jax.models.client_models import with_stream
 from mdfl_jax.tasks import cut_for
 from mdfl_jax.tasks.gradients import Tiling
 
@@ -190,9 +190,3 @@ def test_dropout_does_not_depend_on_the_mapping():
     found = [step(task_of(Streamed(), batch_size=200, tiling=Tiling(mapping=m)))[0] for m in ("chunk", "scan", "vmap")]
     for other in found[1:]:
         assert_trees_equal(found[0], other, 1e-5)
-
-
-@pytest.mark.parametrize("name", ["lstm", "transformer"])
-def test_sequence_models_without_dropout_keep_their_blocks(name):
-    make = lambda drop: MODELS[name](ModelSettings(3, MODELS.numbers(name)(dropout=drop), sample=SAMPLE))  # noqa: E731
-    assert sizes(make(0.0)) < sizes(make(0.1)) == 200

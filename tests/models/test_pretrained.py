@@ -13,8 +13,7 @@ from safetensors.numpy import save_file
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import make_model
-from mdfl_jax.models.pretrained import match, resized
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import match, read_tensors, resized
 
 CLASSES, WIDTH = 10, 4
 SMALL = {"width": WIDTH, "num_classes": CLASSES, "stem": 3}

@@ -7,7 +7,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.models import ModelSettings, make_model
-from mdfl_jax.models.resnet import ResNet, ResNetNumbers, Shape
+from mdfl_jax.models.zoo.resnet import ResNet, ResNetNumbers, Shape
 
 RESNETS = ("resnet18", "resnet50", "resnet20", "resnet9")
 

@@ -11,7 +11,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import from_values
 from mdfl_jax.models import MODELS, SampleSpec, make_model
 from mdfl_jax.models.adapters import draws, variables_of
-from mdfl_jax.models.transformer import sinusoids
+from mdfl_jax.models.zoo.transformer import sinusoids
 from mdfl_jax.tasks.gradients import Tiling
 
 NAMES = ("lstm", "transformer")

@@ -13,13 +13,13 @@ DEVICES = f"{CHECKPOINT}::test_a_study_goes_on_over_another_number_of_devices"
 
 MUTANTS = [
     # Flipped bytes.
-    Mutant("storage/state_file.py", "checksum is not None and checksum !=", "False and checksum !=", CHECKPOINT),
-    Mutant("storage/state_file.py", "only is None and {", "False and {", CHECKPOINT),
-    Mutant("storage/checkpoint.py", "saved if digest in (None,", "saved if digest or digest in (None,", CHECKPOINT),
+    Mutant("storage/checksums.py", "if checksum != checksum_of", "if False and checksum != checksum_of", CHECKPOINT),
+    Mutant("storage/checksums.py", "only is None and {", "False and {", CHECKPOINT),
+    Mutant("storage/checkpoint.py", "saved if digest == ", "saved if digest or digest == ", CHECKPOINT),
     Mutant("storage/checkpoint.py", "_sealed(after if first else before)", "_sealed(after)", CHECKPOINT),
     Mutant("storage/checkpoint.py", "valid = {*before.states, ", "valid = {", CHECKPOINT),
     Mutant("storage/checkpoint.py", "or name in self._damaged", "", CHECKPOINT),
-    Mutant("storage/model_files.py", "if checksum not in (None,", "if checksum is True not in (None,",
+    Mutant("storage/model_files.py", "if checksum != _", "if checksum is _",
            "storage/test_model_files.py"),
     Mutant("storage/checksums.py", "if name in known and", "if False and", TEXTS),
     Mutant("storage/checksums.py", "own := _of_manifest(manifest)) != own", "own := _of_manifest(manifest)) is None",
@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("study/halving.py", "{n: (states[old][0],", "{n: (0,",
            f"{MEMORY}::test_what_is_finished_or_under_way_stays"),
     Mutant("study/runner.py", "if error is self.error or (asked", "if (asked", MEMORY),
-    Mutant("storage/host.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
+    Mutant("storage/limits.py", "bounds.append(int(file.read_text()))", "pass", MEMORY),
     # Data that the seeds draw; other devices; fields that change no number.
     Mutant("study/ahead/memory.py", "sum(leaf.nbytes for leaf in jax.tree.leaves(tree))",
            "jax.tree.leaves(tree)[0].nbytes", DRY_RUN),
@@ -66,13 +66,13 @@ MUTANTS = [
     Mutant("cli/common.py", "word if len(word) <= LONGEST else", "word if True else", BOUNDS),
     Mutant("cli/common.py", "except (UserError, KeyboardInterrupt):", "except UserError:", BOUNDS),
     # Files of somebody else.
-    Mutant("models/pytorch_files.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
-    Mutant("models/pytorch_files.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
-    Mutant("storage/unpacked.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
-    Mutant("storage/unpacked.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
+    Mutant("models/pretrained.py", '"sparse" in last', '"sparse" == last', WEIGHTS),
+    Mutant("models/pretrained.py", '"/code/" in name or name.endswith("/constants.pkl")', "False", WEIGHTS),
+    Mutant("storage/limits.py", "if needed != entry.file_size and", "if False and", WEIGHTS),
+    Mutant("storage/limits.py", "if size > (there", "if size > 2**80 + (there", WEIGHTS),
     Mutant("traces/describe.py", "for text in _warnings(begin, end, between, len(trace.ids))", "for text in ()",
            TRACES),
-    Mutant("traces/resample.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
+    Mutant("traces/resampling.py", "if wanted > MAX_ROUNDS:", "if wanted < 0:", TRACES),
     Mutant("traces/reading.py", "if count > MOST_SAMPLES:", "if count < 0:", TRACES),
     # Runs that diverge.
     Mutant("core/diverging.py", "((norm > bound) | ~jnp.isfinite(norm))", "(norm > bound)", DIVERGING),

@@ -26,7 +26,7 @@ from mdfl_jax.networks.mixing import MIXINGS
 from mdfl_jax.networks.spatial import SpatialParams, spatial
 from mdfl_jax.networks.wrappers.participation import PICKS, ParticipationParams, partial_participation
 from mdfl_jax.networks.wrappers.roadside import RoadsideParams, roadside
-from mdfl_jax.traces.types import ContactTable
+from mdfl_jax.traces.trace import ContactTable
 
 # A message takes 4 s of contact; a sample 5 ms.
 COST = CostParams(seconds_per_sample=np.float32(0.005), bandwidth=np.float32(100.0), link_bits=np.float32(400.0))

@@ -55,11 +55,6 @@ def test_a_level_can_differ_from_the_papers(ours, verdict):
     assert Claim("slots to 70 %", ours, 115, level=True).verdict == verdict
 
 
-def test_a_statement_that_depends_on_the_seeds_is_undecided():
-    assert {Claim("holds", holds, unsure=True).verdict for holds in (True, False)} == {UNDECIDED}
-    assert Claim("holds", None, unsure=True).verdict == UNKNOWN
-
-
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_diverged_is_unknown_and_none_in_json(bad):
     kept = Claim("a claim", {"mean": bad, "std": float("nan"), "ci95": float("nan")}, 5).as_json()

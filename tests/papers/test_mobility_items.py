@@ -2,11 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from benchmarks.papers import mobility
-from benchmarks.papers.items import AGREES, DIFFERS, UNDECIDED, UNKNOWN
+from benchmarks.papers.items import AGREES, DIFFERS, UNDECIDED
 from benchmarks.papers.studies import Study
 
 BEST = {"dcm": (0.5, 0.8, 0.9, 0.91), "random_movement": (0.4, 0.6, 0.7, 0.85)}  # at Rc = 1, 2, 3, infinity: 0.95
@@ -75,18 +74,3 @@ def test_a_threshold_that_depends_on_the_seeds_is_undecided(noisy):
     claims = mobility.thresholds(noisy, "M = 3", "radius", SETTINGS, FULL, (2, 3))
     assert [claim.told for claim in claims][1:] == ["3 (2 to never)", "never (4 to never)"]
     assert [claim.verdict for claim in claims] == [UNDECIDED, UNDECIDED, DIFFERS]
-
-
-def test_where_neither_rule_reaches_it_nothing_is_said(study):
-    (claim,) = mobility.thresholds(study, "M = 3", "radius", SETTINGS[:1], FULL, None)
-    assert claim.verdict == UNKNOWN
-    assert claim.told == "DCM never, random movement never"
-
-
-def test_leads_shrink(study):
-    claim = mobility.shrinks(study, "the lead is larger at 2 than at 1", SETTINGS[1], SETTINGS[0])
-    assert claim.ours["mean"] == pytest.approx(10)
-    gains = mobility.mean_gain(study, "mean", "dcm", SETTINGS[:2], 15)
-    assert gains.ours["mean"] == pytest.approx(15)
-    assert gains.verdict == AGREES
-    assert np.isclose(mobility.change(study, "grows", SETTINGS[1], SETTINGS[0], "dcm").ours["mean"], 30)

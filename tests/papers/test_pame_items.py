@@ -78,15 +78,6 @@ def test_every_item_finds_its_points_and_measures_all_claims(name, studies):
     assert len(set(texts)) == len(texts)
 
 
-def test_both_gradients_and_all_three_ways_of_the_links_are_shown(studies):
-    titles = [title for title, *_ in ITEMS["pame:f8"].make(studies).tables]
-    assert {view for view in rivals.VIEWS if any(view in title for title in titles)} == set(rivals.VIEWS)
-    for figure in range(2, 8):
-        titles = [title for title, *_ in ITEMS[f"pame:f{figure}"].make(studies).tables]
-        assert any("full gradients" in title for title in titles)
-        assert any("minibatches" in title for title in titles)
-
-
 def test_rivals_are_chosen_by_what_is_judged_and_constants_too(studies):
     """The loss is least at lr = 0.3, the rounds at 1 and the bits at the smallest step."""
     study = studies("pame:f9_1000")
@@ -148,15 +139,6 @@ def test_runs_that_have_not_stopped_have_no_order(studies):
     assert theirs["PaME sends at least 50 % less than dpsgd to the stop, in most comparable settings"] == AGREES
 
 
-def test_nobody_is_first_to_a_target_that_nobody_reaches():
-    never = {name: {"rounds_to_target": None} for name in rivals.ALGORITHMS}
-    first = never | {"pame": {"rounds_to_target": 5}}
-    claim = lambda *found: rivals.least("first", dict(enumerate(found)), lambda p: p["rounds_to_target"])  # noqa: E731
-    assert claim(never).verdict == UNKNOWN
-    assert claim(first, never).verdict == AGREES
-    assert claim(first, never | {"beer": {"rounds_to_target": 4}}).verdict == DIFFERS
-
-
 def test_an_unreached_target_counts_as_the_horizon_against_a_reached_one():
     made = lambda rounds: {"rounds_to_target_per_seed": rounds}  # noqa: E731
     found = [{"pame": made([50, None, None]), **dict.fromkeys(pame.RIVALS, made([None, 80, None]))}]
@@ -165,19 +147,3 @@ def test_an_unreached_target_counts_as_the_horizon_against_a_reached_one():
     found = [{"pame": made([50, None]), **dict.fromkeys(pame.RIVALS, made([None, 80]))}]
     for claim in rivals.ahead("than {}", found, "rounds_to_target", "rounds", -1, horizon=100):
         assert claim.ours["mean"] == (50 - 20) / 2
-
-
-def test_as_many_messages_are_one_way_picks_or_half_the_participation():
-    axis = pame.get_config("f8").sweep
-    for name in ("dpsgd", "dfedsam"):
-        assert f"{name}+0+one_way+0.2+" in axis
-    for name in ("beer", "anq_nids"):
-        assert f"{name}+0+both_ways+0.1+" in axis
-
-
-def test_table_2s_step_of_networks_is_in_the_grid():
-    assert 1 / 5.0 in pame.IMAGES["pame"][0]
-    config = pame.get_config("f12")
-    assert (config.algorithm.participation, config.algorithm.transmission) == (0.5, 0.1)
-    assert (config.algorithm.period_min, config.algorithm.period_max) == (5, 10)
-    assert config.algorithm.penalty_growth == 1.001

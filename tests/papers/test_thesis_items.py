@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import thesis as page
 from benchmarks.papers import shares, thesis
 from benchmarks.papers.items import AGREES, DIFFERS, SIGN
 from benchmarks.papers.shares import ByShare
 from benchmarks.papers.studies import Study
-from configs.thesis_digits import PERCENT, RATIOS
+from configs.thesis_digits import PERCENT
 
 COUNTS = dict(zip(PERCENT, (0, 2, 10, 19, 29, 38, 48)))
 NOISE = np.array([-0.001, 0.0, 0.001])  # of three seeds, alike at all points: paired differences have no interval
@@ -66,14 +65,6 @@ def test_columns_are_paired_and_belong_to_their_shares(studies):
     assert found.lead_change(1.0, 0.0)[80]["mean"] == pytest.approx(0)
 
 
-def test_rows_of_the_thesis_belong_to_their_shares():
-    assert shares.at(shares.TABLE_1)[5] == 2.73
-    assert shares.at(shares.TABLE_2) == {5: 4.81, 20: 4.13, 40: 2.53, 60: 2.04, 80: 0.90}
-    assert shares.at(shares.TABLE_7[1.0])[0] == -2.28
-    rows = [*shares.TABLE_7.values(), *shares.TABLE_8.values(), *shares.TABLE_3.values()]
-    assert {len(row) for row in rows} == {len(PERCENT), len(shares.BOTH)}
-
-
 def test_every_item_has_tables_and_claims(studies):
     for make in (thesis.table_2, thesis.table_3, thesis.table_5, thesis.table_6, thesis.table_8):
         outcome = make(studies)
@@ -82,17 +73,6 @@ def test_every_item_has_tables_and_claims(studies):
             assert {len(row) for row in rows} == {len(header)}
             assert header[0] == ""
             assert header[1] in ("p = 0 %", "p = 5 %")
-
-
-def test_table_1_has_both_local_steps(studies):
-    outcome = thesis.table_1(studies)
-    verdicts = {claim.text: claim.verdict for claim in outcome.claims}
-    assert verdicts["accuracy at p = 5 % over p = 0"] == SIGN  # +0.5 without an interval, and +2.73
-    assert len(outcome.tables) == 2
-    (diminish,) = (claim for claim in outcome.claims if "diminish" in claim.text)
-    assert (diminish.ours["mean"], diminish.paper) == (pytest.approx(2 - 8), 0.31)
-    assert [claim.paper for claim in outcome.claims[-2:]] == [4.64, 8.97]
-    assert outcome.claims[-1].text == "the same, algorithm 1 as printed, p = 100 %"
 
 
 def test_small_ratios_are_negligible_and_speed_alone_costs(studies):
@@ -117,21 +97,3 @@ def test_contacts_of_the_groups(studies):
     wider = [{**p, "group_neighbours": dict(zip(("other", "mobile"), p["group_neighbours"].values()))} for p in
              studies("thesis:f8").points]  # fmt: skip
     assert thesis.figure_7(lambda preset: type("Made", (), {"points": wider})).claims[0].verdict == DIFFERS
-
-
-def test_the_tables_of_the_digits_study(tmp_path):
-    """benchmarks/thesis.py: the four workdirs, with every share and ratio."""
-    for data in ("non_iid", "iid"):
-        for name, axis, others in (
-            ("p", "network.mixing", ("uniform", "speed_aware_auto")),
-            ("a", "network.ratio", RATIOS),
-        ):
-            found = [point(axis, p, other, 0.7 + p / 1000, 0.03) for p in PERCENT for other in others]
-            (tmp_path / f"{name}_{data}").mkdir()
-            (tmp_path / f"{name}_{data}" / "summary.json").write_text(json.dumps({"points": found}))
-    text = page.tables(tmp_path)
-    assert "| plain | 70.00 ± 0.25 | 70.50 ± 0.25 |" in text
-    assert "| plain, thesis | +2.73 | +4.64 | +6.51 | +6.71 | +8.56 | +8.97 |" in text
-    assert "| plain | +0.50 ± 0.00 | +2.00 ± 0.00 |" in text
-    assert "**Lead of the fast clients by a**" in text
-    assert text.count("| a = 0.1, thesis |") == 3

@@ -1,13 +1,10 @@
 """The components of the variance over seeds: their estimates against simulation, the studies, the tables."""
 
-import json
-
 import numpy as np
 import pytest
 
-from benchmarks.papers import components, page, records, variance
+from benchmarks.papers import components, variance
 from benchmarks.papers.components import BUT, EVERYTHING, ONLY, component, deviation, needed, tables
-from benchmarks.papers.items import ITEMS, Outcome
 from mdfl_jax.config.points import points
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.results.power import seeds_for
@@ -65,17 +62,6 @@ def test_the_tables_have_a_row_for_each_component_and_the_seeds():
     low, high = (needed(of_dcm[key]) for key in ("low", "high"))
     assert seeds[2][1][3] == f"{seeds_for(of_dcm['std'], 2.0)} ({low} to {high})"
     assert all(len(row) == len(header) for _, header, rows in (spread, seeds) for row in rows)
-
-
-def test_the_section_of_the_page_is_made_from_the_results_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "FOLDER", tmp_path)
-    assert page.further() == []
-    content = records.content(ITEMS["variance:t2"], "small", Outcome(tables(made()), []), {})
-    records.path_of("variance:t2", "small").write_text(json.dumps(content))
-    text = "\n".join(page.further())
-    assert text.startswith("## How many seeds")
-    assert "under 3 seeds of what is held" in text
-    assert "| only movement | " in text
 
 
 @pytest.mark.parametrize("setting", [variance.FULL, variance.MINIBATCH])

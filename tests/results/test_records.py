@@ -11,7 +11,7 @@ from mdfl_jax.core.metric import Shown
 from mdfl_jax.results.records import difference, in_order, joined, read
 from mdfl_jax.results.summary import baselines, history_arrays, stacked, summarize
 from mdfl_jax.results.write import lines_in_order
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 
 SWEEP = {
     "sweep": "network.mobility=static,dcm; network.radius=2,inf",

@@ -10,7 +10,7 @@ from tiny import tiny_config
 from mdfl_jax import UserError
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.metrics.sampling import metrics_of_sample
 from mdfl_jax.report.page import write_report
@@ -18,7 +18,7 @@ from mdfl_jax.report.tables import text
 from mdfl_jax.results.lines import accuracy_of, metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study import make_study, run_study
 from mdfl_jax.study.plan import plan
 

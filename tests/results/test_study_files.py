@@ -10,13 +10,13 @@ from scipy import stats
 from mdfl_jax.core.outcomes import interval
 from mdfl_jax.core.parts import RunFacts
 from mdfl_jax.metrics import BUILT_IN
-from mdfl_jax.metrics.builtin import DIVERGENCE
+from mdfl_jax.metrics.built_in.every_study import DIVERGENCE
 from mdfl_jax.metrics.history import Metrics
 from mdfl_jax.report.page import write_report
 from mdfl_jax.results.lines import metric_lines
 from mdfl_jax.results.records import from_devices
 from mdfl_jax.results.summary import summarize_point
-from mdfl_jax.storage.files import dumps, plain
+from mdfl_jax.storage.disk import dumps, plain
 from mdfl_jax.study import make_study, run_study
 
 SUMMARY_KEYS = {

@@ -51,6 +51,7 @@ def test_runs_that_diverged_and_points_that_were_not_chosen_are_left_out():
     assert found == power.of_differences({"b": [0.8 - 0.5, 0.2 - 0.4]})
     assert found["points"][0]["seeds"] == 2
     assert _power(entries, [2, 2, 2], [[0, 1, 2]] * 3, None) is None  # a baseline that diverged under all seeds
+    assert _power(entries, [0, 0, 0], [[0, 1, 2]] * 3, [{"id": "b"}]) is None  # a baseline that was not chosen
     chosen = [{"id": "base"}, {"id": None}]
     assert _power(entries, [None] * 3, [[0, 1]] * 3, chosen) is None
     assert _power([point("a", [np.nan, 0.5]), point("b", [np.nan, 0.2])], [None] * 2, [[0, 1]] * 2, None) is None

@@ -13,7 +13,7 @@ import pytest
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import checkpoint
 from mdfl_jax.storage.checkpoint import Checkpoints, Saved
-from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.batch import Program

@@ -16,7 +16,7 @@ from mdfl_jax.results import write
 from mdfl_jax.results.records import read
 from mdfl_jax.results.write import rewrite
 from mdfl_jax.storage.checksums import CHECKSUMS, check_texts
-from mdfl_jax.storage.workdir_names import PUBLISHING, RESULT
+from mdfl_jax.storage.study_files import PUBLISHING, RESULT
 from mdfl_jax.study import make_study
 from mdfl_jax.study.run import LEFT, run_or_resume
 

@@ -12,7 +12,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.formats import idx, npz
 from mdfl_jax.data.partition.table import read_table
 from mdfl_jax.networks.graph_files import read_matrices
-from mdfl_jax.storage import unpacked
+from mdfl_jax.storage import limits
 from mdfl_jax.storage.study_files import History
 
 READERS = {
@@ -40,7 +40,7 @@ def told(reader, path):
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(unpacked, "host_memory", lambda: 2**20)
+    monkeypatch.setattr(limits, "host_memory", lambda: 2**20)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -93,7 +93,3 @@ def test_an_idx_file_is_read_as_far_as_its_header_says(tmp_path, name):
     path.write_bytes(pack(bytes([0, 0, 8, 255]) + bytes(8)))
     with pytest.raises(UserError, match="it begins with 00 00 08 ff"):
         idx.read_idx(path, "x")
-
-
-def test_the_memory_of_this_machine_is_known():
-    assert unpacked.host_memory() > 2**28

@@ -12,7 +12,7 @@ import pytest
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.storage import disk
-from mdfl_jax.storage.workdir_names import LOCK
+from mdfl_jax.storage.study_files import LOCK
 from mdfl_jax.study import alone as module
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.alone import alone

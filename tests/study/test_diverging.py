@@ -18,10 +18,8 @@ from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed
 from mdfl_jax.engine.rounds import _diverged
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
-from mdfl_jax.report import diverged, tables
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.report.rivals import Matrix, measures
-from mdfl_jax.report.verdict import verdict
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import batches_of
 from mdfl_jax.study.run import run_or_resume
@@ -255,28 +253,6 @@ def test_means_stand_on_the_seeds_that_did_not_diverge(bounded, free, crossed):
         assert point["messages_per_client"] == pytest.approx(arrays["0/messages"][kept, -1].mean())
         assert point["bits_sent_per_client"] == pytest.approx(arrays["0/bits_sent"][kept, -1].mean())
     assert [point["rounds_to_target_per_seed"][seed] for seed in crossed] == [None] * len(crossed)
-
-
-def test_table_verdict_and_warning_say_how_many_seeds_and_which_are_lost(bounded, crossed):
-    page = read_workdir(bounded)
-    kept, lost = SEEDS - len(crossed), ", ".join(map(str, sorted(crossed)))
-    (row,) = tables.table(page.summary, page.config)[1]
-    assert f"({kept} of {SEEDS} seeds)" in row[1]
-    header, ((*_, counted, gone),) = tables.raw_table(page.summary, page.config)
-    assert (header[-2:], counted, gone) == (["seeds", "seeds_diverged"], kept, len(crossed))
-    text = tables.text(page.summary, page.config)
-    assert f"over {kept} seeds" in " ".join(text.split())
-    assert "DIVERGED" in text
-    said = " ".join(verdict(page.summary, page.config, manifest_points=page.manifest["points"]))
-    assert f"({kept} of {SEEDS} seeds)" in said
-    assert (
-        "these runs are in no mean. What may be the cause: base: algorithm.lr is 0.1; a smaller step may help." in said
-    )
-    (point,) = page.points
-    line = diverged.warning(point, diverged.values_of(point, page.manifest["points"], page.config))
-    for seed, at in crossed.items():
-        assert f"seed {seed} in round {at} with norm {float(point['divergence'][str(seed)]['norm']):.3g}" in line
-    assert lost.replace(", ", " and ") in diverged.seeds_in_words(point) or len(crossed) > 2
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tiny import tiny_config
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.report.read import read_workdir
 from mdfl_jax.results.records import read
-from mdfl_jax.storage.state_file import read_state, write_state
+from mdfl_jax.storage.checksums import read_state, write_state
 from mdfl_jax.study import Interrupted, make_study
 from mdfl_jax.study import whole as wholes
 from mdfl_jax.study.extend import extend

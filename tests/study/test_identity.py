@@ -6,7 +6,7 @@ import pytest
 
 from mdfl_jax.config.resolve import all_fields
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import plain, write_json
+from mdfl_jax.storage.disk import plain, write_json
 from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.identity import GROWS, compare

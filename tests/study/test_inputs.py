@@ -6,7 +6,7 @@ import pytest
 import mdfl_jax
 from mdfl_jax.core import own_files
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import write_json
+from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study import make_study
 from mdfl_jax.study import workdir as workdirs
 from mdfl_jax.study.manifest import wanted

@@ -14,12 +14,8 @@ import pytest
 
 import mdfl_jax
 from mdfl_jax import Interrupted, UserError
-from mdfl_jax.config.points import points
-from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.texts import LOGGERS
-from mdfl_jax.study.loggers import loggers_of
 from mdfl_jax.study.loggers.line_logger import WORDS, LineLogger
-from mdfl_jax.study.study import Run, Study
 
 SWEEP = {"sweep": "network.mobility=static,dcm", "engine.checkpoint_minutes": 1e-9}
 
@@ -93,17 +89,6 @@ def test_after_a_kill_tensorboard_has_no_step_twice(tiny, tmp_path):
     workdir = killed_later(config, tmp_path, "tensorboard")
     mdfl_jax.run(config, workdir, progress=False)
     assert_tensorboard_has_all(workdir)
-
-
-@pytest.mark.long
-def test_tensorboard_has_an_extended_study_as_if_it_was_run_at_once(tiny, tmp_path):
-    """Two seeds of 4 rounds become three of 8. The further rounds are a further file of the same folder."""
-    pytest.importorskip("tensorboardX")
-    config = {"loggers": "tensorboard", **SWEEP}
-    mdfl_jax.run(tiny(**config), tmp_path, progress=False)
-    mdfl_jax.run(tiny(rounds=8, seeds=3, **config), tmp_path, progress=False, extend=True)
-    assert {round for keys in expected(tmp_path).values() for round in keys["accuracy"]} == {0, 2, 4, 6, 8}
-    assert_tensorboard_has_all(tmp_path, runs=6)
 
 
 # Weights & Biases, offline.
@@ -230,17 +215,6 @@ def own():
     LOGGERS.register("own")(Own)
     yield Own
     LOGGERS.remove("own")
-
-
-def test_a_logger_writes_into_the_given_folder_whatever_its_name_and_makes_each_config_once(own, tiny, tmp_path):
-    experiment = resolve(tiny(loggers="own", sweep="network.mobility=static,dcm"))
-    study, workdir = Study(experiment, points(experiment), [None] * 2, [], [0, 1]), tmp_path / "extension" / "mine"
-    (logger,) = loggers_of(study, workdir, print)
-    assert logger.folder == workdir / "loggers" / "own"
-    run = logger._run(Run(1, 0))
-    assert (run.point, run.folder, run.config["network"]["mobility"]) == ("dcm", "dcm/seed-0", "dcm")
-    assert logger._run(Run(1, 0)) is run
-    assert logger._run(Run(1, 1)).seed == 1
 
 
 @pytest.mark.long

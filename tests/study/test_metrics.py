@@ -25,8 +25,8 @@ from mdfl_jax.metrics import (
     metric,
     metrics_of,
 )
+from mdfl_jax.metrics.declare import RESERVED
 from mdfl_jax.metrics.history import Metrics, standing_still
-from mdfl_jax.metrics.registry import RESERVED
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.networks.wrappers.participation import ParticipationParams, partial_participation
 from mdfl_jax.report import tables

@@ -8,7 +8,7 @@ import pytest
 from tiny import tiny_config
 
 from mdfl_jax.core.errors import UserError, out_of_memory
-from mdfl_jax.storage import host
+from mdfl_jax.storage import limits
 from mdfl_jax.storage.checkpoint import Checkpoints
 from mdfl_jax.study import Interrupted, halving, make_study
 from mdfl_jax.study import workdir as workdirs
@@ -172,18 +172,18 @@ def test_an_error_of_the_users_callback_is_not_taken_for_a_batch_that_is_too_lar
 
 
 def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(host, "_PROC", tmp_path)
-    monkeypatch.setattr(host, "_CGROUPS", tmp_path / "groups")
-    machine = host.host_memory()
+    monkeypatch.setattr(limits, "_PROC", tmp_path)
+    monkeypatch.setattr(limits, "_CGROUPS", tmp_path / "groups")
+    machine = limits.host_memory()
     (tmp_path / "groups" / "job").mkdir(parents=True)
     (tmp_path / "cgroup").write_text("0::/job\n")
     (tmp_path / "groups" / "job" / "memory.max").write_text("max\n")
-    assert host.host_memory() == machine
+    assert limits.host_memory() == machine
     (tmp_path / "groups" / "job" / "memory.max").write_text(f"{2**30}\n")
-    assert host.host_memory() == 2**30
+    assert limits.host_memory() == 2**30
     assert memory.device_limit() == int(memory.SHARE * (2**30 // len(jax.local_devices())))
     (tmp_path / "groups" / "memory.max").write_text(f"{2**29}\n")  # of the group in which it lies
-    assert host.host_memory() == 2**29
+    assert limits.host_memory() == 2**29
     older = tmp_path / "groups" / "memory" / "batch" / "job"  # version 1
     older.mkdir(parents=True)
     (tmp_path / "cgroup").write_text("12:cpu,cpuacct:/other\n9:hugetlb,memory:/batch/job\n1:name=systemd:/other\n")
@@ -191,13 +191,13 @@ def test_a_container_and_ulimit_bound_the_memory(tmp_path, monkeypatch):
         (tree / "other").mkdir()  # the groups of other controllers
         (tree / "other" / name).write_text("1000\n")
     (older / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert host.host_memory() == 2**29
+    assert limits.host_memory() == 2**29
     (older.parent / "memory.limit_in_bytes").write_text(f"{2**28}\n")
-    assert host.host_memory() == 2**28
+    assert limits.host_memory() == 2**28
     (older.parents[2] / "a" / "b:c").mkdir(parents=True)
     (older.parents[2] / "a" / "b:c" / "memory.max").write_text(f"{2**27}\n")
     (tmp_path / "cgroup").write_text("0::/a/b:c\n")  # as containerd names them
-    assert host.host_memory() == 2**27
+    assert limits.host_memory() == 2**27
     for odd in (b"0::/\xff\n", b"0::/../..\n", b"none\n"):
         (tmp_path / "cgroup").write_bytes(odd)
-        assert host.host_memory() == 2**29
+        assert limits.host_memory() == 2**29

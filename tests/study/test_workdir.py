@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import write_json
+from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study import workdir as workdirs
 
 CONFIG = {"seeds": 2, "model": {"widths": (4, 8)}, "network": {"radius": float("inf")}}

@@ -11,8 +11,7 @@ from small import toy_dataset, toy_task
 from mdfl_jax.data.dataset import Dataset, Targets
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import classification
-from mdfl_jax.tasks.evaluation import MANY, by_group
-from mdfl_jax.tasks.part import GROUPS, draw_part
+from mdfl_jax.tasks.evaluation import GROUPS, MANY, by_group, draw_part
 from mdfl_jax.tasks.regression import LogisticNumbers, regression
 
 DRAW = jax.jit(lambda seed, labels, count: draw_part(jax.random.key(seed), labels, count), static_argnums=2)

@@ -14,7 +14,7 @@ from mdfl_jax.report.tables import note
 from mdfl_jax.study import make_study
 from mdfl_jax.study.ahead.partitions import describe, draw
 from mdfl_jax.study.plan import plan
-from mdfl_jax.tasks.losses import LOSSES, SQUARED_ERROR, LossNumbers
+from mdfl_jax.tasks.losses import LOSSES, LossNumbers
 
 RNG = np.random.default_rng(0)
 X, NOISE = RNG.normal(size=(150, 4)), RNG.normal(size=150)
@@ -135,7 +135,7 @@ def huber(numbers, outputs, targets):
 
 @pytest.mark.usefixtures("unregistered")
 def test_a_loss_of_ones_own_with_a_number(studied):
-    LOSSES.register("huber", HuberNumbers, "Linear for large errors.")(SQUARED_ERROR._replace(losses=huber))
+    LOSSES.register("huber", HuberNumbers, "Linear for large errors.")(LOSSES["squared_error"]._replace(losses=huber))
     study = studied(arrays(), **{"sweep": "model.delta=0.5,2", "model.loss": "huber"})
     assert [point.experiment.model.delta for point in study.points] == [0.5, 2.0]
     assert len(study.groups) == 2  # a number of a loss is static
@@ -143,7 +143,9 @@ def test_a_loss_of_ones_own_with_a_number(studied):
     assert "model.delta is -1.0; it must be greater than 0" in told(
         studied, arrays(), **{"model.delta": -1.0, "model.loss": "huber"}
     )
-    LOSSES.register("flat", LossNumbers, "Of no sample.")(SQUARED_ERROR._replace(losses=lambda n, o, t: (o - t) ** 2))
+    LOSSES.register("flat", LossNumbers, "Of no sample.")(
+        LOSSES["squared_error"]._replace(losses=lambda n, o, t: (o - t) ** 2)
+    )
     line = told(studied, arrays(), **{"model.loss": "flat"})
     assert "test_studies.py" in line
     assert "it must be float32[" in line

@@ -10,7 +10,7 @@ from mdfl_jax.config import default_config
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.core.batch_statistics import STATISTICS
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.tasks.summed import summed
+from mdfl_jax.tasks.task import summed
 
 KEY = jax.random.key(3)
 

@@ -10,9 +10,10 @@ from small import assert_trees_equal, toy_dataset
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import client_mesh
-from mdfl_jax.data.arrays import as_dataset
 from mdfl_jax.data.batching import index_clients
-from mdfl_jax.data.partition import DirichletNumbers, OwnerNumbers, PartitionNumbers
+from mdfl_jax.data.dataset import as_dataset
+from mdfl_jax.data.partition import DirichletNumbers, PartitionNumbers
+from mdfl_jax.data.partition.by_owner import OwnerNumbers
 from mdfl_jax.models import make_model
 from mdfl_jax.tasks import spec_of, supervised
 from mdfl_jax.tasks.evaluation import client_of_owner

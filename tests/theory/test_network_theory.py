@@ -17,9 +17,8 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.engine.simulation import build
 from mdfl_jax.networks.spatial import spatial
 from mdfl_jax.report import theory as pictures
-from mdfl_jax.theory import mixing, network, table
-from mdfl_jax.theory.quantities import QUANTITIES
-from mdfl_jax.theory.rounds import Rounds
+from mdfl_jax.theory import mixing, network
+from mdfl_jax.theory.quantities import QUANTITIES, Rounds
 
 
 def tiny(**changes):
@@ -90,11 +89,11 @@ def test_exact_meeting_times_agree_with_the_simulated_network():
 @pytest.mark.long
 def test_the_table_the_json_and_the_pictures_of_a_study(tmp_path):
     config, all_points, found = observed(rounds=16, seeds=3)
-    text = table.table(all_points, found)
+    text = network.table(all_points, found)
     assert text.splitlines()[0].split() == ["static", "dcm"]
     shown = {QUANTITIES[name].label for name in QUANTITIES.as_registered()}
     assert all(any(line.startswith(label) for label in shown) for line in text.splitlines()[1:])
-    content = json.loads(json.dumps(table.as_json(all_points, found, config), allow_nan=False))
+    content = json.loads(json.dumps(network.as_json(all_points, found, config), allow_nan=False))
     assert content["seeds"] == [0, 1, 2]
     assert content["rounds"] == 16
     assert [point["point"] for point in content["points"]] == ["static", "dcm"]
@@ -130,19 +129,6 @@ def test_p_of_the_mean_is_that_of_its_definition():
     assert QUANTITIES["p"].of(rounds, None) == 0
 
 
-def test_cells():
-    assert table.cell(np.array([np.inf, np.inf])) == "inf"
-    assert table.cell(np.full(5, 0.25)) == "0.25"
-    assert table.cell(np.array([1.0, 1.0 + 1e-15])) == "1"
-
-
-def test_a_wide_table_continues_in_blocks():
-    lines = table._blocks([f"point {k}" for k in range(12)], [["1.23 ± 0.45"] * 2] * 12, ["first", "second"])
-    assert max(map(len, lines)) <= table.WIDTH
-    assert " ".join(lines).count("point") == 12
-    assert lines.count("") == 1
-
-
 def test_networks_that_are_the_same_are_simulated_once(monkeypatch):
     made = []
     monkeypatch.setattr(network, "exact", lambda mix: made.append(len(mix)) or mixing.exact(mix))
@@ -173,11 +159,3 @@ def test_too_much_is_one_line(changes, told):
 def test_networks_that_do_not_mix_are_left_out():
     config = tiny(**{"server.pattern": "fixed", "network.num_mobile": 0, "sweep": "", "baseline": ""})
     assert network.of_config(config, points(resolve(config))) == [None]
-
-
-def test_folders_of_pictures(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"--figures=.*file: it is not a folder"):
-        pictures.check_folder(tmp_path / "file")
-    with pytest.raises(UserError, match="there is no folder"):
-        pictures.check_folder(tmp_path / "no" / "folder")

@@ -64,10 +64,3 @@ def test_the_table_has_what_differs_the_best_first():
     assert (rows[0][3], rows[0][4], rows[0][5]) == ("+0.87", "-1.00", "62")
     assert rows[1][1].startswith("-")
     assert prediction.accuracies(POINTS)[2][0][:3] == ["M 1", "dcm", "90.0"]
-
-
-def test_the_centre_of_seeds():
-    assert prediction.centre(np.array([1.0, np.nan, 2.0])) == 1.5
-    assert prediction.centre(np.array([1.0, 5.0, np.inf])) == 5
-    assert prediction.centre(np.array([1 - 1e-14])) == 1  # rounding errors have no ranks
-    assert np.isnan(prediction.centre(np.array([np.nan])))

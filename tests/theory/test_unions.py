@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdfl_jax.theory import unions
+from mdfl_jax.theory import mixing
 
 N = 3
 
@@ -23,34 +23,34 @@ def links(*rounds, n=N, directed=False):
 def test_hand_made_windows():
     """0-1 in even rounds, 1-2 in rounds 3 and 6: unions close when both have come."""
     adjacency = links([(0, 1)], [], [(0, 1)], [(1, 2)], [(0, 1)], [], [(0, 1), (1, 2)], [])
-    closing = unions.closing_rounds(unions.next_links(adjacency))
-    assert closing.tolist() == [3, 3, 3, 4, 6, 6, 6, unions.NEVER]
-    assert unions.effective_windows(closing).tolist() == [4, 3, 2, 2]
+    closing = mixing.closing_rounds(mixing.next_links(adjacency))
+    assert closing.tolist() == [3, 3, 3, 4, 6, 6, 6, mixing.NEVER]
+    assert mixing.effective_windows(closing).tolist() == [4, 3, 2, 2]
     # Windows of 4: rounds 0-3 and 4-7 are connected; of 3: rounds 0-2 are not; of 2: rounds 0-1 are not.
-    assert unions.strong_window(closing) == 4
-    assert unions.num_components(adjacency).tolist() == [2, 3, 2, 2, 2, 3, 1, 3]
+    assert mixing.strong_window(closing) == 4
+    assert mixing.num_components(adjacency).tolist() == [2, 3, 2, 2, 2, 3, 1, 3]
 
 
 def test_a_network_that_never_connects():
-    closing = unions.closing_rounds(unions.next_links(links(*[[(0, 1)]] * 6)))
-    assert (closing == unions.NEVER).all()
-    assert np.isinf(unions.effective_windows(closing)).all()
-    assert np.isinf(unions.strong_window(closing))
+    closing = mixing.closing_rounds(mixing.next_links(links(*[[(0, 1)]] * 6)))
+    assert (closing == mixing.NEVER).all()
+    assert np.isinf(mixing.effective_windows(closing)).all()
+    assert np.isinf(mixing.strong_window(closing))
 
 
 def test_complete_graphs_and_one_client():
     complete = np.tile(~np.eye(4, dtype=bool), (5, 1, 1))
-    closing = unions.closing_rounds(unions.next_links(complete))
+    closing = mixing.closing_rounds(mixing.next_links(complete))
     assert closing.tolist() == [0, 1, 2, 3, 4]
-    assert unions.strong_window(closing) == 1
-    alone = unions.closing_rounds(unions.next_links(np.zeros((4, 1, 1), bool)))
+    assert mixing.strong_window(closing) == 1
+    alone = mixing.closing_rounds(mixing.next_links(np.zeros((4, 1, 1), bool)))
     assert alone.tolist() == [0, 1, 2, 3]
 
 
 def test_directed_links_must_lead_both_ways():
     """A directed cycle of three is strongly connected; without one of its links it is not."""
     cycle = links([(0, 1)], [(1, 2)], [(2, 0)], [(0, 1)], directed=True)
-    assert unions.closing_rounds(unions.next_links(cycle)).tolist() == [2, 3, unions.NEVER, unions.NEVER]
+    assert mixing.closing_rounds(mixing.next_links(cycle)).tolist() == [2, 3, mixing.NEVER, mixing.NEVER]
 
 
 def strongly_connected(union):
@@ -67,12 +67,12 @@ def test_closing_rounds_are_those_of_brute_force(seed, directed, n):
     if not directed:
         adjacency |= adjacency.swapaxes(-1, -2)
     adjacency &= ~np.eye(n, dtype=bool)
-    closing = unions.closing_rounds(unions.next_links(adjacency))
-    strong = unions.strong_window(closing)
+    closing = mixing.closing_rounds(mixing.next_links(adjacency))
+    strong = mixing.strong_window(closing)
     for s in range(2):
         for k in range(rounds):
             ends = [t for t in range(k, rounds) if strongly_connected(adjacency[s, k : t + 1].any(0))]
-            assert closing[s, k] == (ends[0] if ends else unions.NEVER)
+            assert closing[s, k] == (ends[0] if ends else mixing.NEVER)
         sizes = [
             size
             for size in range(1, rounds // 2 + 1)
@@ -84,8 +84,8 @@ def test_closing_rounds_are_those_of_brute_force(seed, directed, n):
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_components_of_a_path_that_breaks(n):
     path = links([(i, i + 1) for i in range(n - 1)], n=n)[0]
-    assert unions.num_components(path) == 1
-    assert unions.num_components(np.zeros((n, n), bool)) == n
+    assert mixing.num_components(path) == 1
+    assert mixing.num_components(np.zeros((n, n), bool)) == n
     if n > 3:
         path[1, 2] = path[2, 1] = False
-        assert unions.num_components(path) == 2
+        assert mixing.num_components(path) == 2

@@ -160,18 +160,3 @@ def test_what_is_no_text(tmp_path):
     path = tmp_path / "bytes.csv"
     path.write_bytes(b"time,id,x,y\n0,\xff\xfe,1,2\n")
     assert "it is not text: byte 0xff is not UTF-8" in told(path)
-
-
-def test_a_format_that_is_told_is_believed(tmp_path):
-    path = tmp_path / "places.csv"
-    path.write_text("time,id,x,y\n0,a,1,2\n")
-    assert "it is not XML" in told(path, "sumo")
-    assert "they must be round,i,j or start,end,i,j" in told(path, "contacts")
-    with pytest.raises(UserError, match=r"unknown trace format 'sumoo' \(did you mean 'sumo'\?\); known: auto, "):
-        load(path, "sumoo")
-
-
-def test_an_id_that_never_moves_works(tmp_path):
-    path = tmp_path / "still.csv"
-    path.write_text("time,id,x,y\n0,a,1,2\n1,a,1,2\n")
-    assert load(path).x.tolist() == [1, 1]

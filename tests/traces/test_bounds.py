@@ -99,9 +99,9 @@ def test_a_bomb_of_one_endless_line_is_refused(tmp_path, monkeypatch, ending):
 
 
 def test_a_bomb_of_one_endless_element_is_refused(tmp_path, monkeypatch):
-    from mdfl_jax.traces import sumo_xml
+    from mdfl_jax.traces.formats import sumo
 
-    monkeypatch.setattr(sumo_xml, "LONGEST_LINE", 2**20)
+    monkeypatch.setattr(sumo, "LONGEST_LINE", 2**20)
     path = tmp_path / "bomb.xml.gz"
     path.write_bytes(gzip.compress(b'<fcd-export><timestep time="' + b"0" * 2**24))
     with pytest.raises(UserError, match="an element has more than 1,048,576 bytes"):

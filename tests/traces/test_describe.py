@@ -2,18 +2,15 @@
 
 import itertools
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import without_stages
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import load_trace
-from mdfl_jax.traces import vehicles as vehicles_module
+from mdfl_jax.traces import load, resampling
 from mdfl_jax.traces.describe import describe, link_stats, speeds
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +20,7 @@ TOWN = ROOT / "configs" / "data" / "town.fcd.xml.gz"
 
 def test_speeds_equal_the_loop(monkeypatch):
     """Also where a node's samples fall into different parts of those looked at together."""
-    trace = load_trace(TOWN)
+    trace = load(TOWN)
     steps = []
     for node in range(len(trace.ids)):
         mine = trace.node == node
@@ -34,7 +31,7 @@ def test_speeds_equal_the_loop(monkeypatch):
     order = np.argsort(speed)
     middle = speed[order][np.searchsorted(np.cumsum(seconds[order]), seconds.sum() / 2)]
     for chunk in (1 << 19, 101):
-        monkeypatch.setattr(vehicles_module, "CHUNK", chunk)
+        monkeypatch.setattr(resampling, "CHUNK", chunk)
         got = speeds(trace)
         assert got.mean == pytest.approx(metres.sum() / seconds.sum())
         assert got.median == pytest.approx(middle, abs=0.011)
@@ -50,7 +47,7 @@ def test_link_stats_by_hand():
 
 def test_a_small_trace_in_words():
     """crossing.fcd.xml: three are there at each of three instants; at the last, one has left and one come."""
-    lines = dict(describe(load_trace(FILES / "crossing.fcd.xml"), radius=50))
+    lines = dict(describe(load(FILES / "crossing.fcd.xml"), radius=50))
     assert lines == {
         "format": "sumo",
         "ids": "4 (east, north, walker, late)",
@@ -89,54 +86,21 @@ def test_waypoints_contact_lists_and_the_globe_in_words():
 def test_degrees_taken_for_metres_are_pointed_at(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("0,a,16.4,48.2\n1,a,16.4,48.3\n")
-    assert "degrees? then give the format with _geo" in dict(describe(load_trace(path)))["area"]
-    assert "degrees?" not in dict(describe(load_trace(FILES / "places.csv")))["area"]
+    assert "degrees? then give the format with _geo" in dict(describe(load(path)))["area"]
+    assert "degrees?" not in dict(describe(load(FILES / "places.csv")))["area"]
 
 
 def test_a_single_instant_has_no_rounds(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("5,a,1,2\n5,b,3,4\n")
-    assert dict(describe(load_trace(path)))["rounds"] == "none"
-    assert "shorter than a round of 9 s" in dict(describe(load_trace(path), dt=9))["rounds"]
+    assert dict(describe(load(path)))["rounds"] == "none"
+    assert "shorter than a round of 9 s" in dict(describe(load(path), dt=9))["rounds"]
 
 
 @pytest.mark.parametrize("wrong", [{"radius": -1}, {"radius": math.nan}, {"dt": -1}, {"dt": math.nan}])
 def test_numbers_out_of_range(wrong):
     with pytest.raises(UserError, match="it must be at least 0"):
-        describe(load_trace(FILES / "places.csv"), **wrong)
-
-
-def run_data(*args):
-    """`python -m launch.data`, as a user runs it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "launch.data", *args]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
-    done.stderr = without_stages(done.stderr)  # a busy machine is told that the command starts
-    return done
-
-
-def test_the_launcher_prints_aligned_lines():
-    done = run_data(f"--trace={TOWN}", "--dt=3", "--radius=150")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert lines[0].split() == ["trace", str(TOWN)]
-    assert any(line.startswith("rounds      300 of 3 s; contacts at radius 150 m") for line in lines)
-    assert {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines} == {12}
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ([], "--trace=FILE is missing"),
-        (["--trace=Makefile"], "its format is not known from its beginning"),
-        ([f"--trace={TOWN}", "--radius=-3"], "radius=-3"),
-    ],
-)
-def test_the_launcher_tells_a_mistake_in_one_line(args, expected):
-    done = run_data(*args)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("error: ")
-    assert expected in done.stderr
+        describe(load(FILES / "places.csv"), **wrong)
 
 
 def test_the_town_is_what_its_script_makes():

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, detect, load, load_contacts, load_trace
+from mdfl_jax.traces import Contacts, Trace, detect, load
 from mdfl_jax.traces.reading import EARTH_RADIUS
 
 FILES = Path(__file__).parents[1] / "data" / "traces"
@@ -57,7 +56,7 @@ def test_the_format_is_known_by_ending_and_by_content(name, format_name, tmp_pat
 
 
 def test_sumo_by_hand():
-    trace = check(load_trace(FILES / "crossing.fcd.xml"))
+    trace = check(load(FILES / "crossing.fcd.xml"))
     assert trace.ids == ("east", "north", "walker", "late")
     assert trace.times.tolist() == [0, 1, 2]
     assert trace.offsets.tolist() == [0, 3, 6, 9]
@@ -83,7 +82,7 @@ def fcd(body):
 
 def test_sumo_attributes_in_any_order_empty_steps_and_escapes(tmp_path):
     body = '<timestep time="5"/><timestep time="7.5"><vehicle speed="1" y="2" lane="a" x="1" id="a&amp;b"/></timestep>'
-    trace = check(load_trace(write(tmp_path, fcd(body + '<timestep time="9"></timestep>'))))
+    trace = check(load(write(tmp_path, fcd(body + '<timestep time="9"></timestep>'))))
     assert trace.ids == ("a&b",)
     assert trace.times.tolist() == [5, 7.5, 9]
     assert trace.offsets.tolist() == [0, 0, 1, 1]
@@ -94,7 +93,7 @@ def test_sumo_attributes_in_any_order_empty_steps_and_escapes(tmp_path):
 def test_geographic_sumo(tmp_path, names, form):
     lon, lat = names.split()
     body = f'<timestep time="0"><vehicle id="a" {lon}="16.4" {lat}="48.2"/><vehicle id="b" {lon}="16.4" {lat}="48.3"/>'
-    trace = check(load_trace(write(tmp_path, fcd(body + "</timestep>")), form))
+    trace = check(load(write(tmp_path, fcd(body + "</timestep>")), form))
     assert trace.origin == pytest.approx((16.4, 48.25), abs=1e-6)
     assert trace.y[1] - trace.y[0] == pytest.approx(math.radians(0.1) * EARTH_RADIUS, rel=1e-6)
     assert abs(trace.x).max() < 1e-3
@@ -105,14 +104,14 @@ def test_far_coordinates_keep_centimetres(tmp_path):
     """UTM northings are beyond what float32 resolves; an origin near the first sample keeps them."""
     rows = [(0, 691_608.41, 5_334_760.23), (1, 691_609.42, 5_334_761.27)]
     path = write(tmp_path, "time,id,x,y\n" + "".join(f"{t},a,{x},{y}\n" for t, x, y in rows), "far.csv")
-    trace = check(load_trace(path))
+    trace = check(load(path))
     assert trace.origin == (691_000, 5_334_000)
     np.testing.assert_allclose(trace.x.astype(float) + trace.origin[0], [x for _, x, _ in rows], atol=1e-4, rtol=0)
     np.testing.assert_allclose(trace.y.astype(float) + trace.origin[1], [y for *_, y in rows], atol=1e-4, rtol=0)
 
 
 def test_bonnmotion_by_hand():
-    trace = check(load_trace(FILES / "pair.movements"))
+    trace = check(load(FILES / "pair.movements"))
     assert trace.waypoints
     assert samples(trace) == {
         ("0", 0.0): (0, 0),
@@ -124,7 +123,7 @@ def test_bonnmotion_by_hand():
 
 def test_ns2_by_hand():
     """A leg that is interrupted ends where the node then is; speed 0 stops it."""
-    trace = check(load_trace(FILES / "pair.ns_movements"))
+    trace = check(load(FILES / "pair.ns_movements"))
     assert trace.waypoints
     assert samples(trace) == {
         ("0", 0.0): (0, 0),
@@ -155,12 +154,12 @@ NS2 = "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n"
 )
 def test_ns2_legs(tmp_path, commands, corners):
     lines = [f'$ns_ at {time} "$node_(0) setdest {x} 0 {speed}"\n' for time, x, speed in commands]
-    trace = check(load_trace(write(tmp_path, NS2 + "".join(lines), "legs.tcl")))
+    trace = check(load(write(tmp_path, NS2 + "".join(lines), "legs.tcl")))
     assert {time: x for (_, time), (x, _) in samples(trace).items()} == pytest.approx(corners)
 
 
 def test_csv_by_time_by_id_in_other_columns_and_without_a_header(tmp_path):
-    expected = samples(check(load_trace(FILES / "places.csv")))
+    expected = samples(check(load(FILES / "places.csv")))
     assert expected["a", 1.0] == (1.5, 2)
     assert expected["b", 2.0] == (5.5, -2)
     rows = [line.split(",") for line in (FILES / "places.csv").read_text().split()[1:]]
@@ -176,11 +175,11 @@ def test_csv_by_time_by_id_in_other_columns_and_without_a_header(tmp_path):
     for name, text in variants.items():
         path = tmp_path / f"{name}.csv"
         path.write_bytes(text.encode())
-        assert samples(check(load_trace(path))) == expected, name
+        assert samples(check(load(path))) == expected, name
 
 
 def test_longitude_and_latitude_are_metres_about_their_mean():
-    trace = check(load_trace(FILES / "globe.csv"))
+    trace = check(load(FILES / "globe.csv"))
     assert trace.format == "csv_geo"
     assert trace.origin == pytest.approx((16.38, 48.205), abs=1e-6)
     east = math.radians(0.01) * EARTH_RADIUS * math.cos(math.radians(48.205))
@@ -194,20 +193,15 @@ def test_longitude_and_latitude_are_metres_about_their_mean():
 
 def test_csv_geo_may_be_told(tmp_path):
     path = write(tmp_path, "0,a,16.4,48.2\n1,a,16.4,48.3\n", "globe.csv")
-    assert load_trace(path).format == "csv"
-    assert float(np.ptp(load_trace(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)
+    assert load(path).format == "csv"
+    assert float(np.ptp(load(path, "csv_geo").y)) == pytest.approx(11_119.5, abs=1)
 
 
 def test_contact_lists_by_hand():
-    rounds, spans = load_contacts(FILES / "rounds.csv"), load(FILES / "spans.csv")
+    rounds, spans = load(FILES / "rounds.csv"), load(FILES / "spans.csv")
     assert isinstance(spans, Contacts)
     assert rounds.in_rounds
     assert not spans.in_rounds
     assert rounds.pair.tolist() == [[0, 1], [1, 0], [1, 2], [0, 2]]
     assert (rounds.start.tolist(), rounds.end.tolist()) == ([0, 0, 0, 2], [1, 1, 1, 3])
     assert (spans.start.tolist(), spans.end.tolist()) == ([0, 15, 18], [10, 15, 30.5])
-
-
-def test_a_contact_list_is_no_trace_of_places():
-    with pytest.raises(UserError, match="contact list, without places"):
-        load_trace(FILES / "rounds.csv")

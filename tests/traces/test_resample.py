@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Contacts, Trace, contact_table, resample, vehicles, write_csv
-from mdfl_jax.traces.load import load_trace
-from mdfl_jax.traces.vehicles import presence, spacing
+from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample, resampling, write_csv
 
 
 def trace_of(samples, waypoints=False):
@@ -153,26 +151,15 @@ def test_nobody_is_still_absent_when_gaps_are_held():
     assert not table.present[:, 5:].any()
 
 
-def test_presence_and_spacing():
-    first, last = presence(trace_of(FLEET))
-    assert (first.tolist(), last.tolist()) == ([0, 1, 0, 3, 7], [2, 2, 8, 6, 8])
-    first, last = presence(trace_of(FLEET), 3, 5)
-    np.testing.assert_array_equal(first, [np.nan, np.nan, 3, 3, np.nan])
-    np.testing.assert_array_equal(last, [np.nan, np.nan, 5, 5, np.nan])
-    assert spacing(trace_of(FLEET)) == 1
-    assert spacing(trace_of({"a": [(0, 0, 0)]})) == 0
-
-
 def test_large_traces_are_taken_in_parts(monkeypatch, tmp_path):
     """The same table whatever the number of samples looked at together."""
     rng = np.random.default_rng(0)
     ways = {f"v{i}": [(t, *rng.uniform(0, 99, 2)) for t in range(40) if rng.random() < 0.7] for i in range(9)}
     path = tmp_path / "t.csv"
     write_csv(trace_of(ways), path)
-    trace = load_trace(path)
+    trace = load(path)
     whole = resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)
-    monkeypatch.setattr(vehicles, "CHUNK", 5)
-    monkeypatch.setitem(resample.__globals__, "CHUNK", 5)
+    monkeypatch.setattr(resampling, "CHUNK", 5)
     for a, b in zip(whole, resample(trace, 7.3, num_clients=4, vehicles="reuse", gaps="absent", max_gap=2)):
         np.testing.assert_array_equal(a, b)
 

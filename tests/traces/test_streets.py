@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import streets as module
-from mdfl_jax.traces.streets import read_streets, simplified, street_pieces
-from mdfl_jax.traces.types import Trace
+from mdfl_jax.traces.formats import sumo as module
+from mdfl_jax.traces.formats.sumo import read_streets, simplified, street_pieces
+from mdfl_jax.traces.trace import Trace
 
 NET = """<?xml version="1.0" encoding="UTF-8"?>
 <net version="1.16">

@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces.streets import read_streets
-from mdfl_jax.traces.sumo_tools import call, numbers_of, only_streets, sumo_home, without_comment
+from mdfl_jax.traces.formats.sumo import read_streets
+from mdfl_jax.traces.sumo_tools import call, only_streets, sumo_home
 
 FCD = '<?xml version="1.0"?>\n\n<!-- generated on a day\n<a/> -->\n\n<fcd-export>\n  <!-- kept -->\n</fcd-export>\n'
 BARE = FCD.replace("<!-- generated on a day\n<a/> -->\n\n", "")
@@ -71,21 +71,6 @@ def test_a_tool_that_fails_is_one_line(home, tmp_path, tool, said):
         call(home, tmp_path, tool, "x")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_longer_than_a_part_is_whole_and_only_the_first_comment_is_left_out():
-    body = b"<v/>\n" * 1_000_000
-    for head in (b"<!-- day -->\n", b""):
-        target = io.BytesIO()
-        without_comment(io.BytesIO(b"<?xml?>\n" + head + b"<r>\n<!-- own -->" * bool(head) + body), target)
-        assert target.getvalue() == b"<?xml?>\n" + b"<r>\n<!-- own -->" * bool(head) + body
-
-
-def test_numbers_of_the_elements_of_a_kind(tmp_path):
-    path = tmp_path / "steps.xml"
-    path.write_text('<!-- <step time="9"/> is told -->\n<s>\n  <step time="0.5" n="3"/>\n<stepping time="1"/>\n'
-                    '  <step n="4" time="2" x.y="a"/>\n</s>\n')  # fmt: skip
-    assert numbers_of(path, "step", "time", "n") == [[0.5, 2.0], [3.0, 4.0]]
 
 
 def test_only_the_streets_of_a_network_are_left(tmp_path):

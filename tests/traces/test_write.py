@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.traces import Trace, load_trace, write_bonnmotion, write_csv
+from mdfl_jax.traces import Trace, load, write_bonnmotion, write_csv
 
 FILES = Path(__file__).parents[1] / "data" / "traces"
 PLACES = st.floats(-60_000, 60_000, width=32)
@@ -55,7 +55,7 @@ def same(got, expected, ids=True):
 def test_csv_round_trip(tmp_path_factory, trace):
     path = tmp_path_factory.mktemp("trip") / "trace.csv"
     write_csv(trace, path)
-    same(load_trace(path), trace)
+    same(load(path), trace)
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,7 +63,7 @@ def test_csv_round_trip(tmp_path_factory, trace):
 def test_bonnmotion_round_trip(tmp_path_factory, trace):
     path = tmp_path_factory.mktemp("trip") / "trace.movements"
     write_bonnmotion(trace, path)
-    back = load_trace(path)
+    back = load(path)
     same(back, trace, ids=False)
     assert back.ids == tuple(str(node) for node in range(len(trace.ids)))
 
@@ -71,16 +71,16 @@ def test_bonnmotion_round_trip(tmp_path_factory, trace):
 @pytest.mark.parametrize("name", ["crossing.fcd.xml", "pair.movements", "pair.ns_movements", "places.csv", "globe.csv"])
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "movements", "movements.gz"])
 def test_every_format_goes_into_the_ones_written(tmp_path, name, ending):
-    trace, path = load_trace(FILES / name), tmp_path / f"trace.{ending}"
+    trace, path = load(FILES / name), tmp_path / f"trace.{ending}"
     (write_csv if "csv" in ending else write_bonnmotion)(trace, path)
     assert ending.endswith(".gz") == (path.read_bytes()[:2] == b"\x1f\x8b")
-    same(load_trace(path), trace, ids="csv" in ending)
+    same(load(path), trace, ids="csv" in ending)
 
 
 def test_far_origins_are_written_in_full(tmp_path):
-    trace = load_trace(FILES / "places.csv")._replace(origin=(691_000.0, 5_334_000.0))
+    trace = load(FILES / "places.csv")._replace(origin=(691_000.0, 5_334_000.0))
     write_csv(trace, tmp_path / "far.csv")
-    back = load_trace(tmp_path / "far.csv")
+    back = load(tmp_path / "far.csv")
     assert back.origin == trace.origin or back.origin == (691_000.0, 5_333_000.0)
     shift = np.subtract(back.origin, trace.origin)
     np.testing.assert_allclose(back.x + np.float32(shift[0]), trace.x, atol=1e-3)
@@ -89,7 +89,7 @@ def test_far_origins_are_written_in_full(tmp_path):
 
 
 def test_gzip_files_are_the_same_at_every_time(tmp_path):
-    trace = load_trace(FILES / "places.csv")
+    trace = load(FILES / "places.csv")
     write_csv(trace, tmp_path / "t.csv.gz")
     packed = (tmp_path / "t.csv.gz").read_bytes()
     assert packed[4:8] == b"\0\0\0\0"
@@ -97,7 +97,7 @@ def test_gzip_files_are_the_same_at_every_time(tmp_path):
 
 
 def test_what_cannot_be_written(tmp_path):
-    trace = load_trace(FILES / "places.csv")
+    trace = load(FILES / "places.csv")
     for name in ("a,b", 'a"', " a", "a\n", "#a"):
         with pytest.raises(UserError, match="cannot stand in a CSV file"):
             write_csv(trace._replace(ids=("x", name)), tmp_path / "t.csv")

@@ -1,11 +1,51 @@
-"""The formats of files in a data directory. Each format is one module that makes a `Format`."""
+"""The formats of files in a data directory. A file of this folder registers a `Format` in `FORMATS`."""
 
-from mdfl_jax.data.formats.csv_table import CSV
-from mdfl_jax.data.formats.format import Format
-from mdfl_jax.data.formats.idx import IDX
-from mdfl_jax.data.formats.npz import NPZ
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
-FORMATS = (NPZ, CSV, IDX)
-"""The formats in the order in which they are tried, if a data directory has files of one name in several formats."""
+import numpy as np
 
-__all__ = ["FORMATS", "Format"]
+from mdfl_jax.core.errors import UserError
+from mdfl_jax.core.own_files import words
+from mdfl_jax.core.registry import Registry
+
+
+class Format(NamedTuple):
+    """A format of the files of a data directory.
+
+    Attributes:
+      names: (data directory, names of its entries) -> the names of the data sets in this format.
+      files: (data directory, name) -> the files of this data set, which may have been damaged or removed since.
+      read: (files, beginning of an error message) -> the arrays, by the names that they have in an npz file.
+      place: the place of the format among all. If a data directory has files of one name in several formats, those of
+        the smallest place are read.
+    """
+
+    names: Callable[[Path, list[str]], set[str]]
+    files: Callable[[Path, str], list[Path]]
+    read: Callable[[list[Path], str], dict[str, np.ndarray]]
+    place: int
+
+
+def of_ending(ending: str, read: Callable[[list[Path], str], dict[str, np.ndarray]], place: int) -> Format:
+    """Make the format of data sets that are each one file with this ending in the data directory."""
+    return Format(
+        lambda directory, entries: {entry.removesuffix(ending) for entry in entries if entry.endswith(ending)},
+        lambda directory, name: [directory / f"{name}{ending}"],
+        read,
+        place,
+    )
+
+
+FORMATS: Registry[Format] = Registry("format of data files", home="mdfl_jax.data.formats")
+
+
+def in_order() -> list[Format]:
+    """Return the formats in the order in which they are tried."""
+    return sorted((FORMATS[name] for name in FORMATS), key=lambda known: known.place)
+
+
+def unreadable(where: str, error: Exception, allowed: str) -> UserError:
+    """Return an error about a damaged file, in one line, which the caller raises from the original error."""
+    return UserError(f"{where}: cannot be read ({words(error)}); allowed: {allowed}")

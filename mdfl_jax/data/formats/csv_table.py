@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.formats.format import Format, unreadable
-from mdfl_jax.data.shipped import for_testing
+from mdfl_jax.data.dataset import for_testing
+from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
 
 TARGETS = ("label", "target")
 MOST_VALUES = 100  # of a column of texts; a column with more is probably a name or a date, which is no feature
@@ -153,8 +153,4 @@ def _target(table: Any, name: str, where: str) -> np.ndarray:
     return np.unique(known, return_inverse=True)[1]
 
 
-CSV = Format(
-    names=lambda directory, entries: {entry.removesuffix(".csv") for entry in entries if entry.endswith(".csv")},
-    files=lambda directory, name: [directory / f"{name}.csv"],
-    read=read,
-)
+FORMATS.register("csv", doc="Tables of comma-separated values.")(of_ending(".csv", read, place=1))

@@ -12,8 +12,8 @@ from typing import IO
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.formats.format import Format, unreadable
-from mdfl_jax.storage.unpacked import check_size
+from mdfl_jax.data.formats import FORMATS, Format, unreadable
+from mdfl_jax.storage.limits import check_size
 
 FILES = {
     "x_train": "train-images-idx3-ubyte",
@@ -99,4 +99,4 @@ def names(directory: Path, entries: list[str]) -> set[str]:
     return {name for name in (*entries, *WITHOUT_FOLDER) if _folders(directory, name)}
 
 
-IDX = Format(names, files, read)
+FORMATS.register("idx", doc="MNIST's own files.")(Format(names, files, read, place=2))

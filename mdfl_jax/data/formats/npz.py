@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.data.arrays import KEYS, OPTIONAL_KEYS
-from mdfl_jax.data.formats.format import Format, unreadable
-from mdfl_jax.storage.unpacked import check_npz
+from mdfl_jax.data.dataset import KEYS, OPTIONAL_KEYS
+from mdfl_jax.data.formats import FORMATS, of_ending, unreadable
+from mdfl_jax.storage.limits import check_npz
 
 ALIKE = 0.75  # the likeness (`difflib`) from which a name is taken for a misspelt one
 
@@ -58,8 +58,4 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
     return array
 
 
-NPZ = Format(
-    names=lambda directory, entries: {entry.removesuffix(".npz") for entry in entries if entry.endswith(".npz")},
-    files=lambda directory, name: [directory / f"{name}.npz"],
-    read=read,
-)
+FORMATS.register("npz", doc="NumPy's npz files.")(of_ending(".npz", read, place=0))

@@ -1,45 +1,197 @@
 """Partitions: they divide the training samples among the clients.
 
-Each partition is one file. Its function takes a key and the labels, and returns ``owner`` [n] int32, the client that
-owns each sample (-1: no client). All can be compiled by jit with static counts; numbers such as alpha may be traced.
-`PARTITIONS` holds all of them under one signature. Importing the package registers them.
+Each partition is one file of this folder, which registers it in `PARTITIONS`. Its function takes a key and the labels,
+and returns ``owner`` [n] int32, the client that owns each sample (-1: no client). All can be compiled by jit with
+static counts; numbers such as alpha may be traced. This module has what partitions share: their settings, and functions
+that shuffle the samples of each class and cut them at whole numbers of samples.
 """
 
-from mdfl_jax.data.partition.by_owner import OwnerNumbers, by_owner
-from mdfl_jax.data.partition.by_place import PlaceNumbers, by_place
-from mdfl_jax.data.partition.classes_per_client import ClassesNumbers, classes_per_client
-from mdfl_jax.data.partition.dirichlet import DirichletNumbers, dirichlet
-from mdfl_jax.data.partition.dirichlet_balanced import dirichlet_balanced
-from mdfl_jax.data.partition.dirichlet_per_client import PerClientNumbers, dirichlet_per_client
-from mdfl_jax.data.partition.iid import iid
-from mdfl_jax.data.partition.power_law import PowerLawNumbers, power_law
-from mdfl_jax.data.partition.quantity_skew import QuantityNumbers, quantity_skew
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-from mdfl_jax.data.partition.shards import ShardsNumbers, shards
-from mdfl_jax.data.partition.table import TableNumbers, by_table
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
-__all__ = [
-    "PARTITIONS",
-    "ClassesNumbers",
-    "DirichletNumbers",
-    "OwnerNumbers",
-    "PartitionNumbers",
-    "PartitionSettings",
-    "PerClientNumbers",
-    "PlaceNumbers",
-    "PowerLawNumbers",
-    "QuantityNumbers",
-    "ShardsNumbers",
-    "TableNumbers",
-    "by_owner",
-    "by_place",
-    "by_table",
-    "classes_per_client",
-    "dirichlet",
-    "dirichlet_balanced",
-    "dirichlet_per_client",
-    "iid",
-    "power_law",
-    "quantity_skew",
-    "shards",
-]
+import jax
+import jax.numpy as jnp
+
+from mdfl_jax.core.numbers import Numbers, number
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.data.dataset import Dataset
+
+
+class PartitionSettings(NamedTuple):
+    """The settings of a partition.
+
+    Attributes:
+      num_clients: N.
+      num_classes: C.
+      numbers: the numbers of the partition, an instance of the class that it is registered with. Numbers that are not
+        static are traced.
+      natural_owner: [n] int32 in 0..K-1, the person or device that each sample comes from; None if the data set does
+        not say it.
+      num_natural_owners: K, which is static; 0 if the data set does not say it.
+      places: [N, 2] float32, the places of the clients before the first round; None unless the class of the numbers
+        sets ``needs_places``.
+    """
+
+    num_clients: int
+    num_classes: int
+    numbers: Any = Numbers()
+    natural_owner: jax.Array | None = None
+    num_natural_owners: int = 0
+    places: jax.Array | None = None
+
+
+class PartitionNumbers(Numbers):
+    """The base class of a partition's numbers. It has no numbers itself.
+
+    Attributes:
+      needs_places: whether the partition reads ``settings.places``. The places are then drawn before the data.
+    """
+
+    needs_places: ClassVar[bool] = False
+
+    def check_dataset(self, dataset: Dataset, num_clients: int) -> None:
+        """Check that a data set can be divided with these numbers.
+
+        Args:
+          dataset: the data set. Its training samples are those that are divided, without the validation samples.
+          num_clients: N.
+
+        Raises:
+          UserError: if it cannot.
+        """
+
+
+class DirichletNumbers(PartitionNumbers):
+    """The numbers of the partitions that draw labels from a Dirichlet distribution."""
+
+    alpha: float = number(0.05, "concentration of the Dirichlet distribution", above=0)
+
+
+PARTITIONS: Registry[Callable[[jax.Array, jax.Array, PartitionSettings], jax.Array]] = Registry(
+    "partition", PartitionNumbers, "mdfl_jax.data.partition"
+)
+"""The partitions by name: (key, labels [n], settings) -> owner [n] int32, with -1 for a sample that nobody holds."""
+
+
+def shuffled_order(key: jax.Array, group: jax.Array) -> jax.Array:
+    """Return the samples [n] int32 in the order of their groups, and in a random order within each group."""
+    shuffled = jax.random.permutation(key, group.shape[0])
+    return shuffled[jnp.argsort(group[shuffled], stable=True)]
+
+
+def shuffled_rank(key: jax.Array, group: jax.Array) -> jax.Array:
+    """Draw a random order within each group, and return each sample's rank in its group: [n] int32, from 0."""
+    n = group.shape[0]
+    order = shuffled_order(key, group)
+    sorted_group = group[order]
+    first = jnp.searchsorted(sorted_group, sorted_group, side="left")
+    return jnp.zeros(n, jnp.int32).at[order].set((jnp.arange(n) - first).astype(jnp.int32))
+
+
+def cuts_of_shares(shares: jax.Array, size: jax.Array) -> jax.Array:
+    """Turn the clients' shares of groups of samples into whole numbers of samples.
+
+    Args:
+      shares: [C, N] float, the shares of the N clients in each of C groups. Each row sums to one, up to rounding.
+      size: [C] int, the number of samples in each group.
+
+    Returns:
+      cuts: [C, N] int32. In the shuffled group c, client i gets the samples from cuts[c, i - 1] (0 for i = 0) to
+      cuts[c, i] - 1. The last cut is the size of the group, so no sample is lost to rounding.
+    """
+    cuts = jnp.round(jnp.cumsum(shares, axis=1) * size[:, None]).astype(jnp.int32)
+    # cummax is needed since a parallel cumsum of floats may decrease.
+    return jnp.minimum(jax.lax.cummax(cuts, axis=1), size[:, None].astype(jnp.int32)).at[:, -1].set(size)
+
+
+def deal_by_cuts(key: jax.Array, group: jax.Array, cuts: jax.Array) -> jax.Array:
+    """Shuffle the samples of each group, and give each client those between its cuts.
+
+    Args:
+      key: typed key.
+      group: [n] int in 0..C-1, the group of each sample.
+      cuts: [C, N] int, from `cuts_of_shares` or a cumulative sum of counts. Rows do not decrease, and they end at the
+        size of the group or below.
+
+    Returns:
+      owner: [n] int32 in -1..N-1. The samples of a group behind its last cut have the owner -1.
+    """
+    num_clients = cuts.shape[1]
+    group_size = jnp.bincount(group, length=cuts.shape[0])
+    group_end = jnp.cumsum(group_size)
+    # In the order of sorted groups, the samples of group c that client i gets end at ends[c, i]. The column after those
+    # of the clients is for the samples that nobody gets.
+    ends = jnp.column_stack([(group_end - group_size)[:, None] + cuts, group_end])
+    column = jnp.searchsorted(ends.reshape(-1), jnp.arange(group.shape[0]), side="right") % (num_clients + 1)
+    owner = jnp.where(column < num_clients, column, -1).astype(jnp.int32)
+    return jnp.zeros_like(owner).at[shuffled_order(key, group)].set(owner)
+
+
+class Turns(NamedTuple):
+    """The draws of partitions in which the clients take their samples in turns, by proportions of their own.
+
+    Attributes:
+      order: [N] int, the clients in a random order.
+      log_shares: [N, C] float, the logarithms of each client's proportions of the labels, up to a constant for each
+        client.
+      key_draws: typed key for the labels that the clients draw.
+      key_rank: typed key for the order of the samples of a label.
+    """
+
+    order: jax.Array
+    log_shares: jax.Array
+    key_draws: jax.Array
+    key_rank: jax.Array
+
+
+def draw_turns(key: jax.Array, num_clients: int, alpha: jax.Array | float, num_classes: int) -> Turns:
+    """Draw the order of N clients and the proportions of each from Dir(alpha, ..., alpha).
+
+    Args:
+      key: typed key.
+      num_clients: N.
+      alpha: the concentration, > 0.
+      num_classes: C.
+    """
+    key_turns, key_shares, key_draws, key_rank = jax.random.split(key, 4)
+    order = jax.random.permutation(key_turns, num_clients)
+    log_shares = jax.random.loggamma(key_shares, alpha, (num_clients, num_classes))  # Dir, up to a factor for each row
+    return Turns(order, log_shares, key_draws, key_rank)
+
+
+def deal_by_counts(key: jax.Array, group: jax.Array, counts: jax.Array) -> jax.Array:
+    """Shuffle the samples of each group, and give each client as many of it as ``counts`` [N, C] says."""
+    return deal_by_cuts(key, group, jnp.cumsum(counts, axis=0).T)
+
+
+def deal_by_sizes(key: jax.Array, num_samples: int, sizes: jax.Array) -> jax.Array:
+    """Shuffle all samples, and give each client as many as ``sizes`` says, whatever their labels.
+
+    Args:
+      key: typed key.
+      num_samples: n.
+      sizes: [N] int whose sum is n.
+
+    Returns:
+      owner: [n] int32 in 0..N-1.
+    """
+    place = jax.random.permutation(key, num_samples)
+    return jnp.searchsorted(jnp.cumsum(sizes), place, side="right").astype(jnp.int32)
+
+
+def sizes_of_shares(shares: jax.Array, num_samples: int) -> jax.Array:
+    """Turn the clients' shares of all samples into numbers of samples.
+
+    Every client gets one sample first, if there are enough for all. The rest is divided by the shares.
+
+    Args:
+      shares: [N] float, which sum to one, up to rounding.
+      num_samples: n.
+
+    Returns:
+      sizes: [N] int32 whose sum is n; at least 1 each if n >= N.
+    """
+    num_clients = shares.shape[0]
+    least = int(num_samples >= num_clients)
+    (cuts,) = cuts_of_shares(shares[None], jnp.array([num_samples - least * num_clients], jnp.int32))
+    return least + jnp.diff(cuts, prepend=0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings
 
 
 class OwnerNumbers(PartitionNumbers):

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition.deal import cuts_of_shares, deal_by_cuts
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, cuts_of_shares, deal_by_cuts
 
 
 class PlaceNumbers(PartitionNumbers):

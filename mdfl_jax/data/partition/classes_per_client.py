@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.partition.deal import shuffled_rank
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, shuffled_rank
 
 
 class ClassesNumbers(PartitionNumbers):

@@ -3,15 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition.deal import cuts_of_shares, deal_by_cuts
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
-
-
-class DirichletNumbers(PartitionNumbers):
-    """The numbers of the partitions that draw labels from a Dirichlet distribution."""
-
-    alpha: float = number(0.05, "concentration of the Dirichlet distribution", above=0)
+from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, cuts_of_shares, deal_by_cuts
 
 
 def dirichlet(

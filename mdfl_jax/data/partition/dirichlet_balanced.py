@@ -3,9 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.data.partition.deal import deal_by_counts, draw_turns
-from mdfl_jax.data.partition.dirichlet import DirichletNumbers
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, deal_by_counts, draw_turns
 
 
 def dirichlet_balanced(

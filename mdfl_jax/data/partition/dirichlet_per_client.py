@@ -6,9 +6,7 @@ import jax.numpy as jnp
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.data.partition.deal import deal_by_counts, draw_turns
-from mdfl_jax.data.partition.dirichlet import DirichletNumbers
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, DirichletNumbers, PartitionSettings, deal_by_counts, draw_turns
 
 
 class PerClientNumbers(DirichletNumbers):

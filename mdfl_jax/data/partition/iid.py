@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionSettings
 
 
 def iid(key: jax.Array, labels: jax.Array, num_clients: int) -> jax.Array:

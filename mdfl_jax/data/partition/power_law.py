@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition.deal import deal_by_sizes, sizes_of_shares
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings, deal_by_sizes, sizes_of_shares
 
 
 class PowerLawNumbers(PartitionNumbers):

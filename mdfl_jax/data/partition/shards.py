@@ -1,11 +1,11 @@
-"""The partition ``shards``: runs of the samples sorted by label, so many for each client."""
+"""The partition ``shards``: the samples are sorted by label and cut, and each client gets some of the pieces."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mdfl_jax.core.numbers import number
-from mdfl_jax.data.partition.registry import PARTITIONS, PartitionNumbers, PartitionSettings
+from mdfl_jax.data.partition import PARTITIONS, PartitionNumbers, PartitionSettings
 
 
 class ShardsNumbers(PartitionNumbers):
@@ -38,6 +38,10 @@ def shards(key: jax.Array, labels: jax.Array, num_clients: int, shards_per_clien
     return jnp.zeros(n, jnp.int32).at[order].set(taker[shard].astype(jnp.int32))
 
 
-@PARTITIONS.register("shards", ShardsNumbers, "Runs of the samples sorted by label, so many a client.")
+@PARTITIONS.register(
+    "shards",
+    ShardsNumbers,
+    "The samples are sorted by label and cut into shards; each client gets the same number of shards.",
+)
 def _shards(key: jax.Array, labels: jax.Array, settings: PartitionSettings) -> jax.Array:
     return shards(key, labels, settings.num_clients, settings.numbers.shards_per_client)

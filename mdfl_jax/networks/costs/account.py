@@ -13,7 +13,7 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.message_bits import WORD
 from mdfl_jax.core.metric import AXIS, HOLDS, TABLE, TARGET, Metric
 from mdfl_jax.core.types import Clients, Links, Network, RoundStats
-from mdfl_jax.metrics.registry import of_inner, of_inner_compare, of_inner_lists
+from mdfl_jax.metrics.declare import of_inner, of_inner_compare, of_inner_lists
 from mdfl_jax.networks.costs.numbers import CostParams, computing_seconds, sending_seconds
 from mdfl_jax.networks.costs.work import Work
 

@@ -15,8 +15,8 @@ from mdfl_jax.core.links import ALL_PAIRS, Senders
 from mdfl_jax.core.rng import stream, stream_at
 from mdfl_jax.core.types import FIXED, SYMMETRIC, Clients, Links, Network
 from mdfl_jax.exchange.partial import random_neighbours
-from mdfl_jax.metrics.registry import of_inner, of_inner_compare, of_inner_lists
-from mdfl_jax.metrics.spectrum import components
+from mdfl_jax.metrics.declare import of_inner, of_inner_compare, of_inner_lists
+from mdfl_jax.metrics.values import components
 from mdfl_jax.networks.connected import reachable, until_connected
 from mdfl_jax.networks.mixing import metropolis_hastings
 

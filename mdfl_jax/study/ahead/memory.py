@@ -12,7 +12,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.sharding import SEED
 from mdfl_jax.engine.montecarlo import monte_carlo
 from mdfl_jax.engine.simulation import Simulation
-from mdfl_jax.storage.host import host_memory
+from mdfl_jax.storage.limits import host_memory
 from mdfl_jax.study.ahead.flops import round_flops
 from mdfl_jax.study.prepare.simulation import build_simulation, hparams_of
 from mdfl_jax.study.study import Group, Study, evenly

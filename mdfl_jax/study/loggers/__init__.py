@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdfl_jax.config.texts import LOGGERS, parse_loggers
-from mdfl_jax.storage.workdir_names import LOGGERS as FOLDER
+from mdfl_jax.storage.study_files import LOGGERS as FOLDER
 
 if TYPE_CHECKING:
     from mdfl_jax.study.loggers.line_logger import LineLogger

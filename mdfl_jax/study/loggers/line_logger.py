@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from mdfl_jax.config.families import effective
-from mdfl_jax.storage.files import plain
+from mdfl_jax.storage.disk import plain
 from mdfl_jax.study.events import Ended, Evaluated, Event, lines_of
 from mdfl_jax.study.study import Run, Study
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from mdfl_jax.config.texts import LOGGERS
 from mdfl_jax.core.errors import UserError
-from mdfl_jax.storage.files import write_json
+from mdfl_jax.storage.disk import write_json
 from mdfl_jax.study.loggers.line_logger import LineLogger, LoggedRun, numbers_of
 from mdfl_jax.study.study import Study
 

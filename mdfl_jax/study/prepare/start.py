@@ -20,8 +20,7 @@ from mdfl_jax.config.families import effective
 from mdfl_jax.config.sections import Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.data.dataset import Dataset
-from mdfl_jax.models.pretrained import Report, match
-from mdfl_jax.models.weight_files import read_tensors
+from mdfl_jax.models.pretrained import Report, match, read_tensors
 from mdfl_jax.storage.model_files import CLIENTS, FOLDER, GLOBAL, Header, files_of, mean_of, points_of, read
 from mdfl_jax.storage.model_files import read_header as header_of
 from mdfl_jax.study.keeping import named

@@ -13,7 +13,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.mobility.trace import Tracks, no_tracks, tracks
 from mdfl_jax.networks.contact_list import ContactList, contact_list
 from mdfl_jax.traces import Contacts, Trace, contact_table, load, resample
-from mdfl_jax.traces.streets import street_pieces
+from mdfl_jax.traces.formats.sumo import street_pieces
 
 
 class TraceFiles:

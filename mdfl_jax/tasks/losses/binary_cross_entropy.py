@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import optax
 
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.tasks.losses.registry import LOSSES, Loss, LossNumbers
+from mdfl_jax.tasks.losses import LOSSES, Loss, LossNumbers
 
 
 def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
@@ -35,6 +35,6 @@ def accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) ->
     return right / (samples * targets.shape[1])
 
 
-BINARY_CROSS_ENTROPY = LOSSES.register(
-    "binary_cross_entropy", doc="Binary cross-entropy of K labels that may all apply, their mean."
-)(Loss(losses, marks, accuracy, (Targets.FLAGS,), (Targets.FLAGS,)))
+LOSSES.register("binary_cross_entropy", doc="Binary cross-entropy of K labels that may all apply, their mean.")(
+    Loss(losses, marks, accuracy, (Targets.FLAGS,), (Targets.FLAGS,))
+)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import optax
 
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.tasks.losses.registry import LOSSES, Loss, LossNumbers
+from mdfl_jax.tasks.losses import LOSSES, Loss, LossNumbers
 
 
 def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
@@ -42,6 +42,6 @@ def accuracy(right: jax.Array, targets: jax.Array, counted: jax.Array | None) ->
     return right / jnp.maximum(jnp.sum(there if counted is None else jnp.where(counted, there, 0)), 1)
 
 
-CROSS_ENTROPY = LOSSES.register(
+LOSSES.register(
     "cross_entropy", doc="Softmax cross-entropy of labels; of a sequence, the mean over its labelled positions."
 )(Loss(losses, marks, accuracy, (Targets.LABELS, Targets.POSITIONS), (Targets.LABELS, Targets.POSITIONS)))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from mdfl_jax.data.dataset import Targets
-from mdfl_jax.tasks.losses.registry import LOSSES, Loss, LossNumbers
+from mdfl_jax.tasks.losses import LOSSES, Loss, LossNumbers
 
 
 def losses(numbers: LossNumbers, outputs: jax.Array, targets: jax.Array) -> jax.Array:
@@ -56,6 +56,6 @@ def accuracy(squares: jax.Array, targets: jax.Array, counted: jax.Array | None) 
     return jnp.maximum(jnp.mean(of_target, axis=-1), 0)
 
 
-SQUARED_ERROR = LOSSES.register("squared_error", doc="Squared error of a regression; its accuracy is max(R^2, 0).")(
+LOSSES.register("squared_error", doc="Squared error of a regression; its accuracy is max(R^2, 0).")(
     Loss(losses, marks, accuracy, (Targets.NUMBERS,), (Targets.NUMBERS,), accuracy_is="max(R^2, 0)")
 )

@@ -10,10 +10,7 @@ from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.numbers import number
 from mdfl_jax.data.dataset import Targets
 from mdfl_jax.tasks.losses import (
-    BINARY_CROSS_ENTROPY,
-    CROSS_ENTROPY,
     LOSSES,
-    SQUARED_ERROR,
     Loss,
     LossNumbers,
     check_loss,
@@ -21,6 +18,8 @@ from mdfl_jax.tasks.losses import (
 )
 
 M, B, T, C = 3, 11, 4, 5
+CROSS_ENTROPY, BINARY_CROSS_ENTROPY = LOSSES["cross_entropy"], LOSSES["binary_cross_entropy"]
+SQUARED_ERROR = LOSSES["squared_error"]
 RNG = np.random.default_rng(0)
 
 

@@ -1,0 +1,242 @@
+"""Loads a data set by its name: sources without a directory, files in a data directory, and prepared data sets.
+
+A file of this folder registers sources in `SOURCES`, or a reader of prepared data sets in `PREPARED`.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.own_files import words
+from mdfl_jax.core.registry import Registry
+from mdfl_jax.data.dataset import (
+    KEYS,
+    OPTIONAL_KEYS,
+    Dataset,
+    Targets,
+    as_dataset,
+    evenly_spaced,
+    rank_in_group,
+    subset,
+)
+from mdfl_jax.data.formats import Format, in_order
+
+SOURCES: Registry[Callable[[], dict[str, np.ndarray]]] = Registry("data.name", home="mdfl_jax.data.sources")
+"""Sources: name -> function that returns the arrays of a data set, by the names that they have in an npz file.
+
+x_train, y_train, x_test and y_test are needed; docs/data.md lists the others and the allowed types.
+"""
+
+
+PUBLIC = ("mnist", "fashion_mnist", "cifar10", "cifar100")  # they have the same names in TensorFlow Datasets
+GIVEN = "given:"  # the beginning of the names of data sets that a Python program hands over
+
+Arrays = tuple[dict[str, np.ndarray], int]
+
+
+PREPARED: Registry[Callable[[str, str], Arrays]] = Registry("prefix of data.name", home="mdfl_jax.data.sources")
+"""Readers of data sets that other libraries have prepared, by the beginning of the names of these sets.
+
+A reader is a function (rest of the name, data directory) -> (arrays by name, the number of classes that the set
+declares, or 0). Its description in the registry is the form of the names.
+"""
+
+
+def load(name: str, directory: str = "", limit_train: int = 0, limit_test: int = 0) -> Dataset:
+    """Load a data set by name.
+
+    Args:
+      name: a member of `SOURCES` (`digits`), or the name of a data set in the data directory in one of the formats
+        (`mnist` for `mnist.npz`, `mnist.csv` or the IDX files of MNIST), or `tfds:<name>` or `hf:<folder>` for one that
+        TensorFlow Datasets or Hugging Face's `datasets` has prepared there. They are searched in this order.
+      directory: the data directory; "" takes the environment variable MDFL_DATA_DIR. If neither is set, `tfds:` reads
+        the default directory of tensorflow-datasets, and files cannot be loaded.
+      limit_train: the largest number of training samples; 0 takes all. Of samples with one label `balanced_subset`
+        chooses them, of others they are evenly spaced.
+      limit_test: the same for test samples.
+
+    Returns:
+      The data set. `num_classes` is the largest label of all samples plus one, but at least the number that the source
+      declares. The limits do not change it.
+
+    Raises:
+      UserError: for an unknown name, no data directory, a file that is damaged or has other keys, shapes or types than
+        docs/data.md allows, a data set that is not prepared, or a negative limit.
+
+    >>> load("digits", limit_train=100).x_train.shape
+    (100, 8, 8, 1)
+    """
+    where, declared_classes = f"data.name={name!r}", 0
+    prefix = next((prefix for prefix in PREPARED if name.startswith(prefix)), "")
+    if name in SOURCES:
+        arrays = SOURCES[name]()
+        if not isinstance(arrays, Mapping) or not set(KEYS) <= set(arrays):
+            raise UserError(f"{where}: the function must return a dictionary with {', '.join(KEYS)}")
+        arrays = {key: _array(arrays[key], f"{where}: {key}") for key in (*KEYS, *OPTIONAL_KEYS) if key in arrays}
+    elif prefix:
+        arrays, declared_classes = PREPARED[prefix](name.removeprefix(prefix), data_directory(directory))
+    else:
+        kind, files = _files(name, directory)
+        place = files[0] if len(files) == 1 else files[0].parent
+        where += f", {'file' if len(files) == 1 else 'folder'} {str(place)!r}"
+        arrays = kind.read(files, where)
+    dataset = as_dataset(name, where, arrays, declared_classes)
+    for field, limit in (("data.limit_train", limit_train), ("data.limit_test", limit_test)):
+        if not isinstance(limit, (int, np.integer)) or limit < 0:
+            raise UserError(f"{field}={limit}: allowed: a whole number, 0 (all samples) or more")
+    test = _limited(dataset.y_test, limit_test, dataset.targets)
+    return subset(dataset, _limited(dataset.y_train, limit_train, dataset.targets))._replace(
+        x_test=dataset.x_test[test],
+        y_test=dataset.y_test[test],
+        client_test=None if dataset.client_test is None else dataset.client_test[test],
+    )
+
+
+def _limited(y: np.ndarray, limit: int, targets: Targets) -> np.ndarray | slice:
+    """Return the samples that a limit leaves, as indices or a slice of everything."""
+    if limit == 0 or limit >= len(y):
+        return slice(None)  # a slice, so that no copy of the samples is made
+    return balanced_subset(y, limit) if targets is Targets.LABELS else evenly_spaced(len(y), limit)
+
+
+def names(directory: str = "") -> list[str]:
+    """List the names that `load` takes: members of `SOURCES`, data sets of a directory, and the forms `tfds:<name>`.
+
+    The directory is ``directory`` or, if it is "", that of MDFL_DATA_DIR.
+
+    Raises:
+      UserError: if the data directory does not exist or cannot be listed.
+    """
+    path = data_directory(directory)
+    known = {name for name in SOURCES if not name.startswith(GIVEN)}
+    if path:
+        try:
+            entries = os.listdir(path)
+        except OSError as error:
+            raise UserError(f"data directory {path!r} cannot be listed ({error.strerror})") from error
+        known.update(*(kind.names(Path(path), entries) for kind in in_order()))
+    return [*sorted(known), *(PREPARED.doc(prefix) for prefix in PREPARED)]
+
+
+def files_of(name: str, directory: str = "") -> list[Path]:
+    """Return the files of the data directory that `load` reads for a name.
+
+    Args:
+      name, directory: as in `load`.
+
+    Returns:
+      The paths; none for members of `SOURCES`, and none for `tfds:` and `hf:`, whose libraries choose their files.
+    """
+    if name in SOURCES or name.startswith(tuple(PREPARED)):
+        return []
+    return _files(name, directory)[1]
+
+
+@contextlib.contextmanager
+def given(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Make a data set of arrays known by a name inside the context.
+
+    The name contains a digest of the arrays. So a study with the same settings and other arrays is another study.
+
+    Args:
+      arrays: x_train, y_train, x_test and y_test, and perhaps the other arrays of docs/data.md.
+
+    Yields:
+      The name for the field data.name.
+
+    Raises:
+      UserError: for other keys.
+    """
+    if not isinstance(arrays, Mapping):
+        raise UserError(f"data is {type(arrays).__name__}; allowed: a dictionary with {', '.join(KEYS)}")
+    for key in arrays:
+        if key not in (*KEYS, *OPTIONAL_KEYS):
+            raise UserError(unknown_name("key of data", str(key), (*KEYS, *OPTIONAL_KEYS)))
+    if missing := [key for key in KEYS if key not in arrays]:
+        raise UserError(f"data has no {missing[0]}; needed: {', '.join(KEYS)}")
+    digest, found = hashlib.sha256(), {key: _array(arrays[key], f"data[{key!r}]") for key in sorted(arrays)}
+    for key, array in found.items():
+        digest.update(f"{key} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    name = f"{GIVEN}{digest.hexdigest()[:16]}"
+    SOURCES.register(name, doc="Arrays that a Python program has given.")(lambda: found)
+    try:
+        yield name
+    finally:
+        SOURCES.remove(name)
+
+
+def _array(value: Any, what: str) -> np.ndarray:
+    """Return a value as an array, after a check that it is one of numbers, or of bools, none of them masked."""
+    if np.ma.is_masked(value):
+        place = [int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0]]
+        raise UserError(f"{what} is masked at {place}; allowed: an array without masked values")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of unequal lengths
+        raise UserError(f"{what} cannot be an array ({words(error)})") from error
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"{what} is {array.dtype} {list(array.shape)}; allowed: an array of numbers")
+    return array
+
+
+def balanced_subset(labels: np.ndarray, limit: int) -> np.ndarray | slice:
+    """Choose at most `limit` samples, as evenly over the classes as possible, without random numbers.
+
+    The classes take turns in the order of their labels. In each turn a class gives its first sample that is not taken
+    yet; a class without samples left is skipped. So the numbers of samples chosen from two classes differ by at most
+    one, unless a class has no samples left.
+
+    Args:
+      labels: [n] whole numbers.
+      limit: the number of samples wanted; 0, or a number above n, takes all.
+
+    Returns:
+      The indices of the chosen samples in their original order, [limit] int; or a slice of everything.
+
+    >>> balanced_subset(np.array([0, 0, 0, 1, 1, 2]), 5)
+    array([0, 1, 3, 4, 5])
+    """
+    if limit == 0 or limit >= len(labels):
+        return slice(None)  # a slice, so that no copy of the images is made
+    turns = np.lexsort((labels, rank_in_group(labels)))
+    return np.sort(turns[:limit])
+
+
+def data_directory(directory: str) -> str:
+    """Return the data directory, or "" if none is set, after a check that it exists."""
+    field = "data.dir" if directory else "the environment variable MDFL_DATA_DIR"
+    path = os.path.expanduser(directory or os.environ.get("MDFL_DATA_DIR", ""))
+    if path and not os.path.isdir(path):
+        raise UserError(f"{field}={path!r}: no such directory; allowed: a folder that holds the data sets")
+    return path
+
+
+def _how_to_get(name: str) -> str:
+    """Return the part of an error that says how to get a well-known data set; "" for other data sets."""
+    if name not in PUBLIC:
+        return ""
+    return f"; docs/data.md, 'Your own data', shows how to make it, and data.name=tfds:{name} reads a prepared one"
+
+
+def _files(name: str, directory: str) -> tuple[Format, list[Path]]:
+    """Return the format and the files of a data set, after a check that the directory's listing has it."""
+    path, known = data_directory(directory), names(directory)
+    if not path:
+        raise UserError(
+            unknown_name("data.name", name, known)
+            + "; another name is that of a file <data.dir>/<name>.npz, and neither data.dir"
+            f" nor the environment variable MDFL_DATA_DIR is set{_how_to_get(name)}"
+        )
+    entries = os.listdir(path)
+    for kind in in_order():
+        if name in kind.names(Path(path), entries):
+            return kind, kind.files(Path(path), name)
+    missing = f"; no file {os.path.join(path, name + '.npz')!r}{_how_to_get(name)}"
+    raise UserError(unknown_name("data.name", name, known) + missing)

@@ -1,0 +1,1 @@
+"""The metrics that come with the package. A file of this folder registers its metrics in `METRICS`."""

@@ -1,0 +1,141 @@
+"""The registry of the metrics of every study, and the list of the metrics of one simulation."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mdfl_jax.core.errors import UserError, unknown_name
+from mdfl_jax.core.metric import CLASSES, CLIENT_BYTES, CLIENTS, ROUNDS, Metric
+from mdfl_jax.core.registry import Registry
+
+METRICS: Registry[Metric] = Registry("metric", home="mdfl_jax.metrics.built_in")
+
+RESERVED = frozenset(
+    (
+        *("schema", "point", "seed", "round", "rounds", "double_bits"),
+        *("is_mobile", "label_counts", "reached"),
+        *("id", "overrides", "baseline", "diverged", "divergence"),
+        *("compile_seconds", "run_seconds", "difference_to_baseline"),
+        *("final_accuracy", "best_accuracy", "worst_client_accuracy", "group_accuracy", "group_gap"),
+        *("rounds_to_target", "rounds_to_target_per_seed", "bits_to_target", "bits_to_target_per_seed"),
+        *("bits_sent_per_client", "double_bits_per_client", "messages_per_client", "group_neighbours"),
+        "distance_moved_per_mobile_client",
+    )
+)
+"""Keys in the files of a study that are not metrics. No metric may use them."""
+
+
+def metric(name: str, *, still: float | None, **declared: Any) -> Callable[[Callable[[Any], Any]], Metric]:
+    """Turn a function that measures a value into a metric of every study that is built afterwards (a decorator).
+
+    Args:
+      name: the name of the metric.
+      still: the value of the metric after the stop rule has ended the run, as in `mdfl_jax.core.metric.Metric`.
+      **declared: the other fields of `mdfl_jax.core.metric.Metric`.
+
+    Returns:
+      The decorator.
+
+    Raises:
+      UserError: if a metric of another file has this name.
+    """
+
+    def add(measure: Callable[[Any], Any]) -> Metric:
+        return METRICS.register(name, through=1)(Metric(name, measure, still, **declared))
+
+    return add
+
+
+def asked_for(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list of metrics that are measured on request.
+
+    Raises:
+      UserError: if a name is that of no such metric.
+    """
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    known = [name for name in METRICS.as_registered() if METRICS[name].on_request]
+    for name in names:
+        if name in METRICS and name not in known:
+            raise UserError(f"metrics: {name!r} is measured in every study; on request are {', '.join(known)}")
+        if name not in known:
+            raise UserError(f"metrics: {unknown_name('metric on request', name, known)}")
+    return names
+
+
+def metrics_of(*brought: Sequence[Metric], asked: Sequence[str] = ()) -> tuple[Metric, ...]:
+    """List the metrics of a simulation.
+
+    Args:
+      *brought: the metrics of the network itself, and those of the algorithm itself.
+      asked: the names of the metrics that are measured on request, as `asked_for` returns them.
+
+    Returns:
+      The metrics of every study and those asked for, in the order of their registration, then those in ``brought``.
+
+    Raises:
+      UserError: if a declaration is wrong, or if two metrics have the same name or the same key.
+    """
+    found = [METRICS[name] for name in METRICS.as_registered() if not METRICS[name].on_request or name in asked]
+    found += [own for metrics in brought for own in metrics]
+    names: set[str] = set()
+    keys = set(RESERVED)
+    for one in found:
+        if not one.name.isidentifier() or one.name.startswith("_"):
+            raise UserError(f"a metric is called {one.name!r}; its name must be letters, digits and underscores")
+        own_keys = [*(one.line_keys or [one.in_files]), *one.summary_keys]
+        taken = [one.name] if one.name in names else sorted(keys.intersection(own_keys))
+        if taken:
+            raise UserError(f"the metric {one.name!r} needs the name {taken[0]!r}, which something else has")
+        named = [axis for axis in one.shape if isinstance(axis, str)]
+        if any(axis not in (CLIENTS, CLIENT_BYTES, CLASSES, ROUNDS) for axis in named) or ROUNDS in one.shape[1:]:
+            raise UserError(
+                f"the metric {one.name!r} has the shape {one.shape}; its axes are clients, classes or whole numbers"
+            )
+        if CLASSES in named and one.each_round:
+            raise UserError(f"the metric {one.name!r} has an axis of classes, so it cannot have each_round")
+        if one.by_round and one.still is not None and not one.each_round:
+            raise UserError(
+                f"the metric {one.name!r} has a value a round and no each_round; while a run stands still it can "
+                "only hold"
+            )
+        if one.by_round and one.still != one.still and not one.dtype.startswith("float"):
+            raise UserError(f"the metric {one.name!r} is {one.dtype}, which cannot be UNKNOWN while a run stands still")
+        names.add(one.name)
+        keys.update(own_keys)
+    return tuple(found)
+
+
+def of_inner(network: Any, state_of: Callable[[Any], Any], params_of: Callable[[Any], Any]) -> tuple[Metric, ...]:
+    """Make the metrics of an inner network usable for an outer network that wraps it.
+
+    Args:
+      network: the inner network.
+      state_of: (state of the outer network) -> state of the inner network.
+      params_of: (traced numbers of the outer network) -> those of the inner network.
+
+    Returns:
+      The metrics of the inner network, which read their data from the state and the numbers of the outer one.
+    """
+
+    def seen(view: Any) -> Any:
+        before = None if view.before is None else state_of(view.before)
+        return view._replace(network=network, params=params_of(view.params), before=before, state=state_of(view.state))
+
+    def inside(own: Metric) -> Metric:
+        see = lambda at: at._replace(network=network, network_state=state_of(at.network_state))  # noqa: E731
+        each = own.each_round
+        own_rounds = None if each is None else lambda view: each(seen(view))
+        return dataclasses.replace(own, measure=lambda at: own.measure(see(at)), each_round=own_rounds)
+
+    return tuple(map(inside, network.metrics))
+
+
+def of_inner_lists(network: Any, state_of: Callable[[Any], Any]) -> Any:
+    """Make what is known of an inner network's neighbour lists usable for an outer network."""
+    needed = network.lists and network.lists.needed
+    return network.lists and network.lists._replace(needed=needed and (lambda state: needed(state_of(state))))
+
+
+def of_inner_compare(network: Any) -> Any:
+    """Make an inner network's ``compare`` usable for an outer one, whose state has it as ``inner``; None if it is."""
+    return network.compare and (lambda state, *told: state._replace(inner=network.compare(state.inner, *told)))

@@ -1,0 +1,94 @@
+"""The types that hold a trace in memory: samples of places or a list of contacts, and their tables by rounds."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Trace(NamedTuple):
+    """The places of moving nodes (vehicles, people, animals), as samples sorted by time.
+
+    A sample takes 12 bytes: each instant is stored once, and places are float32 offsets from a nearby origin.
+
+    Attributes:
+      ids: names of the M nodes, in the order of their first sample in the file.
+      times: [T] float64 distinct instants in seconds, increasing.
+      offsets: [T + 1] int64; the samples of instant k are ``offsets[k]:offsets[k + 1]``. There may be none.
+      node: [n] int32 index into ``ids`` of each sample. A node has at most one sample per instant.
+      x: [n] float32 metres east of the origin.
+      y: [n] float32 metres north of the origin.
+      origin: the point of the file at which x = y = 0, in metres, or in degrees (longitude, latitude) for a geographic
+        file.
+      waypoints: whether the samples are the corners of straight paths (BonnMotion, ns-2). Then the path between them is
+        exact, and a node stays at its first place before the first sample and at its last place after the last one.
+      format: name of the file's format, see `mdfl_jax.traces.TRACE_FORMATS`.
+    """
+
+    ids: tuple[str, ...]
+    times: np.ndarray
+    offsets: np.ndarray
+    node: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    origin: tuple[float, float]
+    waypoints: bool
+    format: str
+
+    @property
+    def sample_times(self) -> np.ndarray:
+        """The instant of each sample, [n] float64. The array is made anew at each call."""
+        return np.repeat(self.times, np.diff(self.offsets))
+
+
+class Contacts(NamedTuple):
+    """A contact list, which says who was in contact when. Each line of the file is one contact.
+
+    Attributes:
+      start: [n] float64 seconds, or whole rounds.
+      end: [n] float64 seconds, or ``start + 1`` for a list by rounds. A contact lasts from ``start`` until just before
+        ``end``, or for one instant where they are equal.
+      pair: [n, 2] int32 clients i and j, counted from 0.
+      in_rounds: whether the file is a list by rounds, ``round,i,j``.
+      source: the file, for error messages.
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    pair: np.ndarray
+    in_rounds: bool
+    source: str
+
+
+class TraceTable(NamedTuple):
+    """The places of N clients at the beginning of each of R rounds, and at the end of the last one.
+
+    Attributes:
+      position: [R + 1, N, 2] float32 metres from the trace's origin. An absent client has the place where it was last
+        seen, or else will first be seen. A client that never appears has the lower left corner of the area.
+      present: [R + 1, N] bool. An absent client trains but meets nobody.
+      start: time in the trace, in seconds, at which round 0 begins.
+      dt: seconds per round.
+      goes: [R, N] bool, true where the trace gives the client's path in the round. Elsewhere, for example where a
+        vehicle returns from a gap or a client becomes another vehicle, the client stands still and jumps at the end of
+        the round. None: the path is given where the client is present at both ends of the round.
+    """
+
+    position: np.ndarray
+    present: np.ndarray
+    start: float
+    dt: float
+    goes: np.ndarray | None = None
+
+
+class ContactTable(NamedTuple):
+    """The links of R rounds, sorted by round. Each link occurs once in a round.
+
+    Attributes:
+      edges: [n, 2] int32; client ``edges[e, 0]`` hears client ``edges[e, 1]``. A symmetric list has both directions.
+      offsets: [R + 1] int64; the links of round k are ``offsets[k]:offsets[k + 1]``.
+      num_clients: N.
+    """
+
+    edges: np.ndarray
+    offsets: np.ndarray
+    num_clients: int
