@@ -152,7 +152,7 @@ def test_a_member_of_ones_own_that_imports_a_shipped_study(scripts, elsewhere):
     assert from_the_checkout() == []
     manifest = json.loads(Path("out/config.json").read_text())
     assert manifest["points"][0]["numbers"]["motion.patience"] == 0.3
-    assert manifest["command"].startswith("mdfl sweep --config=./study.py --config.rounds=2")
+    assert manifest["command"].startswith("mdfl sweep ./study.py --config.rounds=2")
 
 
 def test_processes_that_a_command_starts_are_found_too(scripts, elsewhere):
