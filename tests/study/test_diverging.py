@@ -17,11 +17,11 @@ from mdfl_jax.algorithms.dpsgd import dpsgd
 from mdfl_jax.core.diverging import largest_norm, no_divergence, rounds_computed, update_divergence
 from mdfl_jax.engine.simulation import Simulation
 from mdfl_jax.networks.spatial import spatial
+from mdfl_jax.report.panels.rivals import Matrix, measures
 from mdfl_jax.report.read import read_workdir
-from mdfl_jax.report.rivals import Matrix, measures
 from mdfl_jax.study import Interrupted, make_study, run_study
 from mdfl_jax.study.batch import batches_of
-from mdfl_jax.study.resume import run_or_resume
+from mdfl_jax.study.run import run_or_resume
 
 SEEDS, ROUNDS, EVERY = 4, 8, 2
 STUDY = {"seeds": SEEDS, "rounds": ROUNDS, "eval_every": EVERY, "data.partition": "dirichlet", "data.alpha": 0.3}
