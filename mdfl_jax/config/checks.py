@@ -7,15 +7,14 @@ import dataclasses
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import ignored_by
-from mdfl_jax.config.families import check_members, movement_of, numbers_in, task_numbers, task_of, world_in
-from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment, NetworkConfig
+from mdfl_jax.config.families import check_members, links_fail, movement_of, numbers_in, task_numbers, task_of, world_in
+from mdfl_jax.config.sections import COUNTED_AXES, CostConfig, Experiment, NetworkConfig, switch
 from mdfl_jax.config.texts import check_vary, parse_loggers, parse_save
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.geometry import points_of
@@ -30,6 +29,7 @@ from mdfl_jax.storage.model_files import FOLDER, is_saved
 from mdfl_jax.tasks import TASKS
 
 
+@switch
 def is_counted(experiment: Experiment) -> bool:
     """Whether a study counts seconds and joules: a field of `cost` is set, or the sweep varies one."""
     fields = dataclasses.fields(CostConfig)
@@ -40,6 +40,7 @@ def _varies(experiment: Experiment) -> bool:
     return re.search(r"(^|[;+\s])cost\.", experiment.sweep) is not None
 
 
+@switch
 def has_deadline(experiment: Experiment) -> bool:
     """Whether slow clients are left out of the rounds."""
     return math.isfinite(experiment.cost.deadline)
@@ -50,15 +51,10 @@ def is_filtered(experiment: Experiment) -> bool:
     return has_deadline(experiment) or experiment.cost.short_contact != IGNORE
 
 
-def of_program(experiment: Experiment) -> dict[str, Any]:
-    """Return values by path for the key of a point's compiled program, in place of the traced numbers of its costs.
-
-    A program that counts costs, has a deadline or has given speeds differs from one that does not.
-    """
-    cost = experiment.cost
-    marks: dict[str, Any] = {"cost.latency": 0.5} if is_counted(experiment) else {}
-    marks |= {"cost.deadline": 0.5} if has_deadline(experiment) else {}
-    return marks | ({"cost.speeds": "given"} if cost.speeds else {})
+@switch
+def has_speeds(experiment: Experiment) -> bool:
+    """Whether the speeds of the clients are given, and not drawn."""
+    return bool(experiment.cost.speeds)
 
 
 def read_speeds(file: str, num_clients: int) -> np.ndarray:
@@ -342,7 +338,7 @@ def check_server(experiment: Experiment) -> None:
         raise UserError("server.file is ''; server.pattern table needs a file of lines client,slot")
     if server.pattern == "roadside":
         _check_units(experiment)
-    elif server.pattern and (experiment.network.link_failure > 0 or experiment.network.link_fading > 0):
+    elif server.pattern and links_fail(experiment):
         raise UserError(
             f"network.link_failure and link_fading must be 0 under server.pattern {server.pattern}: pairs are drawn"
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mdfl_jax.algorithms import ALGORITHMS
 from mdfl_jax.algorithms.local import Settings
 from mdfl_jax.algorithms.registry import aggregation_in_use, compressor_in_use, resolved
-from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.sections import Experiment, switch
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.numbers import Numbers, Setting, check_bounds, fields_of, from_values, kinds_of
 from mdfl_jax.core.registry import Registry
@@ -185,6 +185,7 @@ def algorithm_numbers(experiment: Experiment) -> Any:
     return numbers_in(experiment, ALGORITHMS, experiment.algorithm.name)
 
 
+@switch
 def has_momentum(experiment: Experiment) -> bool:
     """Whether the algorithm keeps a momentum, in its optimiser or its recursion, and so needs memory for it."""
     return getattr(algorithm_numbers(experiment), "momentum", 0.0) > 0
@@ -257,6 +258,13 @@ def notes(experiment: Experiment) -> list[str]:
     return [note for _, name, numbers in in_use(experiment) for note in numbers.notes(setting_of(experiment, name))]
 
 
+@switch
+def links_fail(experiment: Experiment) -> bool:
+    """Whether links fail, so that the failures of a round must be drawn."""
+    return experiment.network.link_failure > 0 or experiment.network.link_fading > 0
+
+
+@switch
 def is_partial(experiment: Experiment) -> bool:
     """Whether the network must be thinned: participation is partial, and the algorithm does not apply it itself."""
     participation, period = participation_of(experiment)

@@ -7,14 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdfl_jax.config.checks import of_program
-from mdfl_jax.config.families import has_momentum, is_partial, schema, task_of, world_in
-from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace, replace_all
-from mdfl_jax.config.sections import Experiment
-from mdfl_jax.config.texts import varies_all
+from mdfl_jax.config.families import schema, task_of, world_in
+from mdfl_jax.config.resolve import all_fields, check_key, check_together, parse_text, replace_all
+from mdfl_jax.config.sections import SWITCHES, Experiment
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.outcomes import baselines, selected_fields
-from mdfl_jax.core.rng import SOURCES
 from mdfl_jax.mobility.registry import OWN
 from mdfl_jax.mobility.rule import PROGRAMS
 
@@ -200,27 +197,32 @@ def check_select(experiment: Experiment, all_points: list[Point]) -> None:
         raise UserError(f"baseline is {experiment.baseline!r}; it must be empty where select chooses points")
 
 
-def static_key(experiment: Experiment) -> Experiment:
-    """Return the configuration without its traced values. Points with equal keys share one compiled program."""
+class ProgramKey(NamedTuple):
+    """What decides the compiled program of a point. Points with equal keys share one.
+
+    Attributes:
+      settings: the configuration without its traced values.
+      switches: the names of what the program has and another one may leave out (`mdfl_jax.config.sections.switch`).
+    """
+
+    settings: Experiment
+    switches: tuple[str, ...]
+
+
+def program_key(experiment: Experiment) -> ProgramKey:
+    """Return what decides the compiled program of a configuration."""
+    switches = sorted(name for name, tells in SWITCHES.items() if tells(experiment))
+    return ProgramKey(static_settings(experiment), tuple(switches))
+
+
+def static_settings(experiment: Experiment) -> Experiment:
+    """Return the configuration without its traced values, and with one name for the mobility rules of a program."""
     traced = {
         path: field.default
         for path, field in all_fields().items()
         if field.metadata.get("traced") and "read" not in field.metadata  # arrays differ in shape
     }
     key = replace_all(experiment, traced)
-    # A program without momentum leaves out its memory and arithmetic, so it is another program.
-    if has_momentum(experiment):
-        key = replace(key, "algorithm.momentum", 0.5)
-    # If some streams do not follow the seed, a run has a key for each stream.
-    if not varies_all(experiment):
-        key = replace(key, "vary", " ".join(SOURCES))
-    # If links never fail, the program leaves out the draws of failures.
-    if experiment.network.link_failure > 0 or experiment.network.link_fading > 0:
-        key = replace(key, "network.link_failure", 0.5)
-    # If the network is not thinned, the program leaves out the thinning.
-    if is_partial(experiment):
-        key = replace(key, "algorithm.participation", 0.5)
-    key = replace_all(key, of_program(experiment))
     if experiment.network.graph:  # a graph has no places
         plain = schema()()
         key = dataclasses.replace(key, motion=plain.motion, trace=plain.trace, sweep="")
@@ -234,7 +236,7 @@ def static_key(experiment: Experiment) -> Experiment:
 
 def group_points(all_points: list[Point]) -> list[list[int]]:
     """Return the indices of the points of each compiled program, ordered by the first point of each program."""
-    groups: dict[Experiment, list[int]] = {}
+    groups: dict[ProgramKey, list[int]] = {}
     for i, point in enumerate(all_points):
-        groups.setdefault(static_key(point.experiment), []).append(i)
+        groups.setdefault(program_key(point.experiment), []).append(i)
     return list(groups.values())

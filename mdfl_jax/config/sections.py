@@ -8,7 +8,7 @@ marked ``traced`` without compiling again. The checks are in `mdfl_jax.config.re
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -441,3 +441,18 @@ class Experiment:
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     algorithm: AlgorithmConfig = dataclasses.field(default_factory=AlgorithmConfig)
     engine: EngineConfig = dataclasses.field(default_factory=EngineConfig)
+
+
+SWITCHES: dict[str, Callable[[Experiment], bool]] = {}
+"""What a compiled program has or leaves out, by the name of the function that tells it (`switch`)."""
+
+
+def switch(tells: Callable[[Experiment], bool]) -> Callable[[Experiment], bool]:
+    """Declare that compiled programs differ by what a function tells of a configuration.
+
+    Traced numbers are no part of the key of a program (`mdfl_jax.config.points.program_key`). But where a number says
+    that something does not happen at all, the program may leave it out. The function that decides this, wherever a
+    network, a task or an algorithm is made, is declared here, and so it is a part of the key.
+    """
+    SWITCHES[tells.__name__] = tells
+    return tells

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from mdfl_jax.config.sections import Experiment
+from mdfl_jax.config.sections import Experiment, switch
 from mdfl_jax.core import rng
 from mdfl_jax.core.errors import UserError, unknown_name
 from mdfl_jax.core.registry import Registry
@@ -100,8 +100,9 @@ ALL = "all"
 BUT = "all but"
 
 
+@switch
 def varies_all(experiment: Experiment) -> bool:
-    """Tell whether a seed decides all draws of a run, as in every study that does not set `vary`."""
+    """Tell whether a seed decides all draws of a run, so that a run has one key, and not one for each stream."""
     return experiment.vary.strip() == ALL
 
 

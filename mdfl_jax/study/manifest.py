@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdfl_jax.config.families import effective
-from mdfl_jax.config.points import Point, static_key
+from mdfl_jax.config.points import Point, program_key
 from mdfl_jax.config.sections import flat
 from mdfl_jax.core.metric import SCHEMA, Shown
 from mdfl_jax.metrics import BUILT_IN
@@ -22,7 +22,8 @@ def places(study: Study) -> dict[int, int]:
 
 
 def _entry(point: Point) -> dict[str, Any]:
-    program = digest(of_runs(plain(flat(dataclasses.asdict(static_key(point.experiment))))))
+    key = program_key(point.experiment)
+    program = digest(of_runs(plain(flat(dataclasses.asdict(key.settings)))) | {"switches": list(key.switches)})
     numbers = effective(point.experiment)
     return {"id": point.id, "overrides": point.overrides, "numbers": numbers, "program": program}
 

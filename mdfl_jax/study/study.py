@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from mdfl_jax.config.checks import check_graph_used, check_used
 from mdfl_jax.config.families import in_use, movement_of, numbers_in, task_of
-from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_key
+from mdfl_jax.config.points import Point, baseline_of, check_select, group_points, points, static_settings
 from mdfl_jax.config.resolve import resolve
 from mdfl_jax.config.sections import DataConfig, Experiment
 from mdfl_jax.core import devices, own_files, stages
@@ -263,7 +263,7 @@ def make_study(config: ConfigDict) -> Study:
     for indices in by_program:
         members = [all_points[i].experiment for i in indices]
         rules = list(dict.fromkeys(map(movement_of, members)))
-        source = static_key(members[0]).data  # the fields that choose the samples, without traced numbers
+        source = static_settings(members[0]).data  # the fields that choose the samples, without traced numbers
         if source not in datasets:
             with stages.stage(f"loading data {source.name}"):
                 datasets[source] = load_dataset(source)

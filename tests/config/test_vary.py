@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from mdfl_jax import UserError, run
-from mdfl_jax.config.points import group_points, points, static_key
+from mdfl_jax.config.points import group_points, points, program_key
 from mdfl_jax.config.resolve import resolve
+from mdfl_jax.config.sections import SWITCHES
 from mdfl_jax.config.texts import keys_of, varied, words_of
 from mdfl_jax.core import rng
 from mdfl_jax.study import make_study
@@ -45,9 +46,20 @@ def test_points_with_other_streams_share_a_program(tiny):
         points(resolve(tiny(sweep=axes)))
     found = points(resolve(tiny(sweep=axes.replace("all,", "").replace("=0,", "=2,"))))
     assert group_points(found) == [list(range(8))]
-    assert static_key(resolve(tiny())) != static_key(found[0].experiment)  # a run has one key, or one for each stream
+    assert program_key(resolve(tiny())) != program_key(found[0].experiment)  # a run has one key, or one for each stream
     mixed = points(resolve(tiny(sweep="vary=all,placement,init")))
     assert group_points(mixed) == [[0], [1, 2]]
+
+
+def test_what_a_program_may_leave_out_is_a_part_of_its_key(tiny, monkeypatch):
+    """A number that is traced splits the points of a sweep where a function that was declared tells it of them."""
+    steps = points(resolve(tiny(sweep="algorithm.lr=0.1,0.2,0.3,0.4")))
+    assert group_points(steps) == [[0, 1, 2, 3]]
+    monkeypatch.setitem(SWITCHES, "is_large", lambda experiment: experiment.algorithm.lr > 0.25)
+    assert group_points(steps) == [[0, 1], [2, 3]]
+    both = points(resolve(tiny(sweep="algorithm.momentum=0,0.5,0.9;network.link_failure=0,0.1,0.2")))
+    monkeypatch.delitem(SWITCHES, "is_large")
+    assert group_points(both) == [[0], [1, 2], [3, 6], [4, 5, 7, 8]]
 
 
 @pytest.mark.parametrize(

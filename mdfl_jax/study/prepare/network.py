@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from mdfl_jax.config.families import is_partial, movement_numbers, movement_of, participation_of, traced_numbers
+from mdfl_jax.config.families import (
+    is_partial,
+    links_fail,
+    movement_numbers,
+    movement_of,
+    participation_of,
+    traced_numbers,
+)
 from mdfl_jax.config.sections import Experiment, MotionConfig
 from mdfl_jax.core.errors import UserError
 from mdfl_jax.core.types import Network
@@ -38,7 +45,7 @@ def described(experiment: Experiment, rules: list[Movement]) -> str:
     if experiment.server.pattern:
         over = f" over {where}" if experiment.server.pattern == "roadside" else ""
         where = f"server.pattern={experiment.server.pattern}{over}"
-    where += " and failing links" if network.link_failure > 0 or network.link_fading > 0 else ""
+    where += " and failing links" if links_fail(experiment) else ""
     rule = experiment.cost.short_contact
     where += f" and cost.short_contact={rule}" if rule in SHORT_CONTACTS else ""
     return f"{where}, network.mixing={network.mixing},"
@@ -67,7 +74,7 @@ def network_of(
         rules,
         mixing=network.mixing,
         contact=network.contact,
-        links_fail=network.link_failure > 0 or network.link_fading > 0,
+        links_fail=links_fail(experiment),
         link_filter=link_filter,
         max_neighbours=max_neighbours,
         num_relays=network.relays,
@@ -153,7 +160,7 @@ def graph_network(experiment: Experiment, link_filter: LinkFilter | None = None,
     Raises a `UserError` if the file of the graph cannot be used, or if it holds weights and there is a link filter.
     """
     network = experiment.network
-    fails = network.link_failure > 0
+    fails = links_fail(experiment)
     if network.graph != "file":
         return fixed_graph(network.num_clients, network.graph, network.mixing, fails, link_filter, lists)
     return given(_from_file(experiment), network.mixing, fails, link_filter)
